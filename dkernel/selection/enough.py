@@ -1,10 +1,15 @@
 """How many components are enough, judged from the gain of a doubling."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from dkernel.selection.evaluation import CandidateLoss, Fidelity
+from dkernel.problem.sizes import LEAST_COMPONENTS
+from dkernel.selection.candidates import Candidate
+from dkernel.selection.evaluation import Fidelity
+from dkernel.selection.judge import Judge
+from dkernel.selection.rungs import ENOUGH_JUDGED
 
 # Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
 # the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
@@ -14,17 +19,24 @@ from dkernel.selection.evaluation import CandidateLoss, Fidelity
 ENOUGH, FAR_FROM_ENOUGH, ROUGH = 0.015, 0.04, 0.75
 
 
-def enough_of(levels: Sequence[Fidelity], judged: Callable[[Fidelity], CandidateLoss]) -> tuple[int | None, bool]:
+def enough_components(judge: Judge, candidate: Candidate, fidelities: Sequence[Fidelity]) -> tuple[int | None, bool]:
     """Components beyond which there is little to gain, None where that is not known; and whether no number is enough.
 
     Parameters
     ----------
-    levels : the fewest components first, each with half as many judged beside it
+    fidelities : the fewest components first, each judged with half of its landmarks too
     """
-    for level in levels:
-        found = judged(level)
-        if found.gain + found.error < ENOUGH * found.loss:
+    if candidate.plain and 2 * judge.p <= LEAST_COMPONENTS:
+        return 2 * judge.p, False  # half of them are all features
+    if judge.drawing is not None or len(judge.split.X_judged) < ENOUGH_JUDGED:
+        return None, False
+    for fidelity in fidelities:
+        level = replace(fidelities[-1], components=fidelity.components, halved=True)
+        if 2 * judge.within(level).components > judge.components:
+            continue
+        result = judge.trials([candidate], level)[0].result
+        if result.gain + result.error < ENOUGH * result.loss:
             return level.components, False
-        if not found.gain < FAR_FROM_ENOUGH * found.loss:
-            return None, ROUGH * found.loss < found.gain - found.error < np.inf
+        if not result.gain < FAR_FROM_ENOUGH * result.loss:
+            return None, ROUGH * result.loss < result.gain - result.error < np.inf
     return None, False

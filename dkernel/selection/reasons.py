@@ -6,9 +6,7 @@ from typing import Any
 
 from dkernel.kernels import Kernel
 from dkernel.selection.candidates import Candidate
-from dkernel.selection.evaluation import CandidateLoss
-
-Found = tuple[Candidate, CandidateLoss]
+from dkernel.selection.judge import Trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +23,10 @@ class Reasons:
     best: Candidate
     families: Sequence[Kernel]
     candidates: Sequence[Candidate]
-    levels: Sequence[Sequence[Found]]
+    levels: Sequence[Sequence[Trial]]
     rows: str
 
-    def said(self, rounds: Sequence[float], components: int, loss: float, open_gamma: bool) -> dict[str, str]:
+    def explain(self, rounds: Sequence[float], components: int, loss: float, open_gamma: bool) -> dict[str, str]:
         """A sentence for each part that was open.
 
         Parameters
@@ -66,21 +64,13 @@ class Reasons:
         of : the value of a candidate
         alike : what a candidate must have in common with the best
         """
-        for found in reversed(self.levels):
+        for level in reversed(self.levels):
             losses: dict[Any, float] = {}
-            for candidate, judged in found:
-                if alike(candidate) == alike(self.best):
-                    losses.setdefault(of(candidate), judged.loss)
+            for trial in level:
+                if alike(trial.candidate) == alike(self.best):
+                    losses.setdefault(of(trial.candidate), trial.loss)
             mine = losses.pop(of(self.best), None)
             if mine is not None and losses:
                 value = min(losses, key=losses.__getitem__)
                 return f": loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
         return ""
-
-
-def best_of_each(found: Sequence[Found]) -> list[Found]:
-    """The first of each family, in their order."""
-    first: dict[int, Found] = {}
-    for each in found:
-        first.setdefault(id(each[0].family), each)
-    return list(first.values())

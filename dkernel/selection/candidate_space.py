@@ -1,0 +1,165 @@
+"""The candidates of a choice: every kernel, scaling and gamma that a recipe leaves open, and what is made of one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.encoding import Encoding
+from dkernel.features import Drawing, Scaling
+from dkernel.features.scaling import SPARSE
+from dkernel.kernels import Kernel, Laplacian, Linear
+from dkernel.numerics.object_values import number_columns, numbers_of
+from dkernel.recipe import Recipe
+from dkernel.selection.bandwidth import Gammas, requested
+from dkernel.selection.candidates import Candidate
+from dkernel.selection.metric_learning import learnable
+from dkernel.streaming.survey import SurveyResult
+
+GRID = tuple(2.0**k for k in range(-2, 7))
+# The median rule of the L1 distance gives exp(-1) at a typical pair, which is too steep for most data.
+LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
+MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
+SCALED_ROWS = 1000  # rows whose distances say the median gamma
+
+
+def usable_kernels(recipe: Recipe, p: int, drawing: Drawing | None = None) -> tuple[Kernel, ...]:
+    """Kernels of a recipe that are compared on rows of p columns.
+
+    Parameters
+    ----------
+    drawing : of components that are drawn; kernels that it cannot draw from are left out where others are there
+    """
+    kernels = recipe.kernels
+    if drawing is not None and len(kernels) > 1:
+        kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
+    # A term of an L1 distance costs what thirty of a product do: of many features it is taken when it is named.
+    several = len(kernels) > 1 and p > MOST_L1
+    return tuple(kernel for kernel in kernels if not (several and isinstance(kernel, Laplacian)))
+
+
+def gamma_is_open(recipe: Recipe, kernel: Kernel) -> bool:
+    """True if a gamma of the kernel is to be looked for."""
+    return "auto" in {requested(recipe, word) for word in kernel.placeholders}
+
+
+class CandidateSpace:
+    """What a recipe leaves open on the rows of a reservoir.
+
+    Parameters
+    ----------
+    rows : of the reservoir, in the order of hashes
+    drawing : of the fit's components, None for landmarks
+    encoding : of the columns of a table; a category is one column, and keeps its unit
+    """
+
+    def __init__(
+        self, recipe: Recipe, survey: SurveyResult, rows: Block, drawing: Drawing | None, encoding: Encoding | None
+    ) -> None:
+        self.recipe, self.survey, self.rows = recipe, survey, rows
+        # Few one-hot inputs are at work in a row, so the columns that they encode are counted.
+        columns = rows.X.shape[1] if encoding is None else len(encoding.columns)
+        self.families = list(usable_kernels(recipe, columns, drawing))
+        self.unscaled = None if encoding is None else encoding.unscaled
+        self.sparse = survey.largest is not None
+        self.objects = rows.X.dtype.kind == "O"
+        self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
+
+    def candidates(self) -> list[Candidate]:
+        """Every family, scale and gamma that is open."""
+        kinds = self._scale_kinds()
+        factors = [self.scaling(kind).factor for kind in kinds]
+        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
+            kinds = kinds[:1]
+        return [
+            candidate
+            for family in self.families
+            for kind in kinds
+            for candidate in self._bind(family, self.scaling(kind, family.shift_invariant), self.grid(family))
+        ]
+
+    def _scale_kinds(self) -> tuple[str, ...]:
+        if self.recipe.scale != "auto":
+            return (self.recipe.scale,)
+        if self.sparse:
+            return SPARSE
+        if (
+            self.objects
+        ):  # columns that have a kernel each share no unit; and where nothing is a number nothing is scaled
+            return ("standard",) if number_columns(self.rows.X) else ("none",)
+        return ("standard", "global")
+
+    def grid(self, family: Kernel) -> tuple[float, ...]:
+        """Multiples of the median gamma that are tried first."""
+        if not gamma_is_open(self.recipe, family):
+            return (1.0,)
+        return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
+
+    def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
+        dtype = "float64" if self.rows.X.dtype == np.float64 else "float32"
+        scaled = scaling.apply(self.rows.X[:SCALED_ROWS], dtype)
+        rows = (scaled if self.sparse else numbers_of(scaled)).astype(np.float64)
+        rule = Gammas(self.recipe, self.survey, scaling, rows)
+        if len(self.grid(family)) == 1:
+            factors = (1.0,)
+        return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **others) for f in factors]
+
+    def at_multiples(self, candidate: Candidate, multiples: Sequence[float]) -> list[Candidate]:
+        """The candidate with these multiples of its gamma."""
+        factors = [candidate.factor * multiple for multiple in multiples]
+        return self._bind(
+            candidate.family, candidate.scaling, factors, metric=candidate.metric, weights=candidate.weights
+        )
+
+    def sums(self, best: Candidate, families: Sequence[Candidate]) -> list[Candidate]:
+        """`best` with a share of another family, or of its own at another length, in the same metric.
+
+        Parameters
+        ----------
+        families : the best of each family, that of the best family first
+        """
+        others = [
+            self._bind(c.family, best.scaling, (c.factor,))[0].kernel for c in families if c.family is not best.family
+        ]
+        others += [c.kernel for c in self.at_multiples(replace(best, family=families[0].family), (1 / 16, 16.0))]
+        text = repr(best.kernel)
+        kernels = [
+            (1 - w) * best.kernel + w * other for other in others if repr(other) not in text for w in (0.25, 0.5)
+        ]
+        return [replace(best, kernel=kernel) for kernel in kernels]
+
+    def linear(self, kind: str) -> Candidate:
+        """The linear kernel of features of this scale, judged on the features themselves."""
+        return self._bind(Linear(), self.scaling(kind), (1.0,), plain=True)[0]
+
+    @property
+    def linear_is_open(self) -> bool:
+        """True if nothing given rules the linear kernel out."""
+        is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
+        return is_open and not self.objects and not self.sparse
+
+    def metric_of(self, candidate: Candidate) -> str:
+        """Metric to learn for a candidate's kernel, "identity" for none."""
+        if self.recipe.metric != "auto":
+            return self.recipe.metric
+        is_open = len(self.grid(candidate.family)) > 1 and not self.objects and not self.sparse
+        return learnable(candidate.family, self.p) if is_open else "identity"
+
+    def scaling(self, kind: str, free: bool = False) -> Scaling:
+        """Scaling of a kind without a metric; `free` where the kernel does not see a shift."""
+        if self.survey.largest is not None:
+            return Scaling.of_sparse(kind, self.survey.largest)
+        moments, rounding = self.survey.moments, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
+        return Scaling.of(
+            kind,
+            moments.mean,
+            moments.variance,
+            self.survey.low,
+            self.survey.high,
+            free=free,
+            rounding=rounding,
+            unscaled=self.unscaled,
+        )

@@ -1,0 +1,289 @@
+"""The rungs of a choice, from many candidates on few rows to few candidates on many.
+
+RUNGS is the whole search: `model_selection.py` climbs them in this order, and a plan states their work from the same
+table. A rung takes the leaders of the one before, judges candidates at its fidelity, and returns its leaders, the best
+first. To change the choice, change a line of the table; to add a rung, add a line and its function.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dkernel.kernels import Kernel
+from dkernel.selection.candidate_space import CandidateSpace
+from dkernel.selection.candidates import Candidate, has, is_next
+from dkernel.selection.evaluation import Fidelity
+from dkernel.selection.judge import Judge, Trial
+from dkernel.selection.metric_learning import in_metric
+
+CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
+# Times that a grid of gamma goes on beyond the best at its end, by two each: to where kernels are linear or 0.
+EXTENSIONS = 4
+FINALISTS = 6  # candidates that the grid leaves
+METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
+METRIC_ENDS = 0.995  # share of the loss under which one more turn is worth it
+MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at least
+ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
+
+
+@dataclass(frozen=True)
+class OpenWords:
+    """What a recipe leaves open, as numbers: what a plan knows before it has seen a row."""
+
+    candidates: int
+    kernels: int
+    gamma: bool
+    metric: bool
+
+
+@dataclass(eq=False)
+class Search:
+    """A choice while it is made.
+
+    Parameters
+    ----------
+    candidates : of the grid, with those that extended it
+    metric_rounds : id of a family -> losses without a metric and after each round of learning one, and the components
+        that they were judged on
+    """
+
+    space: CandidateSpace
+    judge: Judge
+    candidates: list[Candidate]
+    metric_rounds: dict[int, tuple[list[float], int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the choice.
+
+    Parameters
+    ----------
+    name : in the plan
+    fidelity : components, rows to fit on and rows to judge on, of each of its fits
+    is_open : whether it is climbed
+    climb : (search, leaders) -> leaders
+    usual_fits : fits that it usually takes, for the plan
+    """
+
+    name: str
+    fidelity: Fidelity
+    is_open: Callable[[Search, Sequence[Trial]], bool]
+    climb: Callable[[Search, Sequence[Trial]], list[Trial]]
+    usual_fits: Callable[[OpenWords], int]
+
+
+GRID_RUNG = Fidelity(256, 1024, 1024)
+FINALIST_RUNG = Fidelity(512, 4096, 4096)
+METRIC_RUNG = Fidelity(1024, 16_384, 4096)
+LAST_RUNG = Fidelity(2048, 16_384, 4096)
+LEAST = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
+
+
+def affordable(judge: Judge, fidelity: Fidelity, families: Sequence[Kernel]) -> Fidelity:
+    """The fidelity, halved until fits of these kernels are within the budget."""
+    return judge.affordable(fidelity, families, LEAST)
+
+
+# --- many candidates on few rows
+
+
+def has_grid(search: Search, _: Sequence[Trial]) -> bool:
+    """True if there are candidates to leave out."""
+    return len(search.candidates) > 2
+
+
+def try_grid(search: Search, _: Sequence[Trial]) -> list[Trial]:
+    """All candidates enter; the best few leave, with two of each family, and the next larger gamma of its best."""
+    trials = extend_gamma(search, search.judge.trials(search.candidates, GRID_RUNG), GRID_RUNG)
+    search.candidates += [trial.candidate for trial in trials if trial.candidate not in search.candidates]
+    leaders = trials[:FINALISTS]
+    for family in search.space.families:
+        of_family = [trial for trial in trials if trial.candidate.family is family and trial not in leaders]
+        leaders += [] if has([trial.candidate for trial in leaders], family) else of_family[:2]
+    # At more components the next larger gamma may be better.
+    for family in search.space.families:
+        best = next(trial.candidate for trial in trials if trial.candidate.family is family)
+        leaders += [trial for trial in trials if is_next(trial.candidate, best) and trial not in leaders]
+    return leaders
+
+
+def can_try_finalists(search: Search, leaders: Sequence[Trial]) -> bool:
+    """True unless the grid has used all rows, or its finalists cost too much at the next fidelity."""
+    judge = search.judge
+    if not leaders:
+        return True
+    if judge.within(GRID_RUNG) == judge.within(FINALIST_RUNG):
+        return False
+    families = [trial.candidate.family for trial in leaders]
+    return judge.affordable(FINALIST_RUNG, families, GRID_RUNG.components).components > GRID_RUNG.components
+
+
+def try_finalists(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """The finalists enter; all that were judged leave."""
+    candidates = [trial.candidate for trial in leaders] or search.candidates
+    return extend_gamma(search, search.judge.trials(candidates, FINALIST_RUNG), FINALIST_RUNG)
+
+
+def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The trials with more gammas of each family whose best is at an end of all that were judged so far.
+
+    A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
+    """
+    space, judge, trials = search.space, search.judge, list(trials)
+    for family in space.families:
+        for _ in range(EXTENSIONS if len(space.grid(family)) > 1 else 0):
+            best = next(trial for trial in trials if trial.candidate.family is family)
+            now = best.candidate
+            tried = [c.factor for c in judge.judged if (c.family, c.scaling) == (now.family, now.scaling)]
+            lowest = now.factor == min(tried)
+            if (lowest and space.recipe.alpha != "auto") or min(tried) < now.factor < max(tried):
+                break
+            more = judge.trials(space.at_multiples(now, (0.5, 0.25) if lowest else (2.0, 4.0)), fidelity)
+            trials = sorted([*trials, *more], key=lambda trial: trial.loss)
+            if more[0].loss > CLEARLY * best.loss:
+                break
+    return trials
+
+
+# --- the metric, by rounds of fitting and learning
+
+
+def always(_: Search, __: Sequence[Trial]) -> bool:
+    return True
+
+
+def learn_metrics(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """The best of the two best families enter; each leaves with or without a learned metric, judged alike."""
+    finalists = best_of_families(leaders)
+    families = [trial.candidate.family for trial in finalists for _ in range(6)]
+    fidelity = affordable(search.judge, METRIC_RUNG, families)
+    best, *others = finalists[:2]
+    near = [trial for trial in others if trial.loss * CLEARLY * CLEARLY <= best.loss / CLEARLY]
+    learned = [learn_metric(search, trial.candidate, fidelity) for trial in (best, *near)]
+    first = learned[0].candidate.family
+    return sorted(learned, key=lambda trial: trial.loss / (1.0 if trial.candidate.family is first else CLEARLY))
+
+
+def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
+    """The best of some rounds of fitting and learning; the start itself where the metric is no help."""
+    space, judge, kind = search.space, search.judge, search.space.metric_of(start)
+    before = judge.trials([start], fidelity)[0]
+    if kind == "identity":
+        return before
+    rounds = [before]
+    for turn in range(METRIC_ROUNDS):
+        moved = _moved(search, rounds[-1], fidelity, kind)
+        multiples = (0.5, 1.0, 2.0) if turn == 0 else (1.0,)
+        rounds.append(judge.trials(space.at_multiples(moved, multiples), fidelity)[0])
+        if rounds[-1].loss > METRIC_ENDS * rounds[-2].loss:
+            break
+    best = min(rounds[1:], key=lambda trial: trial.loss)
+    search.metric_rounds[id(start.family)] = [trial.loss for trial in rounds], judge.within(fidelity).components
+    better = best.loss <= CLEARLY * before.loss
+    return best if better or space.recipe.metric != "auto" else before
+
+
+def _moved(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
+    """The candidate in the metric that its fitted function says."""
+    space, judge, candidate = search.space, search.judge, trial.candidate
+    base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)
+    moment = judge.gradient_moment(trial, fidelity, space.recipe.seed)
+    return in_metric(candidate, base, moment, judge.split.X[: judge.within(fidelity).rows], kind)
+
+
+# --- sums of kernels
+
+
+def can_try_sums(search: Search, _: Sequence[Trial]) -> bool:
+    """True if the kernel is open, and there are rows to judge sums and components to share."""
+    judge = search.judge
+    components_suffice = judge.drawing is None or judge.components >= 2 * MOST_TERMS
+    return len(search.space.families) > 1 and len(judge.split.X_judged) >= ENOUGH_JUDGED and components_suffice
+
+
+def try_sums(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """Sums of the best with another kernel enter, then sums of the best sum; each stays where it is clearly better."""
+    candidates = [trial.candidate for trial in leaders]
+    families = [candidate.family for candidate in candidates[:2] for _ in range(4)]
+    fidelity, best = affordable(search.judge, METRIC_RUNG, families), leaders[0]
+    for _ in range(MOST_TERMS - 1):
+        sums = search.judge.trials(search.space.sums(best.candidate, candidates), fidelity)
+        if not sums or sums[0].loss > CLEARLY * best.loss:
+            break
+        best = sums[0]
+    return [best, *leaders[1:]]
+
+
+# --- the best on more components
+
+
+def try_more_components(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """The best enters at its gamma and the next, because a larger map can use a larger gamma; the better one leaves."""
+    space, judge, best = search.space, search.judge, leaders[0]
+    # Fewer landmarks than features cannot tell how smooth a function of all of them is.
+    many = space.p > FINALIST_RUNG.components
+    multiples = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
+    fidelity = judge.within(LAST_RUNG) if many else LAST_RUNG
+    fidelity = affordable(judge, fidelity, [best.candidate.family] * len(multiples))
+    if len(search.candidates) == 1 or judge.within(fidelity).components <= FINALIST_RUNG.components:
+        return list(leaders)
+    if best.candidate.kernel != space.at_multiples(best.candidate, (1.0,))[0].kernel:  # a sum has gammas of its own
+        return list(leaders)
+    last = judge.trials(space.at_multiples(best.candidate, multiples), fidelity)[0]
+    for _ in range(EXTENSIONS if last.candidate.factor < best.candidate.factor else 0):
+        wider = judge.trials(space.at_multiples(last.candidate, (0.25,)), fidelity)[0]
+        if not wider.loss < last.loss:
+            break
+        last = wider
+    return [last, *leaders[1:]]
+
+
+# --- the linear kernel, by which many features are learned
+
+
+def can_try_linear(search: Search, _: Sequence[Trial]) -> bool:
+    """True if the kernel is open and the components are not drawn."""
+    return search.space.linear_is_open and search.judge.drawing is None
+
+
+def try_linear(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """The linear kernel enters beside the best; it leaves where it is clearly better, also on the same rows."""
+    space, judge, best = search.space, search.judge, leaders[0]
+    linear = space.linear(best.candidate.scaling.kind)
+    fidelity = LAST_RUNG if space.p > FINALIST_RUNG.components else FINALIST_RUNG
+    if not judge.trials([linear], fidelity)[0].loss < CLEARLY * best.loss:
+        return list(leaders)
+    families = [best.candidate.family]
+    both = judge.trials([best.candidate, linear], affordable(judge, LAST_RUNG, families))
+    of_linear, of_best = sorted(both, key=lambda trial: trial.candidate is best.candidate)
+    return [of_linear, *leaders] if of_linear.loss < CLEARLY * of_best.loss else list(leaders)
+
+
+def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
+    """The best trial of each family, the best family first."""
+    best: dict[int, Trial] = {}
+    for trial in sorted(trials, key=lambda trial: trial.loss):
+        best.setdefault(id(trial.candidate.family), trial)
+    return list(best.values())
+
+
+def _fits_of_metric(words: OpenWords) -> int:
+    return 6 * words.kernels if words.metric else 0  # three gammas and the turns, for each kernel
+
+
+def _fits_of_sums(words: OpenWords) -> int:
+    return 4 * words.kernels if words.kernels > 1 else 0
+
+
+def _no_fits(_: OpenWords) -> int:
+    return 0  # fits of the features themselves, which cost little beside the others
+
+
+RUNGS = (
+    Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
+    Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
+    Rung("metric", METRIC_RUNG, always, learn_metrics, _fits_of_metric),
+    Rung("sums", METRIC_RUNG, can_try_sums, try_sums, _fits_of_sums),
+    Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
+    Rung("linear", FINALIST_RUNG, can_try_linear, try_linear, _no_fits),
+)
