@@ -5,6 +5,7 @@
 A run with a checkpoint that SIGTERM stops (a preemption, the end of a time slot) is one that can be run again: 75.
 """
 
+import gc
 import json
 import os
 import shlex
@@ -34,6 +35,7 @@ from dkernel.errors import (
 )
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
+COLLECTED_AFTER = 100_000  # objects more than before, after which the collector looks at the young ones; usually 700
 GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
 
 # The first type that fits decides. An invalid recipe or combination needs other options.
@@ -79,7 +81,11 @@ class Job(Grouped):
     def invoke(self, ctx: click.Context) -> Any:
         checkpoint = ctx.params.get("checkpoint") is not None
         try:
-            with _signals(Paused if checkpoint else Stopped), _warnings(bool(ctx.params.get("quiet"))):
+            with (
+                _few_collections(),
+                _signals(Paused if checkpoint else Stopped),
+                _warnings(bool(ctx.params.get("quiet"))),
+            ):
                 if ctx.params.get("import"):
                     from dkernel.execution.user_modules import import_modules
 
@@ -92,6 +98,21 @@ class Job(Grouped):
             if isinstance(error, KeyboardInterrupt | Stopped):
                 threading.Thread(target=_gone, args=(code_of(error),), daemon=True).start()
             ctx.exit(code_of(error))
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let the garbage collector run rarely: imports make a million objects that stay, and it would walk them often.
+
+    What stands at the end stays until the process ends, so that its exit does not walk it either.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECTED_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.freeze()
 
 
 def _gone(code: int) -> None:

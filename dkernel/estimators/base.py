@@ -25,11 +25,11 @@ from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
-from dkernel.inference.score import digest_of
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.persistence.model_file import digest_of
 from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe

@@ -14,10 +14,10 @@ from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import OneClass, Phi, over
-from dkernel.inference.score import digest_of
 from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.persistence.model_file import digest_of
 
 
 class OneClassSVM(OutlierMixin, Embedding):

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
+from dkernel.numerics.linalg import solved
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import part_of
@@ -160,11 +160,9 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
 
 
 def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list[Array]:
-    """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge, from one spectrum."""
+    """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge."""
     gram, moment = F.T @ (weight * F) / len(F), F.T @ (weight * Y) / len(F)
-    values, vectors = sl.eigh(gram)
-    inside = vectors.T @ moment
-    return [vectors @ (inside / (np.maximum(values, 0.0)[:, None] + ridge)) for ridge in ridges]
+    return [solved(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
 
 
 def _boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:

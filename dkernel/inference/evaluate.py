@@ -15,13 +15,13 @@ from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
-from dkernel.inference.score import digest_of
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.persistence.model_file import digest_of
 from dkernel.problem.targets import Targets
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress

@@ -10,7 +10,6 @@ has its next tasks before it has ended this one.
 
 import hashlib
 import json
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -35,7 +34,7 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.model_file import save
+from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.read_groups import Task, grouped
 
 
@@ -190,12 +189,6 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN}:" if rejected > SHOWN else ""
     return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
-
-
-def digest_of(model: Model) -> str:
-    """The sha256 of the model's file, so that a manifest names the model as `sha256sum` does."""
-    with tempfile.TemporaryDirectory(prefix="dkernel-") as folder:
-        return save(model, Path(folder) / "model")
 
 
 def _sha256(value: Any) -> str:

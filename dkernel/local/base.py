@@ -35,6 +35,10 @@ class LocalMachine(ABC):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The parameters that are arrays."""
 
+    def array_names(self) -> set[str]:
+        """Names of `arrays`; a machine that packs its arrays says them without packing."""
+        return set(self.arrays())
+
     @classmethod
     @abstractmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:

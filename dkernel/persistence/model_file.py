@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import (
     all_finite,
     canonical,
+    digest_as_read,
+    digest_to_be,
     open_tensors,
     read_document,
     read_tensors,
@@ -47,6 +50,8 @@ were, and what does not know them refuses them.
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
 _CLASS_DTYPE = re.compile(r"bool|int64|float64|<U[1-9][0-9]{0,5}")
+# Of models that were loaded: the sha256 of the file, whose tensors need not be packed again for it.
+_DIGESTS: "WeakKeyDictionary[Model, str]" = WeakKeyDictionary()
 # Errors that a part can raise when it is built from a document without meaning.
 _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
@@ -91,6 +96,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
         )
     _check_shapes(model, "This model")
     return write_tensors(Path(path), _document_of(model), _arrays_of(model))
+
+
+def digest_of(model: Model) -> str:
+    """The sha256 of the model's file, as `sha256sum` prints it; of a model that was loaded it is known."""
+    return _DIGESTS.get(model) or digest_to_be(_document_of(model), _arrays_of(model))
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -141,6 +151,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     try:
         model = _model(document, arrays, place)
         _check_shapes(model, place)
+        _DIGESTS[model] = digest_as_read(document, arrays)
     except ModelFileError:
         raise
     except UnregisteredError as error:
@@ -179,13 +190,24 @@ def _document_of(model: Model) -> dict[str, Any]:
 
 
 def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
+    local = {} if model.local is None else {f"local.{name}": array for name, array in model.local.arrays().items()}
+    return _global_arrays_of(model) | local
+
+
+def _global_arrays_of(model: Model) -> dict[str, NDArray[Any]]:
+    """All but those of the local machine."""
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
         arrays |= {f"{part}.{name}": array for name, array in held.items()}
-    for part, known in (("calibration", model.calibration), ("variance", model.variance), ("local", model.local)):
+    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
         if known is not None:
             arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
     return arrays
+
+
+def _array_names_of(model: Model) -> set[str]:
+    local = set() if model.local is None else {f"local.{name}" for name in model.local.array_names()}
+    return _global_arrays_of(model).keys() | local
 
 
 def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Model:
@@ -226,8 +248,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
                 f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
             )
     # Arrays that no part asked for, or that read back differently, would make a second file of the same model.
-    if (again := _arrays_of(model)).keys() != arrays.keys():
-        odd = ", ".join(sorted(again.keys() ^ arrays.keys()))
+    if (again := _array_names_of(model)) != arrays.keys():
+        odd = ", ".join(sorted(again ^ arrays.keys()))
         raise ModelFileError(f"{place} does not describe a model: tensors missing or not used: {odd}.")
     for part, value in _document_of(model).items():
         if canonical(value) != canonical(document[part]):

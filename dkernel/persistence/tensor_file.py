@@ -45,14 +45,38 @@ _AGAIN = "Copy the file again, or train the model again."
 
 def write_tensors(path: Path, document: Mapping[str, Any], arrays: Arrays) -> str:
     """Write the file whole or not at all; returns its sha256. `document` may not have `tensors` or `sha256` in it."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    sealed = _sealed({**document, "tensors": {name: _entry(name, array) for name, array in arrays.items()}})
     digest = hashlib.sha256()
     with replacing(path) as file:
-        for part in [_header(sealed), *(_bytes_of(arrays[name]) for name in _order(sealed["tensors"]))]:
+        for part in _parts(*_described(document, arrays)):
             digest.update(part)
             file.write(part)
     return digest.hexdigest()
+
+
+def digest_to_be(document: Mapping[str, Any], arrays: Arrays) -> str:
+    """Sha256 of the file that `write_tensors` would write."""
+    return digest_as_read(*_described(document, arrays))
+
+
+def digest_as_read(document: Document, arrays: Arrays) -> str:
+    """Sha256 of the file from which `read_document` and `read_tensors` have made these."""
+    digest = hashlib.sha256()
+    for part in _parts(document, arrays):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _described(document: Mapping[str, Any], arrays: Arrays) -> tuple[Document, Arrays]:
+    """The whole document, and the arrays as they lie in the file."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return _sealed({**document, "tensors": {name: _entry(name, array) for name, array in arrays.items()}}), arrays
+
+
+def _parts(document: Document, arrays: Arrays) -> Iterator[memoryview | bytes]:
+    """The bytes of the file: its header, then its tensors."""
+    yield _header(document)
+    for name in _order(document["tensors"]):
+        yield _bytes_of(arrays[name])
 
 
 @contextlib.contextmanager

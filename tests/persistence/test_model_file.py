@@ -8,12 +8,13 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from dkernel import KernelRegressor
 from dkernel.errors import ModelFileError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.persistence import model_file
-from dkernel.persistence.model_file import PROTOCOL, load, read_header, save
+from dkernel.persistence.model_file import PROTOCOL, digest_of, load, read_header, save
 from dkernel.recipe import Recipe
 
 CLASSES = {
@@ -152,3 +153,21 @@ def test_a_failed_write_leaves_the_old_file(path, monkeypatch, call):
     monkeypatch.undo()
     assert path.read_bytes() == old
     assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("local", ["none", "grids", "cells"])
+def test_the_digest_of_a_model_is_that_of_its_file(tmp_path, monkeypatch, local):
+    X = np.random.default_rng(0).random((600, 2))
+    machine = KernelRegressor(gamma=1.0, n_components=8, local=local).fit(X, X[:, 0])
+    digest = save(machine, tmp_path / "model")
+    assert digest == hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == digest_of(machine.model_)
+    loaded = load(tmp_path / "model")
+    monkeypatch.setattr(model_file, "_arrays_of", None)  # reading has seen all bytes: nothing is packed again
+    assert digest_of(loaded) == digest
+
+
+@pytest.mark.parametrize("local", ["grids", "cells"])
+def test_the_names_of_arrays_are_those_of_the_arrays(local):
+    X = np.random.default_rng(0).random((600, 2))
+    machine = KernelRegressor(gamma=1.0, n_components=8, local=local).fit(X, X[:, 0]).model_.local
+    assert machine.array_names() == machine.arrays().keys()
