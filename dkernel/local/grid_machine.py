@@ -41,7 +41,7 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
     """The coefficients of 2^bits bins that `packed` stored."""
     if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
         raise ValueError(f"No coefficients of {bits} bits.")
-    occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits)
+    occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).view(bool)
     coef = np.zeros((occupied.size, arrays["coef"].shape[1]), np.float32)
     coef[np.flatnonzero(occupied)] = arrays["coef"]
     return coef.reshape(*occupied.shape, -1)
