@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Handle
-from dkernel.execution.stored_rows import Place, StoredRows
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
 from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import Place, StoredRows
 
 F32 = NDArray[np.float32]
 PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells

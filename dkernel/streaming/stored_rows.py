@@ -4,11 +4,8 @@ The file has no name, so it goes with the last of its rows, or with the process,
 """
 
 import os
-import sys
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.writers.atomic import trouble
+from dkernel.execution.process import local_folder
 
 
 @dataclass(frozen=True)
@@ -109,12 +107,5 @@ _lock = Lock()
 def _file_of(place: Place) -> _RowFile:
     with _lock:
         if (file := _files.get(place)) is None:
-            file = _files[place] = _RowFile(place.folder or _local_folder())
+            file = _files[place] = _RowFile(place.folder or local_folder())
         return file
-
-
-def _local_folder() -> str:
-    if "distributed" in sys.modules:
-        with suppress(ValueError):  # this is no task of a worker
-            return str(import_module("distributed").get_worker().local_directory)
-    return tempfile.gettempdir()

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from dkernel.execution.stored_rows import Place, StoredRows
+from dkernel.streaming.stored_rows import Place, StoredRows
 
 PAIRS = np.array([(i, i / 2) for i in range(10)], [("number", "<i8"), ("value", "<f4", (1,))])
 
@@ -43,7 +43,7 @@ def test_a_full_disk_is_named(tmp_path):
     script = (
         "import sys, numpy as np\n"
         "from dkernel.errors import ClusterError\n"
-        "from dkernel.execution.stored_rows import Place, StoredRows\n"
+        "from dkernel.streaming.stored_rows import Place, StoredRows\n"
         "place = Place(sys.argv[1], 'full')\n"
         "first = StoredRows(np.zeros(1000), place)\n"
         "try:\n    StoredRows(np.zeros(1000), place)\n"
