@@ -80,7 +80,7 @@ def test_only_these_names_are_imported_from_dask():
         ({"future"}, FUTURE),
         ({"cluster"}, CLUSTER),
         ({"_distributed"}, IMPORTED["distributed"]),
-        ({"get_worker"}, {"address"}),
+        ({"get_worker"}, {"address", "local_directory"}),
     ],
     ids=["client", "future", "cluster", "distributed", "worker"],
 )

@@ -17,6 +17,7 @@ from dkernel.cli.options import (
     rejected_of,
     require,
     run_options,
+    scratch_of,
     setting,
     svmlight_of,
     svmlight_options,
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting(
+    "--scratch",
+    metavar="DIR",
+    help="Folder for unpacked copies that every worker sees.",
+)
 @setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @bad_rows_option
 @svmlight_options
@@ -96,7 +101,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             kernel=model.map.kernel,
             **reading_of(model),
             max_bad_rows=values["max_bad_rows"],
-            scratch=values["scratch"],
+            scratch=scratch_of(values),
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=model.known_columns,

@@ -273,6 +273,24 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
             raise click.MissingParameter(ctx=ctx, param=spelled[name])
 
 
+SCRATCH = (
+    "Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for the rows "
+    "of cells, the local folder of each worker."
+)
+
+
+def scratch_of(values: Mapping[str, Any]) -> Any:
+    """The folders for copies of the data that the options name."""
+    from dkernel.data.scratch import Scratch
+
+    if values["scratch"]:
+        return Scratch.of(values["scratch"])
+    place = values.get("checkpoint") or (values.get("out") and os.path.dirname(os.path.abspath(values["out"])))
+    if not place or "://" in values.get("out", ""):
+        return Scratch()
+    return Scratch(beside=next(str(f) for f in (Path(place).absolute(), *Path(place).absolute().parents) if f.is_dir()))
+
+
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `dkernel.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]

@@ -17,6 +17,7 @@ from dkernel.cli.options import (
     place_of,
     require,
     run_options,
+    scratch_of,
     setting,
     svmlight_of,
     svmlight_options,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @bad_rows_option
 @setting("--overwrite", is_flag=True, help="Replace an existing output.")
-@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies that every worker sees. Default: beside --out.")
 @svmlight_options
 @run_options
 @click.pass_context
@@ -99,7 +100,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
             **reading_of(model),
-            scratch=values["scratch"],
+            scratch=scratch_of(values),
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=model.known_columns,

@@ -10,6 +10,7 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
+    SCRATCH,
     WORD_OR_NUMBER,
     Label,
     bad_rows_option,
@@ -18,6 +19,7 @@ from dkernel.cli.options import (
     rejected_of,
     require,
     run_options,
+    scratch_of,
     setting,
     svmlight_of,
     svmlight_options,
@@ -138,7 +140,7 @@ def recipe_options(command: Any) -> Any:
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--scratch", metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
 @setting("--checkpoint", metavar="DIR", help="Folder in which progress is saved.")
@@ -261,7 +263,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         missing=recipe.missing,
         dates=recipe.dates,
         max_bad_rows=values["max_bad_rows"],
-        scratch=values["scratch"],
+        scratch=scratch_of(values),
         **svmlight_of(values),
     )
 
@@ -314,7 +316,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):
             result = run(
-                source, recipe, executor, progress=progress, scratch=values["scratch"], checkpoint=_checkpoint(values)
+                source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])

@@ -9,6 +9,7 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
+    SCRATCH,
     WORD_OR_NUMBER,
     Label,
     bad_rows_option,
@@ -17,6 +18,7 @@ from dkernel.cli.options import (
     rejected_of,
     require,
     run_options,
+    scratch_of,
     setting,
     svmlight_options,
 )
@@ -50,7 +52,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--scratch", metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
 @setting("--checkpoint", metavar="DIR", help="Folder in which every rung is saved.")
@@ -130,7 +132,7 @@ def _tune(
 
             def search(source: Any, recipe: "Recipe") -> Any:
                 return run(
-                    source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
+                    source, recipe, executor, grid, budget, progress=progress, scratch=scratch_of(values),
                     checkpoint=checkpoint,
                 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from dkernel.data.file_parts import count_part, format_module, place_of, read_pa
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import File, expand
 from dkernel.data.readers.folder_keys import with_folder_keys, with_keys, without_keys
-from dkernel.data.scratch import unpacked
+from dkernel.data.scratch import Scratch, unpacked
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
@@ -38,7 +38,7 @@ def open_source(
     exclude: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
     dtype: str = "auto",
-    scratch: str | PathLike | None = None,
+    scratch: str | PathLike | Scratch | None = None,
     storage_options: Mapping[str, Any] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -161,7 +161,7 @@ def open_source(
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
-    tables = with_folder_keys(_look_all(unpacked(files, scratch, compute), request), request)
+    tables = with_folder_keys(_look_all(unpacked(files, Scratch.of(scratch), compute), request), request)
     chosen = select(tables, request)
     rejected = None
     if max_bad_rows:

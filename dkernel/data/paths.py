@@ -8,6 +8,7 @@ checkpoints.
 import glob
 import hashlib
 import os
+import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -93,8 +94,12 @@ class File:
         try:
             now = _stat(self.path, self.options)
         except (OSError, ValueError) as error:
-            where = " on this worker: --scratch must name a folder that every worker sees" if self.origin else ""
-            raise DataError(f"{self.name}: the file is gone since it was opened{where} ({error}).") from None
+            if self.origin is not None:
+                raise RecipeError(
+                    f"{self.name}: its unpacked copy {self.path} is not there on {platform.node()}. Give --scratch a "
+                    "folder that the client and all workers share."
+                ) from None
+            raise DataError(f"{self.name}: the file is gone since it was opened ({error}).") from None
         if now != (self.size, self.stamp):
             raise DataError(
                 f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -33,6 +33,25 @@ from dkernel.errors import DataError
 _BUFFER = 4 * 2**20  # copied at a time
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Folder for copies of the data, which every process has to see.
+
+    Parameters
+    ----------
+    given : by the user; None if none is
+    beside : folder that a hidden one is made in then; None for that of temporary files
+    """
+
+    given: str | None = None
+    beside: str | None = None
+
+    @classmethod
+    def of(cls, scratch: "str | PathLike | Scratch | None") -> "Scratch":
+        """The record of a folder that may be given by its name."""
+        return scratch if isinstance(scratch, Scratch) else cls(None if scratch is None else os.path.abspath(scratch))
+
+
 def save_array(path: str, values: NDArray[Any]) -> None:
     """The array in an NPY file, which has its name once it is whole: a task of a dead run may be writing the same."""
     staged = Path(f"{path}.{uuid.uuid4().hex}.part")
@@ -47,12 +66,12 @@ def save_array(path: str, values: NDArray[Any]) -> None:
         raise trouble(error, Path(path)) from error
 
 
-def unpacked(files: Sequence[File], scratch: str | PathLike | None, compute: Callable[..., Any]) -> list[File]:
+def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
     """The files, with unpacked copies in the place of those that need one."""
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
         return list(files)
-    folder = os.path.abspath(scratch) if scratch is not None else _own_folder()
+    folder = scratch.given or _own_folder(scratch.beside)
     tasks = []
     for i in packed:
         key = files[i].key("unpack", folder)
@@ -158,8 +177,8 @@ def _is_packed_npz(file: File) -> bool:
 
 
 @cache
-def _own_folder() -> str:
-    """One temporary folder a process, removed when it ends: Dask arrays may outlive the Source they came from."""
-    folder = tempfile.mkdtemp(prefix="dkernel-scratch-")
+def _own_folder(parent: str | None) -> str:
+    """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from."""
+    folder = tempfile.mkdtemp(prefix=".dkernel-scratch-", dir=parent)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -161,6 +161,10 @@ class Executor(ABC):
         """`value` made available to every call, once per process; `key` is made from its content."""
 
     @abstractmethod
+    def leave(self, calls: Sequence[Call]) -> list[Handle]:
+        """The results of the calls, left where they are computed, for other calls; nobody waits for them."""
+
+    @abstractmethod
     def release(self, handles: Iterable[Handle]) -> None:
         """Forget these values: their memory is free once no call needs them."""
 

@@ -137,6 +137,9 @@ class ClusterExecutor(Executor):
 
         return self._remember(Remote(key, submit, value=value, payload=payload))
 
+    def leave(self, calls: Sequence[Call]) -> list[Handle]:
+        return [self._remember(self._send(call, len(calls))) for call in calls]
+
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
             self._connection.release_later(self._remote(handle).detach())
@@ -172,8 +175,10 @@ class ClusterExecutor(Executor):
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
 
         def submit(attempt: int, at: str | None) -> Future:
+            over = [remote for remote in needs if attempt and remote.future is None]  # needed only once more
             values = [remote.ensure() for remote in needs]
             future = self._submit(run_task, (self.settings, payload, *values), call.key, attempt, at)
+            self._connection.release_later(value for remote in over for value in remote.detach())
             future.add_done_callback(lambda _: self._news.set())
             return future
 

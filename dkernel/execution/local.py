@@ -24,6 +24,9 @@ class _LocalExecutor(Executor):
     def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
         return Held(value)
 
+    def leave(self, calls: Sequence[Call]) -> list[Handle]:
+        return [Held(value) for value in self.compute(calls)[0]]
+
     def release(self, handles: Iterable[Handle]) -> None:
         """Nothing to do: the value goes with the last handle."""
 

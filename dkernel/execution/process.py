@@ -7,10 +7,12 @@ the process is again as it was.
 
 import importlib
 import logging
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -161,3 +163,11 @@ def import_ahead() -> None:
     importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
         np.zeros(1, np.float32)
     )  # the first loop has numba load its compiler
+
+
+def local_folder() -> str:
+    """The folder in which a task may write to the disk of its worker; outside of Dask that for temporary files."""
+    if "distributed" in sys.modules:
+        with suppress(ValueError):  # this is no task of a worker
+            return str(importlib.import_module("distributed").get_worker().local_directory)
+    return tempfile.gettempdir()

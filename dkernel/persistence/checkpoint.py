@@ -18,7 +18,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -253,7 +252,7 @@ class FolderJournal(Journal):
     def scratch(self, folder: str | None) -> Path | None:
         text = canonical(self.run) + str(self.folder.resolve())
         name = f"dkernel-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        self._copy = Path(folder or tempfile.gettempdir()).absolute() / name
+        self._copy = Path(folder or self.folder).absolute() / name
         self._write("scratch", str(self._copy))
         self._copy.mkdir(parents=True, exist_ok=True)
         return self._copy

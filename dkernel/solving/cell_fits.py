@@ -1,6 +1,6 @@
 """The fit of cells: after the shuffle each cell is one task, and no task waits for another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, replace
 from typing import Any
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.execution.base import Call
+from dkernel.execution.base import Call, Handle
 from dkernel.linear.losses import Loss
+from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
-from dkernel.solving.cell_runs import CellRows, Run, read_runs, run_dtype
+from dkernel.solving.cell_runs import CellRows, Run, SortedRows, rows_of_cell
 from dkernel.solving.residual import ResidualContext
 
 F32 = NDArray[np.float32]
@@ -44,9 +45,19 @@ class CellProblem:
     outputs: int
     start: F32 | None = None
 
-    def rows(self, places: Sequence[tuple[str, int, int]]) -> CellRows:
+    @property
+    def suffix(self) -> str:
+        """What the names of its stages end in."""
+        return "" if self.start is None else "-label"
+
+    @property
+    def words(self) -> str:
+        """The cells, as the progress names them."""
+        return "cells" if self.start is None else "cells of the label"
+
+    def rows(self, runs: Sequence[Sequence[Run]], part: int) -> CellRows:
         """The rows of a cell of the shuffle."""
-        rows = read_runs(places, run_dtype(len(self.root), self.outputs))
+        rows = rows_of_cell(runs, part)
         return rows if self.start is None else replace(rows, scores=np.tile(self.start, (len(rows.X), 1)))
 
     def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
@@ -72,6 +83,27 @@ class CellProblem:
 
 
 @dataclass(frozen=True, eq=False)
+class Shuffled:
+    """The rows of all cells, and the tree that they are sorted by.
+
+    Parameters
+    ----------
+    numbers : of the tree's cells
+    sorted : the rows;  counts : of each cell
+    key : of this run
+    unit : of the scores (outputs,)
+    """
+
+    inputs: CellInputs
+    tree: CellTree
+    numbers: list[int]
+    sorted: SortedRows
+    counts: NDArray[np.int64]
+    key: str
+    unit: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class CellFit:
     """Fitted cells.
 
@@ -88,21 +120,29 @@ class CellFit:
 
 
 def fit_task(
-    problem: CellProblem, places: Sequence[tuple[str, int, int]], number: int, settings: CellSettings, at: int
-) -> tuple[int, dict[str, Any]]:
-    """The cells of one part of the shuffle, as arrays; runs on a worker."""
-    rows = problem.rows(places)
-    tree, visits = problem.cells(rows, number)
-    cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
-    return at, {**tree.arrays(), **packed(cells)}
+    problem: CellProblem, runs: Sequence[Sequence[Run]], parts: Sequence[tuple[int, int]], settings: CellSettings
+) -> dict[int, dict[str, Any]]:
+    """The cells of some parts of the shuffle, as arrays; runs on a worker.
+
+    Parameters
+    ----------
+    parts : with their numbers in the tree
+    """
+    found = {}
+    for part, number in parts:
+        rows = problem.rows(runs, part)
+        tree, visits = problem.cells(rows, number)
+        cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
+        found[part] = {**tree.arrays(), **packed(cells)}
+    return found
 
 
 def judge_task(
-    problem: CellProblem, places: Sequence[tuple[str, int, int]], number: int, settings: CellSettings
+    problem: CellProblem, runs: Sequence[Sequence[Run]], part: int, number: int, settings: CellSettings
 ) -> tuple[float, float, float]:
     """Loss of a cell's own held-out rows by a machine of the others, that without it, and their weight; runs on a
     worker."""
-    rows = problem.rows(places)
+    rows = problem.rows(runs, part)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED // 2 :: JUDGED]] = True
@@ -114,18 +154,23 @@ def judge_task(
 
 
 def judge_settings(
-    context: ResidualContext, problem: CellProblem, runs: Sequence[Run], parts: Sequence[int], numbers: Sequence[int],
+    context: ResidualContext, problem: CellProblem, parts: Mapping[int, Sequence[Handle]], numbers: Sequence[int],
     settings: CellSettings, key: str,
 ) -> tuple[float, float]:  # fmt: skip
-    """Mean loss of the held-out rows of some parts of the shuffle, and that without cells."""
+    """Mean loss of the held-out rows of some parts of the shuffle, and that without cells.
+
+    Parameters
+    ----------
+    parts : with the runs that have their rows
+    """
     executor = context.feed.executor
     held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
     calls = [
         Call(
             f"{key}-judge-{part}-{'-'.join(map(str, astuple(settings)))}", judge_task,
-            (held, _places(runs, part), numbers[part], settings),
+            (held, list(runs), part, numbers[part], settings),
         )
-        for part in parts
+        for part, runs in parts.items()
     ]  # fmt: skip
     found = executor.compute(calls)[0]
     executor.release([held])
@@ -135,32 +180,35 @@ def judge_settings(
 
 
 def fit_cells(
-    context: ResidualContext, problem: CellProblem, runs: Sequence[Run], tree: CellTree, numbers: Sequence[int],
-    settings: CellSettings, key: str, callback: Callable[[dict[str, Any]], Any] | None = None, stage: str = "cells",
+    context: ResidualContext, problem: CellProblem, rows: Shuffled, settings: CellSettings, key: str,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> CellFit:  # fmt: skip
     """Fit all cells, the largest parts of the shuffle first.
 
     Parameters
     ----------
-    tree : of the shuffle;  numbers : of its cells, by which theirs are cut again
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
-    stage : of the journal
     """
-    executor = context.feed.executor
-    rows = np.sum([np.diff(ends) for _, ends in runs], axis=0)
-    order = np.argsort(-rows, kind="stable").tolist()
+    executor, stage = context.feed.executor, f"cells{problem.suffix}"
+    order = np.argsort(-rows.counts, kind="stable").tolist()
     done: list[dict[str, Any]] = context.journal.parts(stage)
+    if len(done) < len(order):
+        rows.sorted.sort()
+    context.progress.phase(problem.words, int(rows.counts.sum()))
     history: list[dict[str, Any]] = []
     held = executor.keep(problem, f"{key}-fit-problem")
     calls = (
-        Call(f"{key}-fit-{at}", fit_task, (held, _places(runs, order[at]), numbers[order[at]], settings, at))
-        for at in range(len(done), len(order))
-    )
+        Call(
+            f"{key}-fit-{parts[0]}-{len(parts)}", fit_task,
+            (held, rows.sorted.picked(parts), [(part, rows.numbers[part]) for part in parts], settings),
+        )
+        for parts in rows.sorted.batches(order[len(done) :])
+    )  # fmt: skip
 
     def finished(at: int) -> bool:
         """Tell of a part; True where it is to be the last."""
         cells = sum(len(part["ends"]) for part in done[: at + 1])
-        line = {"cells": cells, "parts": at + 1, "of": len(order), "rows": int(rows[order[at]])}
+        line = {"cells": cells, "parts": at + 1, "of": len(order), "rows": int(rows.counts[order[at]])}
         history.append(line)
         return callback is not None and callback(dict(line)) is True
 
@@ -168,17 +216,16 @@ def fit_cells(
     waiting: dict[int, dict[str, Any]] = {}
     with closing(executor.as_they_come(calls)) as results:
         while not stopped and len(done) < len(order):
-            at, part = next(results)
-            waiting[at] = part
-            while not stopped and len(done) in waiting:
-                done.append(waiting.pop(len(done)))
+            waiting |= next(results)
+            while not stopped and len(done) < len(order) and order[len(done)] in waiting:
+                done.append(waiting.pop(order[len(done)]))
                 if context.journal.keeps:
                     context.journal.part(stage, done[-1])
                 place = len(done) - 1
-                context.progress.advance(int(rows[order[place]]), cell=f"{len(done)}/{len(order)}")
+                context.progress.advance(int(rows.counts[order[place]]), cell=f"{len(done)}/{len(order)}")
                 stopped = finished(place)
     executor.release([held])
-    return _assembled(problem, settings, tree, order, done, history)
+    return _assembled(problem, settings, rows.tree, order, done, history)
 
 
 def _assembled(
@@ -195,8 +242,3 @@ def _assembled(
         trees[number] = CellTree.build(part)
         cells[number] = unpacked(part, settings.nu)
     return CellFit(tree.joined(trees), [cell for some in cells for cell in some], history)
-
-
-def _places(runs: Sequence[Run], part: int) -> list[tuple[str, int, int]]:
-    """The rows of a part of the shuffle, in every file that has some."""
-    return [(path, ends[part], ends[part + 1]) for path, ends in runs if ends[part] < ends[part + 1]]

@@ -1,31 +1,31 @@
-"""The shuffle of the rows to their cells: sorted runs on scratch, one file for each unit of the source.
+"""The shuffle of the rows to their cells: sorted runs on the disks of the processes that read them.
 
-A task that reads a unit writes the rows of all its cells into one file, sorted by cell and row number and renamed in
-one step; a task of a cell takes its part of every file, and sorts what it has by row number. So its rows, and their
-order, know nothing of who wrote what, and a task may run twice.
+A task that reads a unit writes the rows of all its cells, sorted by cell and row number, to the local disk of its
+worker, which no other process has to see. For each cell the workers pick its rows from what they have; the task of the
+cell sorts them by row number. So its rows, and their order, know nothing of who wrote what, and a task may run twice:
+what is lost with a worker is read again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.scratch import save_array
-from dkernel.errors import DataError
+from dkernel.execution.base import Call, Handle
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
 from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import Place, StoredRows
 
 F32 = NDArray[np.float32]
-Run = tuple[str, list[int]]
-"""Path of a file, and the first row of each cell in it, with the number of all its rows behind."""
+PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,54 +63,132 @@ class CellRows:
     visit: Visit
 
 
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Rows that are sorted to cells.
+
+    Parameters
+    ----------
+    cells : numbers of the cells that have some, ascending
+    ends : of the rows of each of them
+    rows : of all
+    """
+
+    cells: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    rows: StoredRows | NDArray[Any]
+
+    @classmethod
+    def of(cls, cells: Sequence[int], parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> "Run":
+        """A run of the rows of these cells."""
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return cls(np.array(cells, np.int64), ends, np.concatenate([np.empty(0, dtype), *parts]))
+
+    def part(self, cell: int) -> NDArray[Any]:
+        """The rows of a cell."""
+        at = int(np.searchsorted(self.cells, cell))
+        if at == len(self.cells) or self.cells[at] != cell:
+            return self.rows[:0]
+        return self.rows[int(self.ends[at - 1]) if at else 0 : int(self.ends[at])]
+
+
 def run_dtype(p: int, outputs: int) -> np.dtype[Any]:
     """A row of a run."""
     columns = [("number", "<i8", ()), ("weight", "<f4", ()), ("depth", "<f4", ())]
     return np.dtype([*columns, ("X", "<f4", (p,)), ("Y", "<f4", (outputs,)), ("scores", "<f4", (outputs,))])
 
 
-def write_runs(context: ResidualContext, router: RowRouter, folder: Path, key: str) -> list[Run]:
-    """The rows of the source, sorted to cells; a file for each unit in the folder.
+class SortedRows:
+    """The rows of all cells, where the workers have them.
 
     Parameters
     ----------
-    folder : seen by every worker and by this process
-    key : of the run and this folder
+    context : whose source they are of, and whose progress shows the reading
     """
-    inside: dict[int, list[RowSlice]] = {}
-    for piece in context.pieces:
-        inside.setdefault(piece.place.unit, []).append(piece)
-    held = context.feed.executor.keep(router, f"{key}-router")
 
-    def args(unit: int) -> tuple[Any, ...]:
-        return held, str(folder / f"cells-{unit:06d}.npy"), inside.get(unit, [])
+    def __init__(self, context: ResidualContext, router: RowRouter, key: str, n: int) -> None:
+        self.executor, self.key = context.feed.executor, key
+        self._context, self._router, self._n = context, router, n
+        self._runs: list[Handle] = []
+        self._counts: NDArray[np.int64] | None = None
 
-    runs: list[Run] = context.feed.each(write_run, f"{key}-run", context.progress, args)
-    context.feed.executor.release([held])
-    if runs and not Path(runs[0][0]).exists():
-        raise DataError(
-            f"The workers wrote the rows of the cells to {folder}, which this process cannot see. Give --scratch a "
-            "folder that all machines share."
-        )
-    return runs
+    def sort(self) -> NDArray[np.int64]:
+        """The number of rows of each cell; the source is read unless that was done."""
+        if self._counts is None:
+            context, inside = self._context, dict[int, list[RowSlice]]()
+            for piece in context.pieces:
+                inside.setdefault(piece.place.unit, []).append(piece)
+            context.progress.phase("sort rows to cells", self._n)
+            held = self.executor.keep(self._router, f"{self.key}-router")
+            place = Place(context.scratch, self.key)
+            self._runs, counts = context.feed.leave_each(
+                write_run, f"{self.key}-run", context.progress, lambda unit: (held, place, inside.get(unit, [])),
+                count_rows,
+            )  # fmt: skip
+            self.executor.release([held])
+            self._counts = np.zeros(self._router.tree.n_cells, np.int64)
+            for cells, rows in counts:
+                self._counts[cells] += rows
+        return self._counts
+
+    def batches(self, cells: Sequence[int]) -> list[list[int]]:
+        """These cells by the task that fits them: more at a time where more workers have rows of each."""
+        together = max(1, self.executor.workers // PICKS)
+        return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
+
+    def picked(self, cells: Sequence[int]) -> list[Handle]:
+        """Lists of runs that together have the rows of these cells."""
+        self.sort()
+        if not self.executor.processes():
+            return self._runs
+        places = self.executor.places(self._runs)
+        # Runs whose worker is lost are made again one by one, each where it is picked from.
+        groups: dict[Any, list[int]] = {}
+        for number, at in enumerate(places):
+            groups.setdefault(number if at is None else at, []).append(number)
+        calls = []
+        for numbers in groups.values():
+            name = sha256(repr((list(cells), numbers)).encode()).hexdigest()[:16]
+            runs = [self._runs[number] for number in numbers]
+            calls.append(Call(f"{self.key}-pick-{name}", pick, (runs, list(cells)), places[numbers[0]]))
+        return self.executor.leave(calls)
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self.executor.release(self._runs)
+        self._runs, self._counts = [], None
 
 
-def write_run(blocks: Sequence[Block], router: RowRouter, path: str, pieces: Sequence[RowSlice]) -> Run:
-    """Write the rows of a unit; runs on a worker."""
+def write_run(blocks: Sequence[Block], router: RowRouter, place: Place, pieces: Sequence[RowSlice]) -> Run:
+    """Sort the rows of a unit and write them; runs on a worker."""
     parts = [_rows(blocks[piece.place.block], piece, router) for piece in pieces]
     dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     visits = dict(router.tree.visits(np.ascontiguousarray(rows["X"])))
-    found, ends = [rows[:0]], [0]
-    for cell in range(router.tree.n_cells):
-        if cell in visits:
-            some = rows[visits[cell].rows]
-            some["depth"] = visits[cell].depth
-            found.append(some)
-        ends.append(ends[-1] + len(found[-1]) * (cell in visits))
-    save_array(path, np.concatenate(found))
-    return path, ends
+    sorted_rows = []
+    for cell in sorted(visits):
+        some = rows[visits[cell].rows]
+        some["depth"] = visits[cell].depth
+        sorted_rows.append(some)
+    run = Run.of(sorted(visits), sorted_rows, dtype)
+    assert isinstance(run.rows, np.ndarray)
+    return replace(run, rows=StoredRows(run.rows, place))
+
+
+def count_rows(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cells that have rows in these runs, and how many; runs on a worker."""
+    cells = np.concatenate([run.cells for run in runs])
+    found, which = np.unique(cells, return_inverse=True)
+    rows = np.concatenate([np.diff(run.ends, prepend=0) for run in runs])
+    return found, np.bincount(which, rows, len(found)).astype(np.int64)
+
+
+def pick(lists: Sequence[Sequence[Run]], cells: Sequence[int]) -> list[Run]:
+    """The rows of these cells in some runs; runs on a worker."""
+    dtype = lists[0][0].rows.dtype
+    parts = [np.concatenate([run.part(cell) for runs in lists for run in runs]) for cell in sorted(cells)]
+    return [Run.of(sorted(cells), parts, dtype)]
 
 
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
@@ -124,10 +202,9 @@ def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     return out
 
 
-def read_runs(places: Sequence[tuple[str, int, int]], dtype: np.dtype[Any]) -> CellRows:
-    """The rows of one cell of these parts of files; runs on a worker."""
-    parts = [np.load(path, mmap_mode="r")[first:last] for path, first, last in places]
-    rows = np.concatenate([np.empty(0, dtype), *parts])
+def rows_of_cell(lists: Sequence[Sequence[Run]], cell: int) -> CellRows:
+    """The rows of a cell in these runs, which have them all; runs on a worker."""
+    rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     X, Y, scores = (np.ascontiguousarray(rows[name]) for name in ("X", "Y", "scores"))
     return CellRows(X, Y, scores, rows["weight"].copy(), Visit(np.arange(len(rows)), rows["depth"].copy()))

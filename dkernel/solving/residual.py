@@ -1,9 +1,8 @@
 """The residual of the global stage, which all fits of a local stage to one source share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ class ResidualContext:
     weight : of all rows, None where each has the weight 1
     bound : of a residual
     key : of the fit and of its global stage
-    scratch : makes a folder that all workers see
+    scratch : folder for rows on disk; None for the local one of each process
     alone : whether the local stage may learn the label, without a global stage, where the holdout prefers it
     """
 
@@ -66,7 +65,7 @@ class ResidualContext:
     key: str
     progress: Any
     journal: Journal
-    scratch: Callable[[], Path]
+    scratch: str | None
     alone: bool = False
 
     @cached_property

@@ -4,7 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Generic
 
@@ -102,6 +102,7 @@ class BlockReader:
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
+        self._left: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
         self,
@@ -248,16 +249,35 @@ class BlockReader:
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
 
-        def calls(window: Sequence[int]) -> list[Call]:
-            items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
-            return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
+        return list(chain.from_iterable(self._of_groups(partial(self._calls_of_each, function, key, args), progress)))
 
-        found: list[Any] = []
+    def leave_each(self, function: Any, key: str, progress: Any, args: Any, summary: Any) -> tuple[list[Handle], Any]:
+        """Lists of what `each` gives, left on the workers, and summary(list) of each of them, in order."""
+        handles: list[Handle] = []
+
+        def calls(window: Sequence[int]) -> list[Call]:
+            self._left = self._calls_of_each(function, key, args, window)
+            new = self.executor.leave(self._left)
+            handles.extend(new)
+            return [
+                Call(f"{key}-of-{call.key}", call_each, (summary, [(handle,)]))
+                for call, handle in zip(self._left, new, strict=True)
+            ]
+
+        found = list(chain.from_iterable(self._of_groups(calls, progress)))
+        self._left = []
+        return handles, found
+
+    def _calls_of_each(self, function: Any, key: str, args: Any, window: Sequence[int]) -> list[Call]:
+        items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
+        return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
+
+    def _of_groups(self, calls: Callable[[Sequence[int]], list[Call]], progress: Any) -> Iterator[Any]:
+        """The results of the calls of every group of units, in order."""
         windows = self._windows_of_groups(range(len(self.source.units)))
         for window, values in zip(windows, self.visit(windows, calls), strict=True):
-            found += chain.from_iterable(values)
+            yield from values
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
-        return found
 
     def visit(
         self, windows: Sequence[Sequence[int]], calls: Callable[[Sequence[int]], list[Call]], *,
@@ -326,7 +346,7 @@ class BlockReader:
                 results, handles = self.executor.compute(calls, tasks)
         except KilledCallError as error:
             killed = self._killed_alone(error.key) or error
-            where = self._where(killed.key, calls)
+            where = self._where(killed.key, [*calls, *self._left])
             raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
         self._read |= zip(groups, handles, strict=True)
         self._held.update(ahead)

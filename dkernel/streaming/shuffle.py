@@ -4,7 +4,6 @@ The rows of a chunk are stored in the order of its interleaved pieces. The piece
 sums, and the model's bytes, are those of the same data interleaved in memory.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,9 +16,8 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import Block
-from dkernel.data.scratch import save_array
+from dkernel.data.scratch import Scratch, save_array
 from dkernel.data.source import Source, Unit
-from dkernel.errors import DataError
 from dkernel.numerics.rows import arrays_of, rows_from
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.block_reader import BlockReader
@@ -27,18 +25,17 @@ from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 
 
 @contextmanager
-def scratch_folder(scratch: str | None) -> Iterator[Path]:
+def scratch_folder(scratch: Scratch) -> Iterator[Path]:
     """A folder for one run, removed with all that is in it."""
-    if scratch is not None:
-        Path(scratch).mkdir(parents=True, exist_ok=True)
-    # Absolute: a worker has a working folder of its own.
-    with tempfile.TemporaryDirectory(prefix="dkernel-", dir=scratch and os.path.abspath(scratch)) as folder:
+    if scratch.given is not None:
+        Path(scratch.given).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".dkernel-", dir=scratch.given or scratch.beside) as folder:
         yield Path(folder)
 
 
-def folder_of(journal: Journal, scratch: str | None, opened: ExitStack) -> Path:
+def folder_of(journal: Journal, scratch: Scratch, opened: ExitStack) -> Path:
     """A folder for rows, which outlives a run that has a checkpoint; that of others goes when `opened` is closed."""
-    return journal.scratch(scratch) or opened.enter_context(scratch_folder(scratch))
+    return journal.scratch(scratch.given) or opened.enter_context(scratch_folder(scratch))
 
 
 def rewrite_shuffled(
@@ -60,11 +57,6 @@ def rewrite_shuffled(
             write_unit, f"{key}-rewrite-{folder.name}", progress, lambda unit: (str(folder), inside.get(unit, []))
         )
         places = [place for unit in written for place in unit]
-        if places and not Path(places[0][1] + "-X.npy").exists():
-            raise DataError(
-                f"The workers wrote the shuffled copy to {folder}, which this process cannot see. Give --scratch a "
-                "folder that all machines share."
-            )
         return {"places": places, "files": _files(folder)}
 
     copy = (journal or Journal()).stage("rewrite", write, lambda copy: copy["files"] == _files(folder))

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dkernel.data.block import Block
+from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
@@ -27,7 +27,6 @@ from dkernel.solving.sgd_setup import SampleEvaluator
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.fingerprint import digest
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
@@ -80,7 +79,7 @@ def _outputs(source: Source, recipe: Recipe) -> int:
 
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
-    scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
+    scratch: Scratch | str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
     chosen: SelectedModel | None = None, validation: Block | None = None, callback: Callback | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
@@ -88,7 +87,7 @@ def train(
     Parameters
     ----------
     source : with a label
-    scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
+    scratch : folder for rows on disk: those of cells, and all of data that are sorted and do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
@@ -143,7 +142,7 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         rounds = choose_order(job, survey, feed, opened)
         feed = rounds.feed
         outcome = _solve(job, posed, ready, rounds)
-        local = _local(job, posed, ready, rounds, survey, outcome, opened)
+        local = _local(job, posed, ready, rounds, survey, outcome)
     finally:
         feed.close()
     job.progress.phase("finish")
@@ -193,9 +192,8 @@ def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> Solve
 
 
 def _local(
-    job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds, survey: SurveyResult, outcome: SolverResult,
-    opened: ExitStack,
-) -> LocalStage | None:  # fmt: skip
+    job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds, survey: SurveyResult, outcome: SolverResult
+) -> LocalStage | None:
     """The local stage, where one is asked for."""
     recipe, problem, feed = posed.recipe.replace(alpha=outcome.alpha), posed.problem, rounds.feed
     if not job.plan.local:
@@ -203,9 +201,9 @@ def _local(
     weighted = job.source.weight is not None or problem.class_weights is not None
     weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
     pieces = local_pieces(job.units, rounds.schedules[0].rounds if feed.source is not job.source else ())
-    start, folder = ready.evaluator.coefficients(outcome.v), partial(folder_of, job.journal, job.scratch, opened)
+    start = ready.evaluator.coefficients(outcome.v)
     context = residual_context(
-        problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, folder
+        problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, job.scratch.given
     )
     context = replace(context, alone=learns_label(job.recipe))
     found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.callback)

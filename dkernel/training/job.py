@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dkernel.data.block import Block
+from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
@@ -50,15 +51,15 @@ class Job:
     settled: SelectedModel | None = None
     validation: Block | None = None
     callback: Callback | None = None
-    scratch: str | None = None
+    scratch: Scratch = field(default_factory=Scratch)
     journal: Journal = field(default_factory=Journal)
     chosen: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None = None,
-        landmarks: Any = None, settled: SelectedModel | None = None, validation: Block | None = None,
-        callback: Callback | None = None,
+        cls, source: Source, recipe: Recipe, executor: Executor, progress: Progress,
+        scratch: Scratch | str | None = None, landmarks: Any = None, settled: SelectedModel | None = None,
+        validation: Block | None = None, callback: Callback | None = None,
     ) -> "Job":  # fmt: skip
         """The job; a job that cannot be done is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
@@ -74,7 +75,7 @@ class Job:
         return cls(
             source, recipe, executor, progress, plan, sizes,
             _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests),
-            given, settled, validation, callback, scratch,
+            given, settled, validation, callback, Scratch.of(scratch),
         )  # fmt: skip
 
     @property

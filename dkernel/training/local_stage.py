@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,7 +161,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 def residual_context(
     problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], split: ReservoirSplit,
-    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
+    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: str | None,
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
 
@@ -170,7 +169,7 @@ def residual_context(
     ----------
     start : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
-    scratch : makes a folder that all workers see
+    scratch : folder for rows on disk; None for the local one of each process
     """
     sampled, bound = part_of(split.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(

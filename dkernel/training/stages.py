@@ -37,6 +37,7 @@ from dkernel.solving.sgd_setup import (
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.shared_folder import check_shared
 from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
@@ -356,6 +357,7 @@ def choose_order(job: Job, survey: SurveyResult, feed: BlockReader, opened: Exit
     job.note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
     job.progress.phase("rewrite to scratch", job.source.n_rows)
     folder = folder_of(job.journal, job.scratch, opened)
+    check_shared(job.executor, folder, "The data are sorted and larger than the workers' memory, so they are rewritten")
     source, schedule = rewrite_shuffled(feed, schedule, folder, job.key, job.progress, job.journal)
     feed.close()
     return Rounds([schedule] * passes, BlockReader(job.executor, source, keep=False), why)

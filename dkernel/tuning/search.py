@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.object_columns import check_gamma, check_source
+from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
@@ -81,7 +82,7 @@ class TuneResult:
 
 def tune(
     source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None = None,
-    budget: Budget | str | float = "2passes", *, progress: Progress | None = None, scratch: str | None = None,
+    budget: Budget | str | float = "2passes", *, progress: Progress | None = None, scratch: Scratch | str | None = None,
     checkpoint: Checkpoint | None = None, clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:  # fmt: skip
     """Search and fit; the same bytes for every executor.
@@ -127,7 +128,7 @@ class _Search:
 
     def __init__(
         self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget, progress: Progress, scratch: str | None, clock: Callable[[], float],
+        budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self.source, self.executor, self.budget = source, executor, budget
         self.progress, self.scratch = progress, scratch

@@ -73,18 +73,17 @@ def _fit_until(phase, place, address=None):
 
 
 def _killed(phase, place, address=None):
-    """A client is killed in this phase, and rows that were sorted to cells stay."""
+    """A client is killed in this phase, and leaves no rows: their files have no names."""
     process = multiprocessing.get_context("spawn").Process(target=_fit_until, args=(phase, place, address))
     process.start()
     process.join(PATIENCE)
     assert process.exitcode == -signal.SIGKILL
-    assert list((place / "scratch").rglob("cells-*.npy"))
+    assert list((place / "scratch").iterdir()) == []
 
 
 def _resumed(place, executor=None):
     found = fit(place / "kept", executor, recipe=CELLS, scratch=str(place / "scratch"))
     assert found.resumed
-    assert [path for path in (place / "scratch").rglob("*") if path.is_file()] == []
     assert digest(found, place) == digest(fit(None, SerialExecutor(), recipe=CELLS), place)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dkernel.data.scratch import Scratch
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
@@ -80,7 +81,7 @@ def test_text_labels_and_no_weights_survive(tmp_path):
 
 
 def test_the_folder_of_a_run_is_its_own_and_goes_with_it(tmp_path):
-    with scratch_folder(str(tmp_path / "deep" / "er")) as a, scratch_folder(str(tmp_path)) as b:
+    with scratch_folder(Scratch(str(tmp_path / "deep" / "er"))) as a, scratch_folder(Scratch(str(tmp_path))) as b:
         (a / "file").touch()
         assert a != b
     assert not a.exists()

@@ -1,0 +1,111 @@
+"""Rows on the local disk of the process that made them, for other tasks: no other process has to see the file.
+
+The file has no name, so it goes with the last of its rows, or with the process, however that ends.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary, finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.writers.atomic import trouble
+from dkernel.execution.process import local_folder
+
+
+@dataclass(frozen=True)
+class Place:
+    """The file of a run in each process.
+
+    Parameters
+    ----------
+    folder : to write to; None for the local folder of each worker, or that for temporary files
+    run : key of the run
+    """
+
+    folder: str | None
+    run: str
+
+
+class StoredRows:
+    """An array on disk; slices of it are read. It travels to another process as an array, and is on disk there too.
+
+    Examples
+    --------
+    >>> rows = StoredRows(np.arange(10.0), Place(None, "some-run"))
+    >>> rows[3:5]
+    array([3., 4.])
+    """
+
+    def __init__(self, rows: NDArray[Any], place: Place) -> None:
+        self.place, self.dtype, self.shape = place, rows.dtype, rows.shape
+        self._file = _file_of(place)
+        self._first = self._file.append(np.ascontiguousarray(rows))
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, stop, _ = rows.indices(len(self))
+        found = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
+        if found.size:
+            self._file.read(self._first + start * (found.nbytes // len(found)), found)
+        return found
+
+    def __reduce__(self) -> Any:
+        return type(self), (self[:], self.place)
+
+
+class _RowFile:
+    """A file without a name, to which the tasks of a process append."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self._end, self._lock = Path(folder), 0, Lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it goes with this object
+        except OSError as error:
+            raise trouble(error, self.folder) from error
+        finalize(self, self._file.close)
+
+    def append(self, rows: NDArray[Any]) -> int:
+        """The first byte of these rows, which are written to the end."""
+        with self._lock:
+            first, self._end = self._end, self._end + rows.nbytes
+        rest, at = _bytes_of(rows), first
+        try:
+            while len(rest):  # a system call moves 2 GiB at most
+                written = os.pwrite(self._file.fileno(), rest, at)
+                rest, at = rest[written:], at + written
+        except OSError as error:
+            raise trouble(error, self.folder) from error
+        return first
+
+    def read(self, first: int, rows: NDArray[Any]) -> None:
+        """Fill `rows` with what begins at this byte."""
+        rest = _bytes_of(rows)
+        while len(rest):
+            count = os.preadv(self._file.fileno(), [rest], first)
+            if not count:
+                raise OSError(f"{self.folder}: rows that were written cannot be read")
+            rest, first = rest[count:], first + count
+
+
+def _bytes_of(rows: NDArray[Any]) -> memoryview:
+    return memoryview(rows.reshape(-1).view(np.uint8).data)
+
+
+_files: WeakValueDictionary[Place, _RowFile] = WeakValueDictionary()
+_lock = Lock()
+
+
+def _file_of(place: Place) -> _RowFile:
+    with _lock:
+        if (file := _files.get(place)) is None:
+            file = _files[place] = _RowFile(place.folder or local_folder())
+        return file
