@@ -1,18 +1,21 @@
 """The fit of cells: after the shuffle each cell is one task, and no task waits for another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.execution.base import Call
+from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
 from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
-from dkernel.solving.cell_runs import CellRows, Run, read_runs, run_dtype
+from dkernel.persistence.journal import Journal
+from dkernel.solving.cell_runs import CellRows, SortedRows, read_runs, run_dtype
+from dkernel.solving.driver import Callback, State, StateMachine, solve
 from dkernel.solving.residual import ResidualContext
 
 F32 = NDArray[np.float32]
@@ -114,89 +117,130 @@ def judge_task(
 
 
 def judge_settings(
-    context: ResidualContext, problem: CellProblem, runs: Sequence[Run], parts: Sequence[int], numbers: Sequence[int],
-    settings: CellSettings, key: str,
-) -> tuple[float, float]:  # fmt: skip
+    executor: Executor, problem: CellProblem, rows: SortedRows, parts: Sequence[int], settings: CellSettings, key: str
+) -> tuple[float, float]:
     """Mean loss of the held-out rows of some parts of the shuffle, and that without cells."""
-    executor = context.feed.executor
     held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
+    name = "-".join(map(str, astuple(settings)))
     calls = [
-        Call(
-            f"{key}-judge-{part}-{'-'.join(map(str, astuple(settings)))}", judge_task,
-            (held, _places(runs, part), numbers[part], settings),
-        )
+        Call(f"{key}-judge-{part}-{name}", judge_task, (held, rows.places(part), rows.numbers[part], settings))
         for part in parts
-    ]  # fmt: skip
-    found = executor.compute(calls)[0]
+    ]
+    sums = executor.compute(calls)[0]
     executor.release([held])
-    loss, before, weight = np.sum(found, axis=0)
+    loss, before, weight = np.sum(sums, axis=0)
     weight = max(weight, np.finfo(float).tiny)
     return float(loss / weight), float(before / weight)
 
 
-def fit_cells(
-    context: ResidualContext, problem: CellProblem, runs: Sequence[Run], tree: CellTree, numbers: Sequence[int],
-    settings: CellSettings, key: str, callback: Callable[[dict[str, Any]], Any] | None = None, stage: str = "cells",
-) -> CellFit:  # fmt: skip
-    """Fit all cells, the largest parts of the shuffle first.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellState(State):
+    """State of the fit after some parts.
 
     Parameters
     ----------
-    tree : of the shuffle;  numbers : of its cells, by which theirs are cut again
-    callback : called with a line for each part, in their order; if it returns True the other cells stay empty
-    stage : of the journal
+    parts : arrays of their cells
+    ended : whether somebody wants no more
     """
-    executor = context.feed.executor
-    rows = np.sum([np.diff(ends) for _, ends in runs], axis=0)
-    order = np.argsort(-rows, kind="stable").tolist()
-    done: list[dict[str, Any]] = context.journal.parts(stage)
-    history: list[dict[str, Any]] = []
-    held = executor.keep(problem, f"{key}-fit-problem")
-    calls = (
-        Call(f"{key}-fit-{at}", fit_task, (held, _places(runs, order[at]), numbers[order[at]], settings, at))
-        for at in range(len(done), len(order))
-    )
 
-    def finished(at: int) -> bool:
-        """Tell of a part; True where it is to be the last."""
-        cells = sum(len(part["ends"]) for part in done[: at + 1])
-        line = {"cells": cells, "parts": at + 1, "of": len(order), "rows": int(rows[order[at]])}
-        history.append(line)
-        return callback is not None and callback(dict(line)) is True
-
-    stopped = any(finished(at) for at in range(len(done)))
-    waiting: dict[int, dict[str, Any]] = {}
-    with closing(executor.as_they_come(calls)) as results:
-        while not stopped and len(done) < len(order):
-            at, part = next(results)
-            waiting[at] = part
-            while not stopped and len(done) in waiting:
-                done.append(waiting.pop(len(done)))
-                if context.journal.keeps:
-                    context.journal.part(stage, done[-1])
-                place = len(done) - 1
-                context.progress.advance(int(rows[order[place]]), cell=f"{len(done)}/{len(order)}")
-                stopped = finished(place)
-    executor.release([held])
-    return _assembled(problem, settings, tree, order, done, history)
+    parts: tuple[dict[str, Any], ...] = ()
+    ended: bool = False
 
 
-def _assembled(
-    problem: CellProblem, settings: CellSettings, tree: CellTree, order: Sequence[int],
-    done: Sequence[dict[str, Any]], history: list[dict[str, Any]],
+class CellSolver(StateMachine[CellState, CellFit]):
+    """Solver of all cells: the parts of the shuffle are tasks, the largest first, and are taken in that order.
+
+    Parameters
+    ----------
+    name : of this fit among those of the context, and of its stage in the journal
+    """
+
+    def __init__(
+        self, context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str
+    ) -> None:
+        self.context, self.problem, self.rows, self.settings, self.name = context, problem, rows, settings, name
+        self.executor = context.feed.executor
+        self.order = np.argsort(-rows.sizes, kind="stable").tolist()
+        self._held: list[Handle] = []
+        self._results: Generator[tuple[int, dict[str, Any]]] | None = None
+        self._early: dict[int, dict[str, Any]] = {}  # parts that came before others of a smaller number
+
+    def start(self) -> CellState:
+        return CellState()
+
+    def plan(self, state: CellState) -> Callable[[], dict[str, Any]] | None:
+        return None if state.ended or state.steps == len(self.order) else partial(self._part, state.steps)
+
+    def advance(self, state: CellState, found: dict[str, Any]) -> CellState:
+        after = self._after(state, found)
+        self.context.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
+        return after
+
+    def stop(self, state: CellState) -> CellState:
+        return replace(state, ended=True)
+
+    def finish(self, state: CellState) -> CellFit:
+        problem, tree, nu, p = self.problem, self.rows.tree, self.settings.nu, len(self.problem.root)
+        none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
+        empty = Cell(problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, nu)
+        trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
+        for number, part in zip(self.order, state.parts, strict=False):
+            trees[number] = CellTree.build(part)
+            cells[number] = unpacked(part, nu)
+        return CellFit(tree.joined(trees), [cell for some in cells for cell in some], list(state.history))
+
+    def kept(self, journal: Journal) -> CellState:
+        state = self.start()
+        for part in journal.parts(self.name):
+            state = self._after(state, part)
+        return state
+
+    def keep(self, journal: Journal, state: CellState) -> None:
+        if journal.keeps:
+            journal.part(self.name, state.parts[-1])
+
+    def close(self) -> None:
+        """Forget the tasks that are not done, and what they need."""
+        if self._results is not None:
+            self._results.close()
+        self.executor.release(self._held)
+
+    def _after(self, state: CellState, part: dict[str, Any]) -> CellState:
+        at, parts = state.steps, (*state.parts, part)
+        cells = sum(len(each["ends"]) for each in parts)
+        rows = int(self.rows.sizes[self.order[at]])
+        line = {"cells": cells, "parts": at + 1, "of": len(self.order), "rows": rows}
+        return CellState(history=(*state.history, line), steps=at + 1, parts=parts)
+
+    def _part(self, at: int) -> dict[str, Any]:
+        """The cells of a part; the tasks of it and of all that follow begin with the first that is asked for."""
+        if self._results is None:
+            self._results = self.executor.as_they_come(self._calls(at))
+        while at not in self._early:
+            number, part = next(self._results)
+            self._early[number] = part
+        return self._early.pop(at)
+
+    def _calls(self, first: int) -> Iterator[Call]:
+        key = f"{self.rows.key}-{self.name}"
+        held = self.executor.keep(self.problem, f"{key}-problem")
+        self._held.append(held)
+        for at in range(first, len(self.order)):
+            part = self.order[at]
+            args = held, self.rows.places(part), self.rows.numbers[part], self.settings, at
+            yield Call(f"{key}-{at}", fit_task, args)
+
+
+def fit_cells(
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str,
+    callback: Callback | None = None,
 ) -> CellFit:  # fmt: skip
-    p = len(problem.root)
-    none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    empty = Cell(
-        problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, settings.nu
-    )
-    trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
-    for number, part in zip(order, done, strict=False):
-        trees[number] = CellTree.build(part)
-        cells[number] = unpacked(part, settings.nu)
-    return CellFit(tree.joined(trees), [cell for some in cells for cell in some], history)
+    """Fit all cells.
 
-
-def _places(runs: Sequence[Run], part: int) -> list[tuple[str, int, int]]:
-    """The rows of a part of the shuffle, in every file that has some."""
-    return [(path, ends[part], ends[part + 1]) for path, ends in runs if ends[part] < ends[part + 1]]
+    Parameters
+    ----------
+    name : of this fit among those of the context, and of its stage in the journal
+    callback : called with a line for each part, in their order; if it returns True the other cells stay empty
+    """
+    with closing(CellSolver(context, problem, rows, settings, name)) as solver:
+        return solve(solver, context.journal, callback)

@@ -7,6 +7,7 @@ order, know nothing of who wrote what, and a task may run twice.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,34 @@ class RowRouter:
     start: Coefficients
     inputs: CellInputs
     tree: CellTree
+
+
+@dataclass(frozen=True, eq=False)
+class SortedRows:
+    """The rows of the source on scratch, sorted to the cells of a tree.
+
+    Parameters
+    ----------
+    tree : of the cells, which are parts to cut further
+    numbers : of its cells, by which the parts are cut again
+    runs : the files
+    key : of these rows and files
+    """
+
+    inputs: CellInputs
+    tree: CellTree
+    numbers: Sequence[int]
+    runs: Sequence[Run]
+    key: str
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows of each part."""
+        return np.asarray(np.sum([np.diff(ends) for _, ends in self.runs], axis=0))
+
+    def places(self, part: int) -> list[tuple[str, int, int]]:
+        """The rows of a part, in every file that has some."""
+        return [(path, ends[part], ends[part + 1]) for path, ends in self.runs if ends[part] < ends[part + 1]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettings, learned_root
-from dkernel.local.partition import CellTree, grow_partitions
+from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_COLUMNS
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
-from dkernel.solving.cell_runs import RowRouter, Run, run_dtype, write_runs
+from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype, write_runs
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage, best_stage
@@ -165,52 +165,32 @@ def fit_cell_stage(
     runs = journal.stage("cells-runs", write, lambda copy: copy["files"] == _files(folder))["runs"]
     mean_weight = 1.0 if context.weight is None else context.weight / n
     problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
-    shuffled = Shuffled(inputs, tree, numbers, runs, key, np.ascontiguousarray(unit))
-    stages = [_fitted(context, problem, shuffled, recipe.local != "auto", callback)]
+    rows = SortedRows(inputs, tree, numbers, runs, key)
+    stages = [_fitted(context, problem, rows, recipe.local != "auto", callback)]
     ended = any(line["parts"] == line["of"] for line in stages[0].history)
     if context.alone and context.judges and ended:
         mean = np.average(context.sample.Y, axis=0, weights=context.sample.weight).astype(np.float32)
-        stages.append(_fitted(context, replace(problem, start=mean), shuffled, True, callback))
+        stages.append(_fitted(context, replace(problem, start=mean), rows, True, callback))
     return best_stage(stages)
 
 
-@dataclass(frozen=True, eq=False)
-class Shuffled:
-    """The rows of all cells on scratch, and the tree that they were sorted by.
-
-    Parameters
-    ----------
-    numbers : of the tree's cells
-    key : of this run
-    unit : of the scores (outputs,)
-    """
-
-    inputs: CellInputs
-    tree: CellTree
-    numbers: list[int]
-    runs: list[Run]
-    key: str
-    unit: NDArray[np.float64]
-
-
 def _fitted(
-    context: ResidualContext, problem: CellProblem, rows: Shuffled, asked: bool,
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, asked: bool,
     callback: Callable[[dict[str, Any]], Any] | None,
 ) -> LocalStage:  # fmt: skip
     """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
     suffix, cells = ("", "cells") if problem.start is None else ("-label", "cells of the label")
-    key = rows.key + suffix
     context.progress.phase(f"choose width and ridge of {cells}")
-    find = partial(_chosen, context, problem, rows.runs, rows.numbers, key, asked)
+    find = partial(_chosen, context, problem, rows, f"{rows.key}{suffix}", asked)
     chosen = context.journal.stage(f"cells-settings{suffix}", find)
     if not chosen:
         why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
         return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
-    context.progress.phase(cells, int(sum(ends[-1] for _, ends in rows.runs)))
-    fit = fit_cells(context, problem, rows.runs, rows.tree, rows.numbers, settings, key, callback, f"cells{suffix}")
-    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, rows.unit)
+    context.progress.phase(cells, int(rows.sizes.sum()))
+    fit = fit_cells(context, problem, rows, settings, f"cells{suffix}", callback)
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (problem.outputs,))
+    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
     return _judged(context, machine, fit.history, settings, problem.start)
 
 
@@ -239,17 +219,17 @@ def _files(folder: Path) -> dict[str, int]:
 
 
 def _chosen(
-    context: ResidualContext, problem: CellProblem, runs: list[Run], numbers: list[int], key: str, asked: bool
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, key: str, asked: bool
 ) -> tuple[float, float, float, int] | tuple[()]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells; nothing where
     nobody asked for cells and these win too little."""
-    step = max(1, len(numbers) // TRIED)
-    parts = list(range(step // 2, len(numbers), step))[:TRIED]
+    step = max(1, len(rows.numbers) // TRIED)
+    parts = list(range(step // 2, len(rows.numbers), step))[:TRIED]
     small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
 
     @cache
     def judged(place: tuple[int, ...]) -> tuple[float, float]:
-        return judge_settings(context, small, runs, parts, numbers, CellSettings(*settings(place)), key)
+        return judge_settings(context.feed.executor, small, rows, parts, CellSettings(*settings(place)), key)
 
     def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
         return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]
