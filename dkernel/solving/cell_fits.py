@@ -1,19 +1,21 @@
 """The fit of cells: after the shuffle each cell is one task, and no task waits for another."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.execution.base import Call, Handle
+from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
-from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
+from dkernel.persistence.journal import Journal
 from dkernel.solving.cell_runs import CellRows, Run, SortedRows, rows_of_cell
+from dkernel.solving.driver import Callback, State, StateMachine, solve
 from dkernel.solving.residual import ResidualContext
 
 F32 = NDArray[np.float32]
@@ -83,27 +85,6 @@ class CellProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffled:
-    """The rows of all cells, and the tree that they are sorted by.
-
-    Parameters
-    ----------
-    numbers : of the tree's cells
-    sorted : the rows;  counts : of each cell
-    key : of this run
-    unit : of the scores (outputs,)
-    """
-
-    inputs: CellInputs
-    tree: CellTree
-    numbers: list[int]
-    sorted: SortedRows
-    counts: NDArray[np.int64]
-    key: str
-    unit: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
 class CellFit:
     """Fitted cells.
 
@@ -154,91 +135,136 @@ def judge_task(
 
 
 def judge_settings(
-    context: ResidualContext, problem: CellProblem, parts: Mapping[int, Sequence[Handle]], numbers: Sequence[int],
-    settings: CellSettings, key: str,
-) -> tuple[float, float]:  # fmt: skip
+    executor: Executor,
+    problem: CellProblem,
+    numbers: Sequence[int],
+    parts: Mapping[int, Sequence[Handle]],
+    settings: CellSettings,
+    key: str,
+) -> tuple[float, float]:
     """Mean loss of the held-out rows of some parts of the shuffle, and that without cells.
 
     Parameters
     ----------
     parts : with the runs that have their rows
     """
-    executor = context.feed.executor
     held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
+    name = "-".join(map(str, astuple(settings)))
     calls = [
-        Call(
-            f"{key}-judge-{part}-{'-'.join(map(str, astuple(settings)))}", judge_task,
-            (held, list(runs), part, numbers[part], settings),
-        )
+        Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
         for part, runs in parts.items()
-    ]  # fmt: skip
-    found = executor.compute(calls)[0]
+    ]
+    sums = executor.compute(calls)[0]
     executor.release([held])
-    loss, before, weight = np.sum(found, axis=0)
+    loss, before, weight = np.sum(sums, axis=0)
     weight = max(weight, np.finfo(float).tiny)
     return float(loss / weight), float(before / weight)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellState(State):
+    """State of the fit after some parts.
+
+    Parameters
+    ----------
+    parts : arrays of their cells
+    ended : whether somebody wants no more
+    """
+
+    parts: tuple[dict[str, Any], ...] = ()
+    ended: bool = False
+
+
+class CellSolver(StateMachine[CellState, CellFit]):
+    """Solver of all cells: the parts of the shuffle are tasks, the largest first, and are taken in that order."""
+
+    def __init__(
+        self, context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings
+    ) -> None:
+        self.context, self.problem, self.rows, self.settings = context, problem, rows, settings
+        self.name = f"cells{problem.suffix}"  # of its stage in the journal
+        self.executor = context.feed.executor
+        self.order = np.argsort(-rows.sizes, kind="stable").tolist()
+        self._held: list[Handle] = []
+        self._results: Generator[dict[int, dict[str, Any]]] | None = None
+        self._early: dict[int, dict[str, Any]] = {}  # parts that came before others of a smaller number
+
+    def start(self) -> CellState:
+        return CellState()
+
+    def plan(self, state: CellState) -> Callable[[], dict[str, Any]] | None:
+        return None if state.ended or state.steps == len(self.order) else partial(self._part, state.steps)
+
+    def advance(self, state: CellState, found: dict[str, Any]) -> CellState:
+        after = self._after(state, found)
+        self.context.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
+        return after
+
+    def stop(self, state: CellState) -> CellState:
+        return replace(state, ended=True)
+
+    def finish(self, state: CellState) -> CellFit:
+        problem, tree, nu, p = self.problem, self.rows.tree, self.settings.nu, len(self.problem.root)
+        none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
+        empty = Cell(problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, nu)
+        trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
+        for number, part in zip(self.order, state.parts, strict=False):
+            trees[number] = CellTree.build(part)
+            cells[number] = unpacked(part, nu)
+        return CellFit(tree.joined(trees), [cell for some in cells for cell in some], list(state.history))
+
+    def kept(self, journal: Journal) -> CellState:
+        state = self.start()
+        for part in journal.parts(self.name):
+            state = self._after(state, part)
+        return state
+
+    def keep(self, journal: Journal, state: CellState) -> None:
+        if journal.keeps:
+            journal.part(self.name, state.parts[-1])
+
+    def close(self) -> None:
+        """Forget the tasks that are not done, and what they need."""
+        if self._results is not None:
+            self._results.close()
+        self.executor.release(self._held)
+
+    def _after(self, state: CellState, part: dict[str, Any]) -> CellState:
+        at, parts = state.steps, (*state.parts, part)
+        cells = sum(len(each["ends"]) for each in parts)
+        rows = int(self.rows.sizes[self.order[at]])
+        line = {"cells": cells, "parts": at + 1, "of": len(self.order), "rows": rows}
+        return CellState(history=(*state.history, line), steps=at + 1, parts=parts)
+
+    def _part(self, at: int) -> dict[str, Any]:
+        """The cells of a part; the tasks of it and of all that follow begin with the first that is asked for."""
+        if self._results is None:
+            self._results = self.executor.as_they_come(self._calls(at))
+        while self.order[at] not in self._early:
+            self._early |= next(self._results)
+        return self._early.pop(self.order[at])
+
+    def _calls(self, first: int) -> Iterator[Call]:
+        self.rows.sort()
+        self.context.progress.phase(self.problem.words, int(self.rows.sizes.sum()))
+        key = f"{self.rows.key}{self.problem.suffix}-fit"
+        held = self.executor.keep(self.problem, f"{key}-problem")
+        self._held.append(held)
+        for parts in self.rows.batches(self.order[first:]):
+            numbered = [(part, self.rows.numbers[part]) for part in parts]
+            args = held, self.rows.picked(parts), numbered, self.settings
+            yield Call(f"{key}-{parts[0]}-{len(parts)}", fit_task, args)
+
+
 def fit_cells(
-    context: ResidualContext, problem: CellProblem, rows: Shuffled, settings: CellSettings, key: str,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings,
+    callback: Callback | None = None,
 ) -> CellFit:  # fmt: skip
-    """Fit all cells, the largest parts of the shuffle first.
+    """Fit all cells.
 
     Parameters
     ----------
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
     """
-    executor, stage = context.feed.executor, f"cells{problem.suffix}"
-    order = np.argsort(-rows.counts, kind="stable").tolist()
-    done: list[dict[str, Any]] = context.journal.parts(stage)
-    if len(done) < len(order):
-        rows.sorted.sort()
-    context.progress.phase(problem.words, int(rows.counts.sum()))
-    history: list[dict[str, Any]] = []
-    held = executor.keep(problem, f"{key}-fit-problem")
-    calls = (
-        Call(
-            f"{key}-fit-{parts[0]}-{len(parts)}", fit_task,
-            (held, rows.sorted.picked(parts), [(part, rows.numbers[part]) for part in parts], settings),
-        )
-        for parts in rows.sorted.batches(order[len(done) :])
-    )  # fmt: skip
-
-    def finished(at: int) -> bool:
-        """Tell of a part; True where it is to be the last."""
-        cells = sum(len(part["ends"]) for part in done[: at + 1])
-        line = {"cells": cells, "parts": at + 1, "of": len(order), "rows": int(rows.counts[order[at]])}
-        history.append(line)
-        return callback is not None and callback(dict(line)) is True
-
-    stopped = any(finished(at) for at in range(len(done)))
-    waiting: dict[int, dict[str, Any]] = {}
-    with closing(executor.as_they_come(calls)) as results:
-        while not stopped and len(done) < len(order):
-            waiting |= next(results)
-            while not stopped and len(done) < len(order) and order[len(done)] in waiting:
-                done.append(waiting.pop(order[len(done)]))
-                if context.journal.keeps:
-                    context.journal.part(stage, done[-1])
-                place = len(done) - 1
-                context.progress.advance(int(rows.counts[order[place]]), cell=f"{len(done)}/{len(order)}")
-                stopped = finished(place)
-    executor.release([held])
-    return _assembled(problem, settings, rows.tree, order, done, history)
-
-
-def _assembled(
-    problem: CellProblem, settings: CellSettings, tree: CellTree, order: Sequence[int],
-    done: Sequence[dict[str, Any]], history: list[dict[str, Any]],
-) -> CellFit:  # fmt: skip
-    p = len(problem.root)
-    none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    empty = Cell(
-        problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, settings.nu
-    )
-    trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
-    for number, part in zip(order, done, strict=False):
-        trees[number] = CellTree.build(part)
-        cells[number] = unpacked(part, settings.nu)
-    return CellFit(tree.joined(trees), [cell for some in cells for cell in some], history)
+    with closing(CellSolver(context, problem, rows, settings)) as solver:
+        return solve(solver, context.journal, callback)

@@ -8,6 +8,7 @@ what is lost with a worker is read again.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -99,18 +100,28 @@ def run_dtype(p: int, outputs: int) -> np.dtype[Any]:
 
 
 class SortedRows:
-    """The rows of all cells, where the workers have them.
+    """The rows of the source where the workers have them, sorted to the cells of a tree.
 
     Parameters
     ----------
     context : whose source they are of, and whose progress shows the reading
+    numbers : of the tree's cells, by which these are cut again
+    key : of these rows
+    n : rows of the source
     """
 
-    def __init__(self, context: ResidualContext, router: RowRouter, key: str, n: int) -> None:
-        self.executor, self.key = context.feed.executor, key
+    def __init__(self, context: ResidualContext, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
+        self.executor, self.key, self.numbers = context.feed.executor, key, numbers
+        self.inputs, self.tree = router.inputs, router.tree
         self._context, self._router, self._n = context, router, n
         self._runs: list[Handle] = []
         self._counts: NDArray[np.int64] | None = None
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows of each cell, which a checkpoint remembers."""
+        sizes: NDArray[np.int64] = self._context.journal.stage("cells-rows", self.sort)
+        return sizes
 
     def sort(self) -> NDArray[np.int64]:
         """The number of rows of each cell; the source is read unless that was done."""

@@ -7,7 +7,6 @@ followed in the same way.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -31,7 +30,6 @@ from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
 Array = NDArray[np.float64]
 R = TypeVar("R")
-T = TypeVar("T")
 Callback = Callable[[dict[str, Any]], Any]
 
 
@@ -97,23 +95,6 @@ class Context:
         if self.schedules:
             return tuple(piece for turn in self.schedules[0].rounds for piece in turn)
         return cut_pieces([unit.rows for unit in self.feed.source.units])
-
-    def over_round(
-        self, statistic: Statistic[Any, R], broadcast: Any, key: str, pieces: Sequence[RowSlice],
-        following: Sequence[RowSlice], beside: Callable[[], T],
-    ) -> tuple[R, T]:  # fmt: skip
-        """The statistic of the pieces of a round, and the result of `beside`, which is computed here meanwhile.
-
-        Parameters
-        ----------
-        key : of the tasks, within the fit
-        following : pieces that are read ahead
-        """
-        with ThreadPoolExecutor(1) as meanwhile, self.kept(broadcast, key) as at:
-            other = meanwhile.submit(beside)
-            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
-            found = self.feed.reduce(statistic, pieces, key, following=following, held=held, broadcast=at)
-        return found, other.result()
 
     def over_all(self, statistic: Statistic[Any, R], broadcast: Any, key: str) -> R:
         """The statistic of all rows."""

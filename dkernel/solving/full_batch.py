@@ -14,7 +14,7 @@ from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Context, Solver, SolverResult, State, judged
-from dkernel.solving.sgd_setup import mean_gradient
+from dkernel.solving.sgd_round import mean_gradient
 
 Array = NDArray[np.float64]
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
-from dkernel.problem.objective import Gradient, GradientSum, LossSums
+from dkernel.problem.objective import GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Context, Solver, SolverResult, State
-from dkernel.solving.sgd_setup import is_wide, mean_gradient
+from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_setup import is_wide
 from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
@@ -66,7 +67,10 @@ class Passes(Solver[PassState]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.solver, self.progress = context.prepared.solver, context.progress
-        self.gradient = Gradient(context.evaluator.problem)
+        evaluator = context.evaluator
+        self.problem = evaluator.problem
+        learned = SGDProblem(evaluator.problem, evaluator.coordinates, [self.solver])
+        self.sgd = SGD(context.feed, [learned], evaluator.key)
         self.patience = context.recipe.patience
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         self.decayed = 0 if context.sizes.large else 1
@@ -86,9 +90,10 @@ class Passes(Solver[PassState]):
         return replace(spot, ended=True)
 
     def finish(self, spot: PassState) -> SolverResult:
+        self.sgd.release()
         assert spot.best is not None
         first = np.eye(1, self.solver.outputs)
-        nothing = float(self.gradient.problem.loss.value(2 * first - 1, 0 * first).sum())
+        nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
         return replace(spot.best, history=list(spot.history), facts=_unlearned(spot.history, nothing))
 
     def plan(self, spot: PassState) -> Callable[[], Any] | None:
@@ -127,7 +132,7 @@ class Passes(Solver[PassState]):
         return self.context.schedules[epoch].rounds
 
     def _merit(self, right: float, n: int) -> dict[str, float]:
-        return self.gradient.problem.targets.merit(right, n)
+        return self.problem.targets.merit(right, n)
 
     def _reported(self, spot: PassState, line: dict[str, Any]) -> PassState:
         return replace(spot, history=(*spot.history, line), steps=spot.steps + 1, watched=None)
@@ -174,20 +179,14 @@ class Passes(Solver[PassState]):
             spot.name,
             **{"pass": turn},
         )
-        v = spot.state.v
-        return partial(
-            self.context.over_round, self.gradient, self.context.evaluator.coefficients(v), f"{spot.name}-{i}",
-            rounds[i], following, partial(self.solver.regularizer, v),
-        )  # fmt: skip
-
-    def _after_round(self, spot: PassState, total: GradientSum, pull: Array) -> PassState:
-        rounds, i, coordinates = self._rounds(spot.epoch), spot.done, self.context.evaluator.coordinates
-        # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
-        mean = mean_gradient(coordinates, total)
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
-        decay = 0 if is_wide(coordinates) else spot.epoch + self.decayed
+        decay = 0 if is_wide(self.context.evaluator.coordinates) else spot.epoch + self.decayed
         factor = spot.shrink / (1 + 3 * decay)
-        state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor, pull)
+        # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
+        return partial(self.sgd.round, [spot.state], rounds[i], f"{spot.name}-{i}", len(rounds), factor, following)
+
+    def _after_round(self, spot: PassState, states: Sequence[psgd.State], totals: Sequence[GradientSum]) -> PassState:
+        rounds, i, (state,), (total,) = self._rounds(spot.epoch), spot.done, states, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self._merit(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
@@ -260,8 +259,3 @@ def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, A
     if len(losses) < FEW_ROUNDS or not max(losses) > max(nothing, sum(losses) / 2):
         return {}
     return {"solver": {"converged": False, "worst_round": max(losses), "usual_round": float(np.median(losses))}}
-
-
-def _rows(rounds: Sequence[tuple[RowSlice, ...]], first: int) -> int:
-    """Rows of the rounds from the first on."""
-    return sum(piece.n for k in range(first, len(rounds)) for piece in rounds[k])

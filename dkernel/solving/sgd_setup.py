@@ -1,7 +1,6 @@
 """Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +22,6 @@ from dkernel.problem.gram import Gram
 from dkernel.problem.objective import (
     Coefficients,
     CovarianceProduct,
-    Gradient,
-    GradientSum,
     LossStatistic,
     LossSums,
     Problem,
@@ -32,7 +29,9 @@ from dkernel.problem.objective import (
 from dkernel.problem.reservoir_split import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
+from dkernel.solving.sgd_round import SGD, SGDProblem, coefficients_of, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
+from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.shares import Item, reduce
 
@@ -92,7 +91,7 @@ class SampleEvaluator:
 
     def coefficients(self, v: Array) -> Coefficients:
         """The value that workers get for v, (n + 1, heads)."""
-        return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
+        return coefficients_of(self.coordinates, v)
 
     def over(
         self, statistic: Statistic[Any, R], block: Handle, n: int, size: int, name: str, v: Array | None = None
@@ -353,11 +352,6 @@ def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner)
     return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
 
 
-def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
-    """The mean gradient in the solver's coordinates, (n + 1, heads)."""
-    return np.concatenate([coordinates.reduce(total.components), total.intercept[None]]) / max(total.weight, 1e-300)
-
-
 def warm_start(
     evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
 ) -> Array:
@@ -365,21 +359,16 @@ def warm_start(
     map = evaluator.problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
     evaluator = evaluator.at_home(flops <= rounds * LITTLE_FLOPS)
-    sample = evaluator.executor.keep(rows, f"{evaluator.key}-sample")
     pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
-    state = solver.start(start)
-    for epoch in epochs:
-        state = solver.start(state.v)
-        order = stream(evaluator.problem.seed, "warm", epoch).permutation(len(turns))
-        for done, i in enumerate(order):
-            items = [(sample, piece) for piece in turns[i]]
-            with ThreadPoolExecutor(1) as beside:
-                pull = beside.submit(solver.regularizer, state.v)
-                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v)
-            mean, factor = mean_gradient(evaluator.coordinates, total), 1 / (1 + epoch)
-            state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
-    evaluator.executor.release([sample])
+    state, learned = solver.start(start), SGDProblem(evaluator.problem, evaluator.coordinates, [solver])
+    kept = KeptBlock(evaluator.executor, rows, f"{evaluator.key}-sample")
+    with kept as sample, SGD(sample, [learned], f"{evaluator.key}-warm") as sgd:
+        for epoch in epochs:
+            state = solver.start(state.v)
+            order = stream(evaluator.problem.seed, "warm", epoch).permutation(len(turns))
+            for done, i in enumerate(order):
+                (state,), _ = sgd.round([state], turns[i], f"{epoch}-{done}", len(turns), 1 / (1 + epoch))
     return solver.candidates(state, len(turns))["average"] if epochs else start
 
 

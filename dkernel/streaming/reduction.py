@@ -7,7 +7,8 @@ out passed up. A task computes an aligned subtree, so the grouping may follow th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
@@ -77,6 +78,25 @@ class Statistic(ABC, Generic[S, R]):
             Result.
         """
         return total  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class StatisticTuple(Statistic[list[Any], list[Any]]):
+    """Some statistics of the same pieces: a block is read once for all of them.
+
+    The broadcast is a sequence too, of what each of them gets.
+    """
+
+    parts: tuple[Statistic[Any, Any], ...]
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Sequence[Any]) -> list[Any]:
+        return [part.step(block, piece, b) for part, b in zip(self.parts, broadcast, strict=True)]
+
+    def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
+        return [part.merge(a, b) for part, a, b in zip(self.parts, left, right, strict=True)]
+
+    def finish(self, total: list[Any]) -> list[Any]:
+        return [part.finish(value) for part, value in zip(self.parts, total, strict=True)]
 
 
 class TreeAccumulator(Generic[S]):

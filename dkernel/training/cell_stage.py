@@ -15,7 +15,7 @@ from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettin
 from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_COLUMNS
-from dkernel.solving.cell_fits import CellProblem, Shuffled, fit_cells, judge_settings
+from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.survey import SurveyResult
@@ -152,41 +152,38 @@ def fit_cell_stage(
     tree, numbers = grow_partitions(
         sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed, recipe.cell_partitions
     )
-    key = f"{context.key}-cells"
-    rows = SortedRows(context, RowRouter(context.problem, context.start, inputs, tree), key, n)
-    counts = journal.stage("cells-rows", rows.sort)
+    router = RowRouter(context.problem, context.start, inputs, tree)
+    rows = SortedRows(context, router, numbers, f"{context.key}-cells", n)
     mean_weight = 1.0 if context.weight is None else context.weight / n
     problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
-    shuffled = Shuffled(inputs, tree, numbers, rows, counts, key, np.ascontiguousarray(unit))
-    stages = [_fitted(context, problem, shuffled, recipe.local != "auto", callback)]
+    stages = [_fitted(context, problem, rows, recipe.local != "auto", callback)]
     ended = any(line["parts"] == line["of"] for line in stages[0].history)
     if context.alone and context.judges and ended:
         mean = np.average(context.sample.Y, axis=0, weights=context.sample.weight).astype(np.float32)
-        stages.append(_fitted(context, replace(problem, start=mean), shuffled, True, callback))
+        stages.append(_fitted(context, replace(problem, start=mean), rows, True, callback))
     rows.close()
     return best_stage(stages)
 
 
 def _fitted(
-    context: ResidualContext, problem: CellProblem, rows: Shuffled, asked: bool,
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, asked: bool,
     callback: Callable[[dict[str, Any]], Any] | None,
 ) -> LocalStage:  # fmt: skip
     """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
-    key = rows.key + problem.suffix
 
     def find() -> tuple[float, float, float, int] | tuple[()]:
-        rows.sorted.sort()
+        rows.sort()
         context.progress.phase(f"choose width and ridge of {problem.words}")
-        return _chosen(context, problem, rows, key, asked)
+        return _chosen(context, problem, rows, asked)
 
     chosen = context.journal.stage(f"cells-settings{problem.suffix}", find)
     if not chosen:
         why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
         return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
-    fit = fit_cells(context, problem, rows, settings, key, callback)
-    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, rows.unit)
+    fit = fit_cells(context, problem, rows, settings, callback)
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (problem.outputs,))
+    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
     return _judged(context, machine, fit.history, settings, problem.start)
 
 
@@ -210,17 +207,18 @@ def _judged(
 
 
 def _chosen(
-    context: ResidualContext, problem: CellProblem, rows: Shuffled, key: str, asked: bool
+    context: ResidualContext, problem: CellProblem, rows: SortedRows, asked: bool
 ) -> tuple[float, float, float, int] | tuple[()]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells; nothing where
     nobody asked for cells and these win too little."""
     step = max(1, len(rows.numbers) // TRIED)
-    parts = {part: rows.sorted.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
+    parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
     small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
 
     @cache
     def judged(place: tuple[int, ...]) -> tuple[float, float]:
-        return judge_settings(context, small, parts, rows.numbers, CellSettings(*settings(place)), key)
+        key = rows.key + problem.suffix
+        return judge_settings(context.feed.executor, small, rows.numbers, parts, CellSettings(*settings(place)), key)
 
     def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
         return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]

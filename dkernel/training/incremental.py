@@ -17,18 +17,20 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
-from dkernel.linear.solvers.psgd import PSGD, State
+from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Gradient, Problem
+from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import SampleEvaluator, mean_gradient, prepare
+from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_setup import SampleEvaluator, prepare
+from dkernel.streaming.kept_block import KeptBlock
 
 Array = NDArray[np.float64]
 
@@ -81,30 +83,27 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = _weighted(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
-    evaluator = SampleEvaluator(executor, key, problem, model.map.coordinates())
+    coordinates = model.map.coordinates()
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
+    pieces, of_round = pieces_of(len(rows.X), ROWS), ROUND // ROWS
+    learned = SGDProblem(problem, coordinates, [stream_.solver])
     with one_blas_thread():
-        held = executor.keep(rows, f"{key}-rows")
-        pieces = pieces_of(len(rows.X), ROWS)
-        of_round = ROUND // ROWS
-        for at in range(0, len(pieces), of_round):
-            total = evaluator.part(
-                Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v
-            )
-            gradient = mean_gradient(evaluator.coordinates, total)
-            v = stream_.solver.advance(State(v, {}), gradient, total.n, 1).v
-            newer = (newer[0] + v, newer[1] + 1)
-            if newer[1] >= older[1]:
-                older, newer = newer, (np.zeros_like(v), 0)
-            history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
-        executor.release([held])
+        with KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
+            for first in range(0, len(pieces), of_round):
+                some = pieces[first : first + of_round]
+                (state,), (total,) = sgd.round([PSGD.at_rest(v)], some, f"{first}", 1)
+                v = state.v
+                newer = (newer[0] + v, newer[1] + 1)
+                if newer[1] >= older[1]:
+                    older, newer = newer, (np.zeros_like(v), 0)
+                history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
         mean = (older[0] + newer[0]) / (older[1] + newer[1])
         check_finite(model.map.kernel, "coefficients", mean)
         targets, n = problem.targets, stream_.rows + len(block.X)
         model = replace(
             model,
-            coef=np.ascontiguousarray(evaluator.coordinates.expand(mean[:-1]) * targets.width),
+            coef=np.ascontiguousarray(coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
         )

@@ -12,36 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.problem.objective import Coefficients, Gradient, GradientSum, Problem
-from dkernel.solving.sgd_setup import mean_gradient
+from dkernel.problem.objective import Problem
+from dkernel.solving.sgd_round import SGD, SGDProblem
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class StatisticTuple(Statistic[list[Any], list[Any]]):
-    """Some statistics of the same pieces: a block is read once for all of them.
-
-    The broadcast is a sequence too, of what each of them gets.
-    """
-
-    parts: tuple[Statistic[Any, Any], ...]
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Sequence[Any]) -> list[Any]:
-        return [part.step(block, piece, b) for part, b in zip(self.parts, broadcast, strict=True)]
-
-    def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
-        return [part.merge(a, b) for part, a, b in zip(self.parts, left, right, strict=True)]
-
-    def finish(self, total: list[Any]) -> list[Any]:
-        return [part.finish(value) for part, value in zip(self.parts, total, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,26 +120,13 @@ class RacedMap:
         ]
         return replace(self, entries=tuple(entries))
 
-    def gradient(self) -> Gradient:
-        """The statistic of a round."""
+    @property
+    def learned(self) -> SGDProblem:
+        """The problem of all entries together."""
         outputs = self.problem.targets.outputs
         parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
-        return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else MixedLoss(parts)))
-
-    def coefficients(self) -> Coefficients:
-        """The value that workers get."""
-        v = np.concatenate([entry.v for entry in self.entries], axis=1)
-        return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
-
-    def advanced(self, total: GradientSum, rounds: int, factor: float) -> "RacedMap":
-        """The lane after a round; see `PSGD.advance`."""
-        mean, at, entries = mean_gradient(self.coordinates, total), 0, []
-        for entry in self.entries:
-            heads = slice(at, at + entry.v.shape[1])
-            state = entry.solver.advance(entry.solver.start(entry.v), mean[:, heads], total.n, rounds, factor)
-            entries.append(replace(entry, v=state.v))
-            at = heads.stop
-        return replace(self, entries=tuple(entries))
+        loss = parts[0][0] if len(parts) == 1 else MixedLoss(parts)
+        return SGDProblem(replace(self.problem, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
 
 
 @dataclass
@@ -191,24 +157,21 @@ def run_rounds(
     length, whole : rounds of a pass, and of a race that nothing ends before
     following : the pieces after the last of these rounds, which are read ahead
     """
-    now = list(lanes)
-    scores = {number: Score() for lane in now for number in lane.candidates}
-    executor = feed.executor
-    statistic = StatisticTuple(tuple(lane.gradient() for lane in now))
-    held = executor.keep(statistic, f"{key}-{first}-gradients")
-    for i, pieces in enumerate(rounds):
-        name = f"{key}-{first + i}"
-        broadcast = executor.keep([lane.coefficients() for lane in now], f"{name}-at")
-        ahead = rounds[i + 1] if i + 1 < len(rounds) else following
-        totals = feed.reduce(statistic, pieces, name, following=ahead, held=held, broadcast=broadcast)
-        executor.release([broadcast])
-        # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is judged,
-        # and who is regularized most wins.
-        factor = max(0.05, 1 - (first + i) / whole)  # the last steps are this share of a fit's
-        for j, (lane, total) in enumerate(zip(now, totals, strict=True)):
-            for number, loss, right in zip(lane.candidates, total.loss, total.right, strict=True):
-                scores[number].add(float(loss), float(right), total.weight, total.n)
-            now[j] = lane.advanced(total, length, factor)
-        progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
-    executor.release([held])
-    return now, scores
+    candidates = [lane.candidates for lane in lanes]
+    scores = {number: Score() for some in candidates for number in some}
+    entries = [entry for lane in lanes for entry in lane.entries]
+    v = [entry.v for entry in entries]
+    with SGD(feed, [lane.learned for lane in lanes], f"{key}-{first}") as sgd:
+        for i, pieces in enumerate(rounds):
+            ahead = rounds[i + 1] if i + 1 < len(rounds) else following
+            # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
+            # judged, and who is regularized most wins.
+            factor = max(0.05, 1 - (first + i) / whole)  # the last steps are this share of a fit's
+            states, totals = sgd.round([PSGD.at_rest(each) for each in v], pieces, f"{i}", length, factor, ahead)
+            v = [state.v for state in states]
+            for some, total in zip(candidates, totals, strict=True):
+                for number, loss, right in zip(some, total.loss, total.right, strict=True):
+                    scores[number].add(float(loss), float(right), total.weight, total.n)
+            progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
+    after = iter([replace(entry, v=each) for entry, each in zip(entries, v, strict=True)])
+    return [replace(lane, entries=tuple(next(after) for _ in lane.entries)) for lane in lanes], scores

@@ -16,7 +16,7 @@ from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
 from dkernel.recipe import CHOICES, Recipe
 from dkernel.solving.driver import Solver, SolverResult, State, solver_class
-from dkernel.solving.sgd_setup import mean_gradient
+from dkernel.solving.sgd_round import mean_gradient
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
 from tests.training.fits import digest

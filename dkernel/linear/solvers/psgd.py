@@ -93,6 +93,11 @@ class PSGD:
         """The state before the first round of a pass."""
         return State(v, {name: np.zeros_like(v) for name in WINDOWS})
 
+    @staticmethod
+    def at_rest(v: Array) -> State:
+        """The state before a round that knows nothing of others: no momentum, no usual length, no means."""
+        return State(v, {})
+
     def advance(
         self, state: State, gradient: Array, batch: float, rounds: int, factor: float = 1.0, pull: Array | None = None
     ) -> State:
