@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -121,9 +122,10 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
+    items = [_found(_text(item), options) for item in listed]
+    refuse_tables([folder for found in items for folder in found.folders], options)
     files: list[File] = []
-    for item in listed:
-        found = _found(_text(item), options)
+    for found in items:
         found.check()
         files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
     return files
@@ -150,6 +152,17 @@ class _Found:
     paths: list[str]
     kind: str
     inner: list[str] = field(default_factory=list)
+
+    @property
+    def folders(self) -> list[str]:
+        """The folder that is named, or that a glob begins with, and those of the files; none of a site, which has none.
+
+        A glob begins with what is before the first name with a sign of it.
+        """
+        if self.text.startswith(("http://", "https://")):
+            return []
+        own = {"folder": [self.text.rstrip("/")], "glob": [os.path.dirname(re.split("[*?[]", self.text)[0])]}
+        return list(dict.fromkeys([*own.get(self.kind, []), *map(os.path.dirname, self.paths)]))
 
     def check(self) -> None:
         """Refuse a name under which there are no data, or a folder of folders."""
