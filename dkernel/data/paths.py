@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -123,7 +122,7 @@ def expand(
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
     items = [_found(_text(item), options) for item in listed]
-    refuse_tables([folder for found in items for folder in found.folders], options)
+    _refuse_tables([folder for found in items for folder in found.folders], options)
     files: list[File] = []
     for found in items:
         found.check()
@@ -236,7 +235,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
 
 
 def _listed_by(system: Any, url: str, path: str) -> _Found:
-    reach = _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+    reach = _system_of(system)
     if glob.has_magic(path):
         found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
@@ -248,6 +247,10 @@ def _listed_by(system: Any, url: str, path: str) -> _Found:
 
 def _listed(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
+
+
+def _system_of(system: Any) -> _System:
+    return _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
 
 
 def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
@@ -298,6 +301,57 @@ def _split(path: str) -> tuple[str, str]:
     lower = path.rstrip("/").lower()
     compression = next((c for c in COMPRESSIONS if lower.endswith(c)), "")
     return os.path.splitext(lower.removesuffix(compression))[1], compression.lstrip(".")
+
+
+# Delta, Iceberg and Hudi have a log of the rows that are there; their files also hold those that were removed.
+_LIVE_ROWS = {
+    "a Delta": "pyarrow.dataset.write_dataset(deltalake.DeltaTable('{}').to_pyarrow_dataset(), 'live', "
+    "format='parquet')",
+    "an Iceberg": "pyarrow.dataset.write_dataset(pyiceberg.table.StaticTable.from_metadata('{}/metadata/"
+    "NEWEST.metadata.json').scan().to_arrow_batch_reader(), 'live', format='parquet')",
+    "a Hudi": "spark.read.format('hudi').load('{}').write.parquet('live')",
+}
+
+
+def _refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse folders of which one is, or lies in, a table with a log; `options` are those of fsspec for URLs."""
+    for table in dict.fromkeys(table for folder in folders for table in _tables_of(folder)):
+        if (kind := _kind(table, options)) is not None:
+            raise DataError(
+                f"{table or '.'}: this is the folder of {kind} table, whose files also hold rows that were removed or "
+                "replaced. Write the live rows to a folder of Parquet files, and name that folder: "
+                f"{_LIVE_ROWS[kind].format(table or '.')}"
+            )
+
+
+def _tables_of(folder: str) -> list[str]:
+    """The folders that can be the table to which the files of `folder` belong.
+
+    Examples
+    --------
+    >>> _tables_of("t/data/day=1/hour=2"), _tables_of("t/day=1"), _tables_of("t")
+    (['t/data', 't'], ['t'], ['t'])
+    """
+    while "=" in os.path.basename(folder):
+        folder = os.path.dirname(folder)
+    return [folder, os.path.dirname(folder)] if os.path.basename(folder) == "data" else [folder]
+
+
+def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
+    system, place = _SYSTEM, folder or "."
+    if "://" in folder:
+        import fsspec
+
+        remote, place = fsspec.core.url_to_fs(folder, **options)
+        system = _system_of(remote)
+    if system.isdir(f"{place}/_delta_log"):
+        return "a Delta"
+    if system.isdir(f"{place}/.hoodie"):
+        return "a Hudi"
+    metadata = f"{place}/metadata"
+    return (
+        "an Iceberg" if system.isdir(metadata) and any(".metadata.json" in n for n in system.names(metadata)) else None
+    )
 
 
 def _file(path: str, options: Mapping[str, Any]) -> File:
