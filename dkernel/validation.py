@@ -3,12 +3,13 @@
 Every block of every pass goes through `as_features`, inside the task that reads it, so an error names its place.
 """
 
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError, MissingValueError
+from dkernel.errors import DataError, MissingValueError, UnsupportedError
 
 Place = Callable[[int], str]
 
@@ -86,6 +87,23 @@ SYNONYMS = {
     "double": "float64", "single": "float32", "float": "float32",
 }  # fmt: skip
 """What other tools call it -> the word here; it is the answer only where that word is possible."""
+
+
+def check_local(path: str | os.PathLike[str], what: str) -> None:
+    """Refuse a URL where a path is needed; else the folder 's3:' would be made here.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_local("s3://bucket/run", "a checkpoint")
+    ... except UnsupportedError as error:
+    ...     print(error)
+    s3://bucket/run: a checkpoint lies on this machine or on a disk that it mounts, not at a URL. Give a path.
+    """
+    if "://" in os.fspath(path):
+        raise UnsupportedError(
+            f"{os.fspath(path)}: {what} lies on this machine or on a disk that it mounts, not at a URL. Give a path."
+        )
 
 
 def nearest_name(name: str, names: Sequence[str]) -> str:
