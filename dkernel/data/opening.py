@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
-from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.encoded_columns import learned
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
@@ -27,7 +26,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.validation import check_local
+from dkernel.validation import DTYPES, HEAD, check_local, dtype_for
 
 
 def open_source(

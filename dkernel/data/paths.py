@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -122,7 +123,7 @@ def expand(
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
     items = [_found(_text(item), options) for item in listed]
-    _refuse_tables([folder for found in items for folder in found.folders], options)
+    refuse_tables([folder for found in items for folder in found.folders], options)
     files: list[File] = []
     for found in items:
         found.check()
@@ -172,9 +173,11 @@ class _Found:
         if self.paths:
             return
         why = {
-            "file": f"there is no such file or folder.{_nearby(self.text)}",
+            "file": f"there is no such file or folder on this machine.{_nearby(self.text)}",
             "folder": "the folder holds no data files.",
-            "glob": "no file matches.",
+            "glob": "no file matches, or there is no permission to list them."
+            if "://" in self.text
+            else "no file matches.",
         }
         raise DataError(f"{self.text}: {why[self.kind]}")
 
@@ -216,6 +219,9 @@ def _nearby(path: str) -> str:
     return nearest_name(_base(path), [_base(p) for p in found if os.path.isdir(p) or _split(p)[0] in FORMATS])
 
 
+_UNSEEN = "there is no such file, folder or bucket, or no permission to see it"  # which a store does not tell apart
+
+
 def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
@@ -228,6 +234,8 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
     try:
         return _listed_by(system, url, path)
+    except (FileNotFoundError, PermissionError) as error:
+        raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     except (OSError, DataError):
         raise
     except Exception as error:  # any library may raise its own, which says what is missing, such as credentials
@@ -303,69 +311,18 @@ def _split(path: str) -> tuple[str, str]:
     return os.path.splitext(lower.removesuffix(compression))[1], compression.lstrip(".")
 
 
-# Delta, Iceberg and Hudi have a log of the rows that are there; their files also hold those that were removed.
-_LIVE_ROWS = {
-    "a Delta": "pyarrow.dataset.write_dataset(deltalake.DeltaTable('{}').to_pyarrow_dataset(), 'live', "
-    "format='parquet')",
-    "an Iceberg": "pyarrow.dataset.write_dataset(pyiceberg.table.StaticTable.from_metadata('{}/metadata/"
-    "NEWEST.metadata.json').scan().to_arrow_batch_reader(), 'live', format='parquet')",
-    "a Hudi": "spark.read.format('hudi').load('{}').write.parquet('live')",
-}
-
-
-def _refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Refuse folders of which one is, or lies in, a table with a log; `options` are those of fsspec for URLs."""
-    for table in dict.fromkeys(table for folder in folders for table in _tables_of(folder)):
-        if (kind := _kind(table, options)) is not None:
-            raise DataError(
-                f"{table or '.'}: this is the folder of {kind} table, whose files also hold rows that were removed or "
-                "replaced. Write the live rows to a folder of Parquet files, and name that folder: "
-                f"{_LIVE_ROWS[kind].format(table or '.')}"
-            )
-
-
-def _tables_of(folder: str) -> list[str]:
-    """The folders that can be the table to which the files of `folder` belong.
-
-    Examples
-    --------
-    >>> _tables_of("t/data/day=1/hour=2"), _tables_of("t/day=1"), _tables_of("t")
-    (['t/data', 't'], ['t'], ['t'])
-    """
-    while "=" in os.path.basename(folder):
-        folder = os.path.dirname(folder)
-    return [folder, os.path.dirname(folder)] if os.path.basename(folder) == "data" else [folder]
-
-
-def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
-    system, place = _SYSTEM, folder or "."
-    if "://" in folder:
-        import fsspec
-
-        remote, place = fsspec.core.url_to_fs(folder, **options)
-        system = _system_of(remote)
-    if system.isdir(f"{place}/_delta_log"):
-        return "a Delta"
-    if system.isdir(f"{place}/.hoodie"):
-        return "a Hudi"
-    metadata = f"{place}/metadata"
-    return (
-        "an Iceberg" if system.isdir(metadata) and any(".metadata.json" in n for n in system.names(metadata)) else None
-    )
-
-
 def _file(path: str, options: Mapping[str, Any]) -> File:
+    try:
+        size, stamp = _stat(path, options)
+    except FileNotFoundError:
+        raise DataError(f"{path}: {_UNSEEN if '://' in path else 'there is no such file on this machine'}.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: the file cannot be read ({error}).") from None
     ending, compression = _split(path)
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in _COMPRESSIBLE):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])
         raise DataError(f"{path}: the ending says no format that can be read; known are {known}.")
-    try:
-        size, stamp = _stat(path, options)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: the file cannot be read ({error}).") from None
     if size == 0:
         raise DataError(f"{path}: the file is empty (0 bytes).")
     # A worker has a working folder of its own; messages keep the name that the user gave.
