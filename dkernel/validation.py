@@ -3,12 +3,17 @@
 Every block of every pass goes through `as_features`, inside the task that reads it, so an error names its place.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError, MissingValueError
+from dkernel.errors import DataError, MissingValueError, UnsupportedError
+
+DTYPES = ("auto", "float32", "float64")
+HEAD = 256  # rows that are looked at
 
 Place = Callable[[int], str]
 
@@ -88,6 +93,23 @@ SYNONYMS = {
 """What other tools call it -> the word here; it is the answer only where that word is possible."""
 
 
+def check_local(path: str | os.PathLike[str], what: str) -> None:
+    """Refuse a URL where a path is needed; else the folder 's3:' would be made here.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_local("s3://bucket/run", "a checkpoint")
+    ... except UnsupportedError as error:
+    ...     print(error)
+    s3://bucket/run: a checkpoint lies on this machine or on a disk that it mounts, not at a URL. Give a path.
+    """
+    if "://" in os.fspath(path):
+        raise UnsupportedError(
+            f"{os.fspath(path)}: {what} lies on this machine or on a disk that it mounts, not at a URL. Give a path."
+        )
+
+
 def nearest_name(name: str, names: Sequence[str]) -> str:
     """' Did you mean ...?' for a misspelled name or one of another tool, or the names there are, or nothing.
 
@@ -108,3 +130,24 @@ def nearest_name(name: str, names: Sequence[str]) -> str:
         return f" Did you mean {close[0]!r}?"
     listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
     return f" There are: {listed}." if names else ""
+
+
+def dtype_for(head: NDArray[Any] | None) -> str:
+    """The dtype "auto" of blocks whose first rows these are, as they came; None where it cannot be known.
+
+    A column that is far from 0 for its spread, 1e9 + N(0, 1) say, would be noise in float32: scaling centres it in the
+    dtype of the blocks. Whole numbers up to 2^24 and what came as float32 lose nothing.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(100, 1))
+    >>> dtype_for(x), dtype_for(x + 1e9), dtype_for(np.arange(2000, 2100)[:, None])
+    ('float32', 'float64', 'float32')
+    """
+    if head is None or head.dtype.kind not in "fiu" or head.dtype in (np.float32, np.float16) or len(head) < 2:
+        return "float32"
+    exact = head[:HEAD].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A share of a column's deviation: no score shows rounding of that size.
+        lost = np.std(exact - exact.astype(np.float32), axis=0) > 1e-3 * np.std(exact, axis=0)
+    return "float64" if lost.any() else "float32"

@@ -9,6 +9,7 @@ import click
 
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
+    LOCAL,
     NAMES,
     Label,
     bad_rows_option,
@@ -35,12 +36,8 @@ if TYPE_CHECKING:
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-@setting(
-    "--scratch",
-    metavar="DIR",
-    help="Folder for unpacked copies that every worker sees.",
-)
-@setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @bad_rows_option
 @svmlight_options
 @run_options

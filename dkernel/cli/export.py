@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import setting
+from dkernel.cli.options import LOCAL, setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
 @click.command(cls=Job, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
-@setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
+@setting("-o", "--out", required=True, type=LOCAL, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
     "--format", "form", type=click.Choice(["onnx"]), default="onnx",
     metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.")  # fmt: skip

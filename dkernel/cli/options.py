@@ -100,7 +100,23 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-WORD_OR_NUMBER, NAMES, SIZE = _WordOrNumber(), _Names(), _Size()
+class _Local(click.ParamType):  # type: ignore[type-arg]
+    """A path; a URL is refused, for which a local folder 's3:' would be made."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if "://" in str(value):
+            self.fail(
+                f"{value} is a URL, and a path of this machine, or of a disk that it mounts, is needed. Copy the file "
+                "from there before, or to there afterwards.",
+                param,
+                ctx,
+            )
+        return value
+
+
+WORD_OR_NUMBER, NAMES, SIZE, LOCAL = _WordOrNumber(), _Names(), _Size(), _Local()
 
 
 def run_options(command: Command) -> Command:
@@ -113,10 +129,10 @@ def run_options(command: Command) -> Command:
 def _place_options() -> list[Command]:
     return [
         setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
-        setting("--scheduler-file", metavar="FILE", help="Run on the scheduler that wrote this file."),
-        setting("--tls-ca-file", metavar="PEM", help="Certificate authority of the scheduler."),
-        setting("--tls-cert", metavar="PEM", help="Certificate of this client."),
-        setting("--tls-key", metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
+        setting("--scheduler-file", type=LOCAL, metavar="FILE", help="Run on the scheduler that wrote this file."),
+        setting("--tls-ca-file", type=LOCAL, metavar="PEM", help="Certificate authority of the scheduler."),
+        setting("--tls-cert", type=LOCAL, metavar="PEM", help="Certificate of this client."),
+        setting("--tls-key", type=LOCAL, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
         setting(
             "--workers",
             type=click.IntRange(min=1),
@@ -153,6 +169,7 @@ def _print_options() -> list[Command]:
         ),
         setting(
             "--config",
+            type=LOCAL,
             metavar="FILE.toml",
             is_eager=True,
             expose_value=False,

@@ -39,8 +39,6 @@ def check_model_place(values: Mapping[str, Any]) -> None:
     from dkernel.errors import DataError
 
     out = values["out"]
-    if "://" in out:
-        raise DataError(f"{out}: a model is written to a file of this machine. Give --out a path, and copy the file.")
     check_writable("--out", out)
     # The run of a checkpoint, which is continued or refused, may have been stopped after its model was written.
     begun = values["checkpoint"] and any(Path(values["checkpoint"]).rglob("checkpoint-*"))

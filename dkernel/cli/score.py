@@ -11,6 +11,7 @@ import click
 
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
+    LOCAL,
     NAMES,
     bad_rows_option,
     config_text,
@@ -44,7 +45,12 @@ if TYPE_CHECKING:
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @bad_rows_option
 @setting("--overwrite", is_flag=True, help="Replace an existing output.")
-@setting("--scratch", metavar="DIR", help="Folder for unpacked copies that every worker sees. Default: beside --out.")
+@setting(
+    "--scratch",
+    type=LOCAL,
+    metavar="DIR",
+    help="Folder for unpacked copies that every worker sees. Default: beside --out.",
+)
 @svmlight_options
 @run_options
 @click.pass_context

@@ -9,6 +9,7 @@ import click
 
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
+    LOCAL,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -135,15 +136,15 @@ def recipe_options(command: Any) -> Any:
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -152,7 +153,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",

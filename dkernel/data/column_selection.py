@@ -1,10 +1,13 @@
 """Columns of features, label, weight and kept ones: decided once, by name, for all files together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+
+import pyarrow as pa
 
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import NUMBERS, object_columns, word_of
+from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
@@ -15,12 +18,12 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     if any(table.sparse is not None for table in tables):
         return _of_sparse(tables, request)
     request = _by_number(first, request)
-    _check_named(first, request)
+    _check_named(first, request, {name for table in tables for name in table.kinds})
     _check_roles(first, request)
     columns = _features(first, request)
     needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
     for table in tables[1:]:
-        _check_same(first, table, needed, request.columns is not None and request.allow_extra)
+        _check_same(first, table, needed, request)
     encoded = _encoded(tables, columns, request)
     found = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
     objects = tuple(name for name in columns if name in found)
@@ -36,7 +39,28 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     return ReadColumns(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
         objects, encoded, keys={name: first.kinds[name] for name in first.keys if name in needed},
+        kept_types=_kept_types(tables, request),
     )  # fmt: skip
+
+
+def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of the kept columns that have several in the files."""
+    found: dict[str, pa.DataType] = {}
+    if request.kept_as == "csv":
+        return found
+    for name in request.keep:
+        types = {table.types[name]: table for table in reversed(tables) if table.rows and name in table.types}
+        if len(types) < 2:
+            continue
+        common = common_type(list(types))
+        if common is None:
+            (kind, table), (other, second) = list(types.items())[:2]
+            raise DataError(
+                f"{table.file.name}: the kept column {name!r} is of type {kind}, but of {other} in {second.file.name}, "
+                "and no type holds both. Convert one of them, or leave the column out."
+            )
+        found[name] = common
+    return found
 
 
 def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
@@ -62,7 +86,7 @@ def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumn
                     f"{first.file.name}: {option} names the column {name!r}, and of the {len(first.sparse):,} columns "
                     "of sparse rows none is used alone. Leave it out, or make another file."
                 )
-    _check_named(first, request)
+    _check_named(first, request, set(first.kinds))
     _check_roles(first, request)
     used = {n for n in (request.label, request.weight, *request.keep) if n}
     kinds = {name: _one_kind(name, tables, request) for name in used}
@@ -94,9 +118,10 @@ def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:
     )
 
 
-def _check_named(table: FileSchema, request: ReadOptions) -> None:
+def _check_named(table: FileSchema, request: ReadOptions, anywhere: Set[str]) -> None:
+    """Refuse names that the first file lacks, of excluded columns those that all files lack."""
     asked = [("label", request.label), ("weight", request.weight)]
-    asked += [("exclude", n) for n in request.exclude] + [("keep", n) for n in request.keep]
+    asked += [("exclude", n) for n in request.exclude if n not in anywhere] + [("keep", n) for n in request.keep]
     names = list(table.kinds)
     for option, name in asked:
         if name is not None and name not in table.kinds:
@@ -139,17 +164,29 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     return tuple(request.columns)
 
 
-def _check_same(first: FileSchema, table: FileSchema, needed: set[str], only_needed: bool) -> None:
-    here, there = set(table.kinds), set(first.kinds)
-    missing = [n for n in first.kinds if n not in here and (n in needed or not (only_needed or n in first.hidden))]
-    extra = [] if only_needed else [n for n in table.kinds if n not in there and n not in table.hidden]
+def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request: ReadOptions) -> None:
+    """Refuse a file without a column that the first has, or with one that it has not, but for those nobody reads."""
+    scored = request.columns is not None
+    unread = {*request.exclude, *request.known} - needed
+    optional = unread.union(first.hidden, table.hidden)
+    only_needed = scored and request.allow_extra
+    missing = [n for n in first.kinds if n not in table.kinds and (n in needed or not (only_needed or n in optional))]
+    extra = [n for n in table.kinds if n not in first.kinds and not (only_needed or n in optional)]
     if missing or extra:
         what = " and ".join(
             [f"lacks {_listed(missing)}"] * bool(missing) + [f"has {_listed(extra)} besides"] * bool(extra)
         )
         raise DataError(
             f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
+            + _ways_past(missing, needed, scored)
         )
+
+
+def _ways_past(missing: Sequence[str], needed: set[str], scored: bool) -> str:
+    if any(name in needed for name in missing):
+        return " Add what is lacking, or leave the file out."
+    everything = ", or pass over all such columns with --allow-extra (allow_extra=True)" if scored else ""
+    return f" Leave these columns out with --exclude{everything}."
 
 
 def _objects(

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import FilePart, ReadColumns
@@ -74,13 +75,31 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
         found = valid_rows(file, part, wanted, place)
         return found.raw.taken(~np.isin(found.rows, part.without))
     raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
-    return with_keys(raw, keys_of(file.name), wanted, file.name)
+    return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
 
 
 def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
     found: FilteredRows = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
-    return replace(found, raw=with_keys(found.raw, keys_of(file.name), wanted, file.name))
+    raw = with_keys(found.raw, keys_of(file.name), wanted, file.name)
+    return replace(found, raw=_with_kept_types(raw, wanted, file.name))
+
+
+def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> UncheckedBlock:
+    """The rows with the kept columns in the one type that they have in the parts of all files."""
+    if raw.kept is None or not wanted.kept_types:
+        return raw
+    columns = raw.kept
+    for number, field in enumerate(columns.schema):
+        kind = wanted.kept_types.get(field.name, field.type)
+        try:
+            columns = columns.set_column(number, field.with_type(kind), columns.column(number).cast(kind))
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{name}: the kept column {field.name!r} is of type {field.type}, and not all of its values have an "
+                f"equal one of type {kind}, as other files need it ({error}). Convert it, or leave it out."
+            ) from None
+    return replace(raw, kept=columns)
 
 
 def _place_without(place: Place, part: FilePart) -> Place:

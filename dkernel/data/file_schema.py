@@ -74,7 +74,7 @@ class FileSchema:
     known; it tells how large rows of text are. `sparse`: the names of the features, where the rows stay sparse; they
     are not in `kinds`, and `width` is then that of a block's rows. `coded`: columns that are stored as categories, of
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
-    numbers of bad rows.
+    numbers of bad rows. `types`: the Arrow type of each column, where the file says one.
     """
 
     file: File
@@ -92,6 +92,7 @@ class FileSchema:
     coded: frozenset[str] = frozenset()
     keys: Mapping[str, str | None] = field(default_factory=dict)
     left_out: tuple[int, ...] = ()
+    types: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ class ReadColumns:
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
     a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
-    as whole numbers or as text.
+    as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between files.
     """
 
     columns: Sequence[str]
@@ -120,6 +121,7 @@ class ReadColumns:
     encoded: Mapping[str, str] | None = None
     encoding: Encoding | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
+    kept_types: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def inputs(self) -> Sequence[str]:

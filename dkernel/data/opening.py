@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
-from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.encoded_columns import learned
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
@@ -27,6 +26,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
+from dkernel.validation import DTYPES, HEAD, check_local, dtype_for
 
 
 def open_source(
@@ -148,6 +148,8 @@ def open_source(
     ...     source.columns, source.X.compute()[1].tolist(), source.y.compute().tolist()
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
+    if scratch is not None:
+        check_local(scratch, "a scratch folder")
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     wanted = columns if columns is None or isinstance(columns, RangeNames) else _names(columns)

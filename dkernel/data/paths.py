@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, RecipeError
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -126,9 +127,10 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
+    items = [_found(_text(item), options) for item in listed]
+    refuse_tables([folder for found in items for folder in found.folders], options)
     files: list[File] = []
-    for item in listed:
-        found = _found(_text(item), options)
+    for found in items:
         found.check()
         files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
     return files
@@ -156,6 +158,17 @@ class _Found:
     kind: str
     inner: list[str] = field(default_factory=list)
 
+    @property
+    def folders(self) -> list[str]:
+        """The folder that is named, or that a glob begins with, and those of the files; none of a site, which has none.
+
+        A glob begins with what is before the first name with a sign of it.
+        """
+        if self.text.startswith(("http://", "https://")):
+            return []
+        own = {"folder": [self.text.rstrip("/")], "glob": [os.path.dirname(re.split("[*?[]", self.text)[0])]}
+        return list(dict.fromkeys([*own.get(self.kind, []), *map(os.path.dirname, self.paths)]))
+
     def check(self) -> None:
         """Refuse a name under which there are no data, or a folder of folders."""
         if self.inner:
@@ -165,9 +178,11 @@ class _Found:
         if self.paths:
             return
         why = {
-            "file": f"there is no such file or folder.{_nearby(self.text)}",
+            "file": f"there is no such file or folder on this machine.{_nearby(self.text)}",
             "folder": "the folder holds no data files.",
-            "glob": "no file matches.",
+            "glob": "no file matches, or there is no permission to list them."
+            if "://" in self.text
+            else "no file matches.",
         }
         raise DataError(f"{self.text}: {why[self.kind]}")
 
@@ -209,6 +224,9 @@ def _nearby(path: str) -> str:
     return nearest_name(_base(path), [_base(p) for p in found if os.path.isdir(p) or _split(p)[0] in FORMATS])
 
 
+_UNSEEN = "there is no such file, folder or bucket, or no permission to see it"  # which a store does not tell apart
+
+
 def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
@@ -221,6 +239,8 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
     try:
         return _listed_by(system, url, path)
+    except (FileNotFoundError, PermissionError) as error:
+        raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     except (OSError, DataError):
         raise
     except Exception as error:  # any library may raise its own, which says what is missing, such as credentials
@@ -228,7 +248,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
 
 
 def _listed_by(system: Any, url: str, path: str) -> _Found:
-    reach = _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+    reach = _system_of(system)
     if glob.has_magic(path):
         found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
@@ -240,6 +260,10 @@ def _listed_by(system: Any, url: str, path: str) -> _Found:
 
 def _listed(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
+
+
+def _system_of(system: Any) -> _System:
+    return _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
 
 
 def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
@@ -293,17 +317,17 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _file(path: str, options: Mapping[str, Any]) -> File:
+    try:
+        size, stamp = _stat(path, options)
+    except FileNotFoundError:
+        raise DataError(f"{path}: {_UNSEEN if '://' in path else 'there is no such file on this machine'}.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: the file cannot be read ({error}).") from None
     ending, compression = _split(path)
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in _COMPRESSIBLE):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])
         raise DataError(f"{path}: the ending says no format that can be read; known are {known}.")
-    try:
-        size, stamp = _stat(path, options)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: the file cannot be read ({error}).") from None
     if size == 0:
         raise DataError(f"{path}: the file is empty (0 bytes).")
     # A worker has a working folder of its own; messages keep the name that the user gave.

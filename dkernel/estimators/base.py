@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -335,7 +334,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         from dkernel.report import write
 
         result, record, trail = self._finished
-        write(Path(path), result, {"model": type(self).__name__, **record}, trail)
+        write(path, result, {"model": type(self).__name__, **record}, trail)
 
     def __getstate__(self) -> Any:
         """State without the rows and lines that only a report needs."""

@@ -19,11 +19,11 @@ from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame
-from dkernel.data.digits import HEAD, dtype_for
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
+from dkernel.validation import HEAD, dtype_for
 
 
 def is_frame(X: Any) -> bool:

@@ -103,6 +103,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def open_tensors(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The file opened for `read_document` and then `read_tensors`; trouble with the disk is a ModelFileError."""
+    if "://" in str(path):
+        raise ModelFileError(
+            f"{path}: models are read from files of this machine. Copy it, and give the path of the copy."
+        )
     try:
         if not Path(path).is_file():
             found = "is not a file" if Path(path).exists() else "does not exist"

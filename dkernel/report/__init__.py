@@ -5,11 +5,13 @@
 
 import importlib.util
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dkernel.errors import UnsupportedError
+from dkernel.validation import check_local
 
 __all__ = ["require", "write", "write_test"]
 
@@ -23,7 +25,9 @@ def require() -> None:
         )
 
 
-def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]) -> None:
+def write(
+    path: str | os.PathLike[str], result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]
+) -> None:
     """Write the page of a fit, in one step.
 
     Parameters
@@ -34,6 +38,7 @@ def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Seque
     """
     from dkernel.data.writers.atomic import write_file
 
+    check_local(path, "a report")
     write_file(Path(path), _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
 
 

@@ -22,8 +22,8 @@ from dkernel import (
     Tuner,
     open_source,
 )
-from dkernel.data.digits import dtype_for
 from dkernel.errors import DataError
+from dkernel.validation import dtype_for
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
 

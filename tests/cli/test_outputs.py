@@ -4,15 +4,17 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
+import dkernel
 from dkernel.cli.run_record import Record
 from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.data.writers.collisions import inputs
-from dkernel.errors import DataError
+from dkernel.errors import DataError, ModelFileError, UnsupportedError
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.inference.score import score
 from dkernel.persistence.model_file import load
@@ -282,6 +284,45 @@ def test_a_model_is_replaced_only_when_asked(run, place, command):
         assert run(*fit, "--out", "n", "--checkpoint", "c", "--resume").exit_code == 0
 
 
-def test_a_model_goes_to_a_file_of_this_machine(run, place):
-    said = refused(run, place, *TRAIN, "x.csv", "--out", "s3://bucket/m")
-    assert "s3://bucket/m: a model is written to a file of this machine" in said
+LOCAL = [
+    *([*TRAIN, "x.csv", option, "s3://bucket/m"] for option in ("--out", "--checkpoint", "--scratch", "--report")),
+    ["tune", "x.csv", "--label", "y", "--out", "s3://bucket/m"],
+    ["doctor", "--checkpoint", "s3://bucket/c"],
+    ["evaluate", "m.safetensors", "x.csv", "--report", "memory://r.html"],
+    ["score", "m.safetensors", "x.csv", "--out", "s.csv", "--scratch", "gs://bucket/s"],
+    ["export", "m.safetensors", "--out", "file:///tmp/m.onnx"],
+    [*TRAIN, "x.csv", "--out", "n", "--config", "https://site/a.toml"],
+]
+
+
+@pytest.mark.parametrize("command", LOCAL, ids=" ".join)
+def test_a_url_where_a_path_is_needed_is_refused_at_once(run, place, command):
+    before = sorted(place.iterdir())
+    said = run(*command)
+    assert said.exit_code == 2, said.output
+    assert "is a URL, and a path of this machine" in said.stderr
+    assert sorted(place.iterdir()) == before
+
+
+def test_a_model_at_a_url_is_not_said_to_be_missing(run, place):
+    for command in (["show"], ["score", "--out", "s.csv"], ["evaluate"]):
+        said = run(command[0], "s3://bucket/m", *(["x.csv"] if command[0] != "show" else []), *command[1:])
+        assert said.exit_code == 65
+        assert "models are read from files of this machine. Copy it" in said.stderr
+    assert not (place / "s3:").exists()
+
+
+def test_a_url_where_python_needs_a_path_is_refused(place):
+    machine = dkernel.KernelClassifier("gaussian", gamma=1.0, n_components=8, checkpoint="s3://bucket/c")
+    with pytest.raises(UnsupportedError, match="a checkpoint lies on this machine"):
+        machine.fit(np.eye(4), [0, 1, 0, 1])
+    fitted = machine.set_params(checkpoint=None).fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(UnsupportedError, match="a model file lies on this machine"):
+        dkernel.save(fitted, "s3://bucket/m")
+    with pytest.raises(ModelFileError, match="Copy it"):
+        dkernel.load("s3://bucket/m")
+    with pytest.raises(UnsupportedError, match="a report lies on"):
+        fitted.report("s3://bucket/r.html")
+    with pytest.raises(UnsupportedError, match="a scratch folder lies on"):
+        dkernel.open_source("x.csv", scratch="s3://bucket/s")
+    assert not (place / "s3:").exists()

@@ -2,9 +2,11 @@
 
 import json
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dkernel
@@ -78,3 +80,26 @@ def test_what_cannot_be_divided_is_refused(run, tmp_path):
     assert "no column" in run("score", "m", "t.parquet", "--out", "s", "--partition-by", "month").stderr
     assert "is not divided" in run("score", "m", "t.parquet", "--out", "memory://b/s", "--partition-by", "year").stderr
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("words", [["u", "", None], [None, "__HIVE_DEFAULT_PARTITION__"], ["", "a"]])
+def test_keys_that_share_a_folder_lose_no_row(run, rows, words):
+    rows["city"] = np.resize(np.array(words, dtype=object), len(rows))
+    rows.to_parquet("keys.parquet", index=False)
+    job = ["score", "m", "keys.parquet", "--keep", "id", "--partition-by", "year,city", "--out", "s", "--json"]
+    said = run(*job)
+    assert (said.exit_code, json.loads(said.stdout)["rows"]) == (0, len(rows)), said.output
+    found = dkernel.open_source("s", label="label", keep=["id", "city"])
+    kept = pa.concat_tables([block.kept for unit in found.units for block in dask.compute(unit.task)[0]])
+    read = dict(zip(kept["id"].to_pylist(), kept["city"].to_pylist(), strict=True))
+    assert read == dict(zip(rows["id"], np.where(rows["city"].fillna("") == "", None, rows["city"]), strict=True))
+
+
+@pytest.mark.parametrize("word", ["z" * 260, "é" * 90], ids=["long", "long when quoted"])
+def test_a_value_too_long_for_a_folder_is_bad_data(run, rows, tmp_path, word):
+    rows.assign(city=["short"] * 599 + [word]).to_parquet("long.parquet", index=False)
+    said = run("score", "m", "long.parquet", "--partition-by", "city", "--out", "s")
+    assert said.exit_code == 65, said.output
+    assert "'city'" in said.stderr
+    assert "too long for the name of a folder" in said.stderr
+    assert not [path.name for path in tmp_path.iterdir() if "staging" in path.name]

@@ -85,7 +85,7 @@ def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending
             form.stage([pa.table({"c": np.arange(i, i + 4), "d": np.ones(4, "float32")})], path)
         form.agree(staged)
         output = tmp_path / f"out{attempt}"
-        form.assemble(staged, ("c", "d"), 12, output)
+        form.assemble(staged, ("c", "d"), output)
         files = sorted(p for p in output.rglob("*") if p.is_file()) if output.is_dir() else [output]
         content.append([p.read_bytes() for p in [*staged, *files]])
     assert content[0] == content[1]

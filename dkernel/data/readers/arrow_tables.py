@@ -44,6 +44,26 @@ def kind_of_type(t: pa.DataType) -> str:
     return "empty" if pa.types.is_null(t) else "other"
 
 
+def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The type that holds the values of columns of these types, unchanged; None if there is none.
+
+    Examples
+    --------
+    >>> common_type([pa.int32(), pa.int64()]), common_type([pa.dictionary(pa.int8(), pa.string()), pa.large_string()])
+    (DataType(int64), DataType(large_string))
+    """
+    plain = [t.value_type if pa.types.is_dictionary(t) else t for t in types]
+    plain = [pa.large_string() if pa.types.is_string_view(t) else t for t in plain]
+    decimal = {pa.types.is_decimal(t) for t in plain if not pa.types.is_null(t)}
+    if len(decimal) > 1:
+        return None  # a float holds fewer digits
+    try:
+        schemas = [pa.schema([("x", t)]) for t in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+    except pa.ArrowException:
+        return None
+
+
 def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     used = _plain(table, wanted)

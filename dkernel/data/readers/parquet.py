@@ -87,6 +87,7 @@ def _look(file: File) -> FileSchema:
             steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
             indices=index,
             coded=coded,
+            types={field.name: field.type for field in schema},
             width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
             if footer.num_rows
             else 0,

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
@@ -41,7 +42,20 @@ def trouble(error: OSError, path: Path) -> DKernelError:
             f"{path}: the folder is not there ({what}). An output must lie in a folder that exists and that the "
             "client and every worker see under the same name."
         )
+    if error.errno == errno.ENAMETOOLONG:
+        return DataError(f"{path}: a name in it is too long for this file system. Choose a shorter one.")
     return ClusterError(f"{path}: writing failed ({what}). Run the same command again; what is finished is kept.")
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into errors of dkernel."""
+    try:
+        yield
+    except DKernelError:
+        raise
+    except OSError as error:
+        raise trouble(error, path) from error
 
 
 def sync(path: Path) -> None:

@@ -20,7 +20,6 @@ Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XX
 first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -33,12 +32,12 @@ from dkernel.data.rejected_rows import csv_of, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
+    explained,
     is_empty_folder,
     lock_in,
     restore,
     sync,
     sync_tree,
-    trouble,
     write_file,
 )
 from dkernel.data.writers.formats import format_of
@@ -47,6 +46,7 @@ from dkernel.data.writers.manifest import (
     Manifest,
     OutputPart,
     OutputPlace,
+    check_rows,
     entries_of,
     filled_of,
     named_parts,
@@ -55,7 +55,7 @@ from dkernel.data.writers.manifest import (
     staging_name,
 )
 from dkernel.data.writers.partitions import Partitioned, files_in
-from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 REJECTS_NAME = "_rejects.csv"
 
@@ -113,7 +113,7 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with _explained(self.path):
+        with explained(self.path):
             return self._complete(job)
 
     def _complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -213,17 +213,6 @@ class Destination:
         return [folder for folder in self.path.parent.iterdir() if folder.name.startswith(self._prefix)]
 
 
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into errors of dkernel."""
-    try:
-        yield
-    except DKernelError:
-        raise
-    except OSError as error:
-        raise trouble(error, path) from error
-
-
 class Staging:
     """The staging folder of one job at one destination, while its one client works in it."""
 
@@ -231,7 +220,7 @@ class Staging:
         self.destination, self.job, self.folder = destination, dict(job), folder
 
     def __enter__(self) -> "Staging":
-        with _explained(self.destination.path):
+        with explained(self.destination.path):
             self.folder.mkdir(exist_ok=True)
             lock = lock_in(self.folder)
             if lock is None:
@@ -286,7 +275,9 @@ class Staging:
 
     def place(self, index: int, rows: int) -> OutputPlace:
         """Place of part `index`."""
-        return OutputPlace(str(self.folder), index, rows, self.destination.format.ending)
+        form = self.destination.format
+        keys = form.keys if isinstance(form, Partitioned) else ()
+        return OutputPlace(str(self.folder), index, rows, form.ending, keys)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished, their bytes checked; damaged ones and leftovers are removed.
@@ -296,7 +287,7 @@ class Staging:
         rows : rows of every part of the job
         """
         found: dict[int, OutputPart] = {}
-        with _explained(self.folder):
+        with explained(self.folder):
             for path in self._listed():
                 part = OutputPart.found(path)
                 if (
@@ -329,7 +320,7 @@ class Staging:
         columns : the names of the output's columns
         """
         destination, path = self.destination, self.destination.path
-        with _explained(path):
+        with explained(path):
             output, manifest = self._build(parts, columns)
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
@@ -361,8 +352,9 @@ class Staging:
         output = self.folder / "output"
         if not form.folder:
             rows = sum(part.rows for part in parts)
-            form.assemble(staged, columns, rows, output)
+            form.assemble(staged, columns, output)
             sync_tree(output)
+            check_rows(path, form.count_output(output), rows)
             size, sha256 = digest(output)
             listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
             manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed, filled)
@@ -384,6 +376,7 @@ class Staging:
         write_file(self.folder / "moved.json", json.dumps(moves).encode())
         for name, part in moves.items():
             os.replace(self.folder / part, output / name)
+        check_rows(path, sum(form.count_output(output / entry.name) for entry in entries), sum(p.rows for p in parts))
         write_file(output / "_SUCCESS", b"")
         return output, manifest
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,9 +20,11 @@ import pyarrow as pa
 
 from dkernel.data.rejected_rows import csv_of
 from dkernel.data.writers.atomic import digest, sync, trouble, write_file
+from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import FORMATS
+from dkernel.data.writers.partitions import Partitioned
 from dkernel.encoding.encoding import Counted, added
-from dkernel.errors import DataError
+from dkernel.errors import DataError, DKernelError
 
 PROTOCOL = 2  # version of the manifest; it is raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
@@ -92,12 +94,21 @@ class OutputPart:
 
 @dataclass(frozen=True)
 class OutputPlace:
-    """Place of a part: the staging folder, the part's number, the rows it must have, the format."""
+    """Place of a part: the staging folder, the part's number, the rows it must have, the format.
+
+    `keys` are the columns by which the output is divided.
+    """
 
     folder: str
     index: int
     rows: int
     ending: str
+    keys: tuple[str, ...] = ()
+
+    @property
+    def format(self) -> Format:
+        """The format of the part."""
+        return Partitioned(self.keys) if self.keys else FORMATS[self.ending]
 
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
@@ -114,9 +125,9 @@ def write_part(
     Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose rows
     are in `refused` is an empty file, which no output is made of.
     """
-    folder, form = Path(place.folder), FORMATS[place.ending]
+    folder, form = Path(place.folder), place.format
     attempt = folder / f"part-{place.index:05d}.{uuid.uuid4().hex}.tmp"
-    passed = _Passed(tables, form.check)
+    passed = _Passed(tables, form, folder)
     rejected = 0 if refused is None else len(refused)
     try:
         if rejected < place.rows:
@@ -129,6 +140,7 @@ def write_part(
                 "before the reading began: an input file changed meanwhile. Run the command again when the input "
                 "no longer changes."
             )
+        check_rows(folder, form.count_part(attempt) if passed.rows else 0, passed.rows)
         sync(attempt)
         part = OutputPart(place.index, passed.rows, *digest(attempt))
         if refused is not None and rejected:
@@ -152,17 +164,30 @@ def write_part(
 
 
 class _Passed:
-    """Tables on their way to a writer: the first one's columns are checked, the rows are counted."""
+    """Tables on their way to a writer: they are checked, and their rows are counted."""
 
-    def __init__(self, tables: Iterable[pa.Table], check: Callable[[pa.Schema], None]) -> None:
-        self.tables, self.check, self.rows = tables, check, 0
+    def __init__(self, tables: Iterable[pa.Table], form: Format, folder: Path) -> None:
+        self.tables, self.form, self.folder, self.rows = tables, form, folder, 0
 
     def __iter__(self) -> Iterator[pa.Table]:
         for number, table in enumerate(self.tables):
             if number == 0:
-                self.check(table.schema)
+                self.form.check(table.schema)
+            self.form.check_rows(table, self.folder)
             self.rows += table.num_rows
             yield table
+
+
+def check_rows(path: Any, held: int, due: int) -> None:
+    """Refuse an output, or a part, that holds fewer or more rows than were read and not rejected.
+
+    The rows it holds are counted in its bytes, so that no fault of a writer can lose rows in silence.
+    """
+    if held != due:
+        raise DKernelError(
+            f"{path}: {held:,} rows were written where {due:,} were read, so the output was not made. This is a fault "
+            "of dkernel, not of the data: please report it. Another format of the output may be free of it."
+        )
 
 
 @dataclass(frozen=True)

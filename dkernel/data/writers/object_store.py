@@ -30,6 +30,7 @@ from dkernel.data.writers.manifest import (
     Manifest,
     OutputPart,
     OutputPlace,
+    check_rows,
     entries_of,
     filled_of,
     named_parts,
@@ -259,7 +260,7 @@ class StoreStaging:
         place, root = self.destination, self.destination.root
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
-        self._agree(kept)
+        self._check(kept)
         named = named_parts(kept, place.format.staged)
         lists = csv_of(None) + b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count = sum(part.rejected for part in listed)
@@ -275,14 +276,27 @@ class StoreStaging:
             self.system.pipe_file(f"{root}/{REJECTS_NAME}", lists)
         for name, part in named.items():
             self.system.cp_file(f"{self.folder}/{part.staged}", f"{root}/{name}")
+        self._check_copies(root, {name: part.bytes for name, part in named.items()})
         self.system.pipe_file(f"{root}/_SUCCESS", b"")
         return manifest
 
-    def _agree(self, parts: Sequence[OutputPart]) -> None:
+    def _check_copies(self, folder: str, sizes: Mapping[str, int]) -> None:
+        """Refuse objects of a folder that are not as large as what they were made of."""
+        self.system.invalidate_cache()
+        there = self.destination.listed(folder)
+        if wrong := [name for name, size in sizes.items() if there.get(name) != size]:
+            raise ClusterError(
+                f"{self.destination.path}: {wrong[0]} is not whole in the store. Run the same command again."
+            )
+
+    def _check(self, parts: Sequence[OutputPart]) -> None:
+        """Refuse parts that have other columns or types than the others, or other rows than were read."""
         first: pa.Schema | None = None
         for part in parts:
             with self.system.open(f"{self.folder}/{part.staged}", "rb") as stream:
-                schema = pq.read_schema(stream)
+                footer = pq.read_metadata(stream)
+            check_rows(self.destination.path, footer.num_rows, part.rows)
+            schema = footer.schema.to_arrow_schema()
             first = schema if first is None else first
             if schema != first:
                 raise DataError(
@@ -303,6 +317,7 @@ class StoreStaging:
             names = [manifest.rejects.name] if manifest.rejects else []
             for name in (*names, place._name, f".{place._name}.manifest.json"):
                 self.system.put_file(str(Path(here) / name), place._beside(name))
+            self._check_copies(posixpath.dirname(place.root), {entry.name: entry.bytes for entry in manifest.files})
         return manifest
 
 

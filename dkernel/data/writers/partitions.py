@@ -1,14 +1,20 @@
-"""Folders of Parquet files divided by the values of columns: year=2020/part-00000.parquet, as Hive has them."""
+"""Folders of Parquet files divided by the values of columns: year=2020/part-00000.parquet, as Hive has them.
 
+Missing values and empty texts share the folder that Hive has for them.
+"""
+
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dkernel.data.readers.folder_keys import NULL
-from dkernel.data.writers.formats import Folder, Format, gathered, row_groups
+from dkernel.data.writers.format import Format
+from dkernel.data.writers.formats import Folder, gathered, row_groups
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows
@@ -29,6 +35,26 @@ class Partitioned(Folder):
             raise UnsupportedError("An output that is divided is a folder. Give a name without an ending.")
         return cls(keys)
 
+    def check_rows(self, table: pa.Table, folder: Path) -> None:
+        """Refuse values that are too many, or too long for the names of folders."""
+        longest = os.pathconf(folder, "PC_NAME_MAX")
+        names = {name for name, _ in self._folders(table)}
+        for name in sorted(name for path in names for name in path.split("/")):
+            if len(name) > longest:
+                key, _, value = name.partition("=")
+                raise DataError(
+                    f"Column {key!r} has the value {unquote(value)[:40]!r}..., which is too long for the name of a "
+                    f"folder: {len(name)} bytes where {longest} are possible. Shorten it, or divide by another column."
+                )
+        self._check_number(len(names))
+
+    def _check_number(self, folders: int) -> None:
+        if folders > MOST_FOLDERS:
+            raise DataError(
+                f"{', '.join(self.keys)}: more than {MOST_FOLDERS:,} different values, each of which would be a "
+                "folder. Divide by a column of fewer values."
+            )
+
     def divide(self, parts: Sequence[Path], path: Path) -> list[tuple[str, int]]:
         """Write the rows of the parts to the folder `path`; returns the names of its files, sorted, and their rows."""
         made: dict[str, int] = {}
@@ -38,26 +64,32 @@ class Partitioned(Folder):
                 (path / folder).mkdir(parents=True, exist_ok=True)
                 self.stage([table.take(rows).drop_columns(list(self.keys))], path / name)
                 made[name] = len(rows)
-            if len({name.rpartition("/")[0] for name in made}) > MOST_FOLDERS:
-                raise DataError(
-                    f"{', '.join(self.keys)}: more than {MOST_FOLDERS:,} different values, each of which would be a "
-                    "folder. Divide by a column of fewer values."
-                )
+            self._check_number(len({name.rpartition("/")[0] for name in made}))
         return sorted(made.items())
 
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
-        columns = [table.column(key) for key in self.keys]
-        texts = [column.cast(pa.large_string()) for column in columns]
+        texts = [pc.fill_null(table.column(key).cast(pa.large_string()), "") for key in self.keys]
         names = [str(i) for i in range(len(texts))]
         found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
         groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
         for i in range(len(groups)):
             words = [groups.column(name)[i].as_py() for name in names]
-            parts = [
-                f"{key}={quote(word, safe='') if word else NULL}" for key, word in zip(self.keys, words, strict=True)
-            ]
+            parts = [f"{key}={_folder_word(word)}" for key, word in zip(self.keys, words, strict=True)]
             yield "/".join(parts), groups.column("row_list")[i].values
+
+
+def _folder_word(word: str) -> str:
+    """A value in the name of a folder.
+
+    Examples
+    --------
+    >>> _folder_word("La Paz"), _folder_word(""), _folder_word(NULL)
+    ('La%20Paz', '__HIVE_DEFAULT_PARTITION__', '%5F%5FHIVE%5FDEFAULT%5FPARTITION%5F%5F')
+    """
+    if word == NULL:
+        return word.replace("_", "%5F")
+    return quote(word, safe="") or NULL
 
 
 def files_in(folder: Path) -> list[str]:

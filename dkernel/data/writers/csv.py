@@ -1,0 +1,118 @@
+"""CSV as an output: the parts have no header, so the file is the header and the parts one after the other."""
+
+import csv
+import io
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from dkernel.data.file_schema import CSV_TEXT
+from dkernel.data.paths import File
+from dkernel.data.readers.text_rows import row_blocks
+from dkernel.data.writers.format import Format, is_text
+from dkernel.errors import DataError
+
+
+class Csv(Format):
+    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes.
+
+    Columns kept from CSV files stand there as they stood, quotes and digits and all.
+    """
+
+    ending: ClassVar[str] = ".csv"
+    staged: ClassVar[str] = ".csv"
+    kept_as: ClassVar[str] = "csv"
+
+    def check(self, schema: pa.Schema) -> None:
+        self.refuse(schema, _csv_can_hold, "numbers, text and times")
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        options = pa.csv.WriteOptions(include_header=False)
+        with open(path, "wb") as stream:
+            for table in map(_plain, tables):
+                if any(_is_csv_text(field) for field in table.schema):
+                    stream.write(_csv_lines(table))
+                else:
+                    pa.csv.write_csv(table, stream, options)
+
+    def count_part(self, path: Path) -> int:
+        written = File(str(path), 0, "", "csv", name=path.name)
+        return sum(len(ends) for _, _, ends in row_blocks(written, 0, 1 << 24, b","))
+
+    def count_output(self, path: Path) -> int:
+        return self.count_part(path) - 1  # the header
+
+    def agree(self, parts: Sequence[Path]) -> None:
+        """CSV has no types to differ in."""
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(columns)
+        with open(path, "wb") as stream:
+            stream.write(header.getvalue().encode())
+            for part in parts:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+
+
+def _is_csv_text(field: pa.Field) -> bool:
+    return (field.metadata or {}).items() >= CSV_TEXT.items()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Replace views and bytes by text; bytes that are no text are refused."""
+    for i, field in enumerate(table.schema):
+        if field.type == pa.string_view() or _is_bytes(field.type):
+            column = table.column(i)
+            try:
+                text = (column.cast(pa.large_binary()) if _is_bytes(field.type) else column).cast(pa.large_string())
+            except pa.ArrowInvalid:
+                raise DataError(
+                    f"The column {field.name!r} holds bytes that are not UTF-8 text, and CSV is text. Write a .parquet "
+                    "file, or leave the column out."
+                ) from None
+            table = table.set_column(i, field.with_type(text.type), text)
+    return table
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(binary or kind == pa.binary_view())
+
+
+def _csv_can_hold(kind: pa.DataType) -> bool:
+    """True if pyarrow.csv writes a column of this type: it is tried, for it has no list of them."""
+    try:
+        pa.csv.write_csv(_plain(pa.table({"x": pa.array([], kind)})), io.BytesIO())
+    except pa.ArrowException:
+        return False
+    return not pa.types.is_nested(kind)
+
+
+def _csv_lines(table: pa.Table) -> pa.Buffer:
+    """The rows as CSV; columns of CSV text as they are, the others as pyarrow.csv writes them."""
+    fields, quote = [], _large('"')
+    for field, column in zip(table.schema, table.columns, strict=True):
+        text = column.combine_chunks().cast(pa.large_string())
+        if is_text(field.type) and not _is_csv_text(field):
+            text = _joined(quote, pc.replace_substring(text, '"', '""'), quote)
+        fields.append(pc.fill_null(text, ""))
+    fields[-1] = _joined(fields[-1], _large("\n"))
+    lines = _joined(*fields, between=",") if len(fields) > 1 else fields[0]
+    # All lines together are the array's own bytes, one line after the other.
+    ends = np.frombuffer(lines.buffers()[1], np.int64)[[lines.offset, lines.offset + len(lines)]]
+    return lines.buffers()[2].slice(int(ends[0]), int(ends[1] - ends[0]))
+
+
+def _large(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _joined(*texts: Any, between: str = "") -> pa.Array:
+    return pc.binary_join_element_wise(*texts, _large(between))

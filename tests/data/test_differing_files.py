@@ -1,0 +1,97 @@
+"""Files of one job that differ: in columns that nobody reads, and in the types of columns that are kept."""
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import open_source
+from dkernel.data.paths import expand
+from dkernel.errors import DataError
+
+N = 4
+
+
+def write(folder, *tables):
+    for number, columns in enumerate(tables):
+        pq.write_table(pa.table({"x": np.arange(N) + 0.5, **columns}), folder / f"{number}.parquet")
+    return folder
+
+
+def kept_in(source):
+    return pa.concat_tables([block.kept for unit in source.units for block in unit.task.compute(scheduler="sync")])
+
+
+@pytest.mark.parametrize("first", [{}, {"new": np.arange(N)}])
+def test_excluded_columns_may_be_in_some_files_only(tmp_path, first):
+    write(tmp_path, first, {"new": np.arange(N)}, {})
+    source = open_source(tmp_path, columns=["x"], exclude="new")
+    assert source.n_rows == 3 * N
+    assert open_source(tmp_path, exclude="new").columns == ("x",)
+    with pytest.raises(DataError, match=r"no column 'nw', named by exclude"):
+        open_source(tmp_path, exclude="nw")
+
+
+def test_a_column_more_in_a_file_names_the_ways_past_it(tmp_path):
+    write(tmp_path, {}, {"new": np.arange(N)})
+    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*--exclude, or .* --allow-extra"):
+        open_source(tmp_path, columns=["x"])
+    with pytest.raises(DataError, match=r"1\.parquet has 'new' besides.*with --exclude\."):
+        open_source(tmp_path)
+    assert open_source(tmp_path, columns=["x"], allow_extra=True).n_rows == 2 * N
+
+
+def test_a_known_label_may_be_in_some_files_only(tmp_path):
+    write(tmp_path, {"y": np.arange(N)}, {})
+    assert open_source(tmp_path, columns=["x"], known=["y"]).n_rows == 2 * N
+
+
+TEXT = ["a", "b", None, "a"]
+SAME = [
+    (pa.array(TEXT, pa.string()), pa.array(TEXT, pa.large_string()), pa.large_string()),
+    (pa.array(TEXT).dictionary_encode(), pa.array(TEXT), pa.string()),
+    (pa.array([1, 2, None, 3], pa.int32()), pa.array([2**40, 2, None, 3]), pa.int64()),
+    (pa.array([1, 2, 3, 4]), pa.array([1.0, None, 3.0, 4.0]), pa.float64()),
+    (pa.array([1, 2, 3, 4], pa.timestamp("s")), pa.array([1, 2, 3, 4], pa.timestamp("us")), pa.timestamp("us")),
+    (pa.nulls(N), pa.array(TEXT), pa.string()),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "kind"), SAME, ids=lambda value: str(getattr(value, "type", value)))
+def test_kept_columns_of_several_types_come_out_in_one(tmp_path, one, other, kind):
+    write(tmp_path, {"k": one}, {"k": other})
+    found = kept_in(open_source(tmp_path, columns=["x"], keep="k"))["k"]
+    assert found.type == kind
+    assert found.to_pylist() == [*one.cast(kind).to_pylist(), *other.cast(kind).to_pylist()]
+
+
+def test_kept_columns_that_no_type_holds_are_refused(tmp_path):
+    write(tmp_path, {"k": pa.array(range(N), pa.date32())}, {"k": pa.array(range(N), pa.timestamp("us"))})
+    with pytest.raises(DataError, match="and no type holds both"):
+        open_source(tmp_path, columns=["x"], keep="k")
+    write(tmp_path, {"k": [2**60 + 1] * N}, {"k": [0.5] * N})
+    with pytest.raises(DataError, match=r"0\.parquet: the kept column 'k' is of type int64, and not all of its values"):
+        kept_in(open_source(tmp_path, columns=["x"], keep="k"))
+
+
+@pytest.mark.parametrize("url", ["memory://nobucket/train", "memory://nobucket/train/*.csv", "memory://nobucket/a.csv"])
+def test_a_url_without_anything_is_not_said_to_be_of_no_format(url):
+    with pytest.raises(
+        DataError, match=r"no such file, folder or bucket, or no permission|no file matches, or there is no"
+    ):
+        expand(url)
+
+
+def test_a_url_without_permission_says_so(monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "isdir", refused)
+    with pytest.raises(DataError, match=r"or no permission to see it \(Access Denied\)"):
+        expand("memory://bucket/train")
+
+
+def test_a_missing_file_is_missing_on_this_machine(tmp_path):
+    with pytest.raises(DataError, match="there is no such file or folder on this machine"):
+        expand(tmp_path / "a.csv")
