@@ -160,6 +160,11 @@ def _objects(
         kind = word_of(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
+    if number := next((name for name in kinds if encoded.get(name) == "date" and kinds[name] in NUMBERS), None):
+        raise DataError(
+            f"{table.file.name}: column {number!r} holds {word_of(kinds[number])}, and the model takes dates or times "
+            "there."
+        )
     if table.inferred:
         if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
             raise DataError(

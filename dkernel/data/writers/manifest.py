@@ -21,7 +21,7 @@ import pyarrow as pa
 from dkernel.data.rejected_rows import csv_of
 from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.formats import FORMATS
-from dkernel.encoding.encoding import Counted, added
+from dkernel.encoding.unseen import Counted, added
 from dkernel.errors import DataError
 
 PROTOCOL = 2  # version of the manifest; it is raised where an older dkernel could not read it

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.formats import Folder, Format, gathered, row_groups
+from dkernel.encoding.tables import coded
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows
@@ -48,7 +49,7 @@ class Partitioned(Folder):
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
         columns = [table.column(key) for key in self.keys]
-        texts = [column.cast(pa.large_string()) for column in columns]
+        texts = [pa.array(words, pa.large_string()).take(pa.array(codes)) for words, codes in map(coded, columns)]
         names = [str(i) for i in range(len(texts))]
         found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
         groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
