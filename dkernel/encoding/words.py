@@ -222,3 +222,34 @@ def kind_among(kinds: frozenset[str] | None) -> str:
     ('number', '%02d', 'text')
     """
     return next((kind for kind in (NUMBER, *sorted(kinds or ())) if kind in (kinds or ())), TEXT)
+
+
+def _clocks(time: str) -> list[str]:
+    """A time of day with as many decimals as seconds, milliseconds, microseconds and nanoseconds have."""
+    whole, _, fraction = time.partition(".")
+    return [time, *(f"{whole}.{fraction:0<{n}}" for n in (3, 6, 9) if len(fraction) <= n)]
+
+
+def spellings(word: str, kind: str) -> tuple[str, ...]:
+    """The texts that libraries write for a word of a column of this kind, itself first.
+
+    Examples
+    --------
+    >>> spellings("3", "number"), spellings("True", "bool"), spellings("3", "text")
+    (('3', '3.0'), ('True', 'true', 'TRUE', '1', '1.0'), ('3',))
+    >>> spellings("2024-01-01", "date")[:3]
+    ('2024-01-01', '2024-01-01 00:00:00', '2024-01-01T00:00:00')
+    """
+    made = [word]
+    if kind == BOOL:
+        made += [text for text in _TRUTH if _TRUTH[text] == word]
+        made += {"True": ["1", "1.0"], "False": ["0", "0.0"]}.get(word, [])
+    elif kind == DATE:
+        day, _, time = word.partition(" ")
+        made += [f"{day}{sign}{text}" for text in _clocks(time or "00:00:00") for sign in " T"]
+    elif kind == TIME:
+        made += _clocks(word)
+    elif kind != TEXT and _NUMBER.fullmatch(number := _number(word)):
+        with np.errstate(over="ignore"):
+            made += [number, str(float(number)), str(float(np.float32(number)))]
+    return tuple(dict.fromkeys(text for text in made if in_kind(text, kind) == word))
