@@ -18,6 +18,7 @@ __all__ = [
     "ModelFileError",
     "RecipeError",
     "TooLargeError",
+    "UnknownCategoriesWarning",
     "UnsupportedError",
 ]
 
@@ -87,6 +88,10 @@ class ClusterError(DKernelError, RuntimeError):
 
 class DKernelWarning(UserWarning):
     """Base class of the warnings of dkernel."""
+
+
+class UnknownCategoriesWarning(DKernelWarning):
+    """More than half of the values of a column are categories that training never saw."""
 
 
 class ConvergenceWarning(DKernelWarning):

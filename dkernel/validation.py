@@ -93,13 +93,13 @@ SYNONYMS = {
 """What other tools call it -> the word here; it is the answer only where that word is possible."""
 
 
-def check_local(path: str | os.PathLike[str], what: str) -> None:
+def refuse_url(path: str | os.PathLike[str], what: str) -> None:
     """Refuse a URL where a path is needed; else the folder 's3:' would be made here.
 
     Examples
     --------
     >>> try:
-    ...     check_local("s3://bucket/run", "a checkpoint")
+    ...     refuse_url("s3://bucket/run", "a checkpoint")
     ... except UnsupportedError as error:
     ...     print(error)
     s3://bucket/run: a checkpoint lies on this machine or on a disk that it mounts, not at a URL. Give a path.

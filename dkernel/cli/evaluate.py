@@ -127,7 +127,7 @@ def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.encoding.encoding import described
+    from dkernel.encoding.unseen import described
 
     for name, value in figures.items():
         if name == "per_class":

@@ -31,6 +31,7 @@ from dkernel.errors import (
     MemoryBudgetError,
     ModelFileError,
     RecipeError,
+    UnknownCategoriesWarning,
     UnsupportedError,
 )
 
@@ -220,10 +221,13 @@ def _deadline() -> Iterator[None]:
 
 @contextmanager
 def _warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as one line on stderr, without the place in the source, which means nothing to a user."""
+    """Warnings as one line on stderr, without the place in the source, which means nothing to a user.
+
+    With --quiet those remain that say that the result is probably wrong.
+    """
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
+        if not quiet or isinstance(message, UnknownCategoriesWarning):
             print(f"warning: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():

@@ -130,7 +130,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
-    from dkernel.encoding.encoding import described
+    from dkernel.encoding.unseen import described
 
     return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in described(result.filled))])
 

@@ -197,6 +197,12 @@ def _objects(
         kind = word_of(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
+    dates = [name for name, kind in kinds.items() if encoded.get(name) == "date" and kind in NUMBERS]
+    if dates and not table.inferred:  # of text, the reader names the row
+        raise DataError(
+            f"{table.file.name}: column {dates[0]!r} holds {word_of(kinds[dates[0]])}, and the model takes dates or "
+            "times there."
+        )
     if table.inferred:
         if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
             raise DataError(

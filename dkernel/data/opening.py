@@ -26,7 +26,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.validation import DTYPES, HEAD, check_local, dtype_for
+from dkernel.validation import DTYPES, HEAD, dtype_for
 
 
 def open_source(
@@ -148,8 +148,6 @@ def open_source(
     ...     source.columns, source.X.compute()[1].tolist(), source.y.compute().tolist()
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
-    if scratch is not None:
-        check_local(scratch, "a scratch folder")
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     wanted = columns if columns is None or isinstance(columns, RangeNames) else _names(columns)

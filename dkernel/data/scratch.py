@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from dkernel.data.paths import File
 from dkernel.data.writers.atomic import trouble
 from dkernel.errors import DataError
+from dkernel.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
 
@@ -49,7 +50,10 @@ class Scratch:
     @classmethod
     def of(cls, scratch: "str | PathLike | Scratch | None") -> "Scratch":
         """The record of a folder that may be given by its name."""
-        return scratch if isinstance(scratch, Scratch) else cls(None if scratch is None else os.path.abspath(scratch))
+        if scratch is None or isinstance(scratch, Scratch):
+            return scratch or cls()
+        refuse_url(scratch, "a scratch folder")
+        return cls(os.path.abspath(scratch))
 
 
 def save_array(path: str, values: NDArray[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding.label_means import LabelMeans
-from dkernel.encoding.tables import word_of
+from dkernel.encoding.words import FORMAT, KINDS, NUMBER, TEXT, in_kind
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -20,8 +20,9 @@ CALENDAR = ("year", *(f"{part}.{axis}" for part in ("month", "weekday", "hour") 
 RADIUS = 0.5
 """Of the circles of a calendar: two opposite points, as January and July, are then at distance 1, as two levels are."""
 
-MISSING, UNKNOWN = 1, 2
-"""Marks of a value that training never saw: one that is missing, and a category without a level."""
+MISSING, UNKNOWN, ABSENT = 1, 2, 3
+MARKS = {"missing": MISSING, "unknown": UNKNOWN, "absent": ABSENT}
+"""Marks of values: missing where training had none, a category that it never saw, a missing one where it had some."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class NumberColumn:
         return {name: value for name, value in found.items() if value or name not in ("calendar", "levels")}
 
 
-def _short(level: float) -> str | None:
-    return word_of(float(str(np.float32(level))))
+def _short(level: float) -> str:
+    return in_kind(str(np.float32(level)), NUMBER)
 
 
 def calendar_of(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
@@ -138,13 +139,14 @@ class CategoryColumn:
     buckets : inputs that all other values share, by a hash; 0 for none
     means : what the label was, on average, where the category had a value; None where that is no input
     folds : the same of rows to learn from, without the rows of their own fold; no part of the file
+    values : what the values are, as in `dkernel.encoding.words`
 
     Examples
     --------
     >>> column = CategoryColumn("cut", ("Fair", "Good"), missing=True)
     >>> X = np.zeros((3, 3))
     >>> column.fill((["Good", None, "Ideal"], np.arange(3)), X).tolist(), (X > 0).tolist()
-    ([0, 0, 2], [[False, True, False], [False, False, True], [False, False, False]])
+    ([0, 3, 2], [[False, True, False], [False, False, True], [False, False, False]])
     """
 
     name: str
@@ -154,6 +156,7 @@ class CategoryColumn:
     kind: str = "category"
     means: LabelMeans | None = None
     folds: tuple[LabelMeans, ...] = field(default=(), repr=False, compare=False)
+    values: str = TEXT
 
     @property
     def one_hot(self) -> int:
@@ -179,7 +182,7 @@ class CategoryColumn:
         strict: bool = False,
         folds: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int8] | None:
-        """Write the inputs of values to X (n, width); returns marks (n,) where training saw no such value.
+        """Write the inputs of values to X (n, width); returns marks (n,) of values that are missing or unknown.
 
         Parameters
         ----------
@@ -193,7 +196,7 @@ class CategoryColumn:
         for i, word in enumerate(words):
             if word is None:
                 at[i] = len(self.levels) if self.missing else -1
-                mark[i] = 0 if self.missing else MISSING
+                mark[i] = ABSENT if self.missing else MISSING
             elif word in places:
                 at[i] = places[word]
             elif self.buckets:
@@ -213,7 +216,8 @@ class CategoryColumn:
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
         found = {**asdict(self), "levels": list(self.levels)}
-        return {name: value for name, value in found.items() if name != "folds" and value is not None}
+        left_out = [name for name, usual in (("means", None), ("values", TEXT)) if found[name] == usual]
+        return {name: value for name, value in found.items() if name not in ("folds", *left_out)}
 
 
 def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
@@ -229,6 +233,9 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
             raise ValueError("a category has a level twice, or parts of the wrong type")
         if not 0 <= buckets <= 2**16:
             raise ValueError(f"a category of {buckets} buckets")
+        values = found.get("values", TEXT)
+        if values not in KINDS and not (isinstance(values, str) and FORMAT.fullmatch(values)):
+            raise ValueError(f"the values of a category are {values!r}")
         means = LabelMeans.from_json(found["means"]) if "means" in found else None
         return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})
     numbers = found["mean"], found["offset"]

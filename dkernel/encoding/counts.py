@@ -19,6 +19,7 @@ from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
 from dkernel.encoding.notation import SEVERAL, example_of, foremost
 from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
@@ -124,6 +125,7 @@ class CategoryCount:
     """Counts of the values, and means of their labels; `exact` until there are too many.
 
     `notation` is an example where all values are numbers or dates in another notation, see `notation.example_of`.
+    `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -131,10 +133,16 @@ class CategoryCount:
     exact: bool = True
     label: LabelCounts | None = None
     notation: str | None = None
+    kinds: frozenset[str] | None = None
 
     @classmethod
     def of(
-        cls, words: Sequence[str | None], codes: Any, label: LabelPart | None = None, folds: Any = None
+        cls,
+        words: Sequence[str | None],
+        codes: Any,
+        label: LabelPart | None = None,
+        folds: Any = None,
+        own: str = TEXT,
     ) -> "CategoryCount":
         found = np.bincount(codes, minlength=len(words))
         gaps = np.array([word is None for word in words], bool)
@@ -143,7 +151,7 @@ class CategoryCount:
         places = np.flatnonzero(found > less)
         bounded = cls(
             {words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, not less,
-            notation=example_of(words),
+            notation=example_of(words), kinds=kinds_in(words, own),
         )  # fmt: skip
         if label is None:
             return bounded
@@ -161,9 +169,27 @@ class CategoryCount:
         missing, exact = self.missing + other.missing, self.exact and other.exact
         if len(kept := _bounded(counts)) < len(counts):
             exact, label = False, None if label is None else label.among(("", *kept))
-        return CategoryCount(kept, missing, exact, label, notation)
+        kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
+        return CategoryCount(kept, missing, exact, label, notation, kinds)
+
+    @property
+    def values(self) -> str:
+        """The kind of the values."""
+        return kind_among(self.kinds)
+
+    def in_kind(self) -> "CategoryCount":
+        """The counts by the words that the values have in a column of their kind."""
+        words = {word: in_kind(word, self.values) for word in self.counts}
+        counts = dict.fromkeys(words.values(), 0)
+        for word, n in self.counts.items():
+            counts[words[word]] += n
+        return replace(self, counts=counts, label=None if self.label is None else self.label.renamed(words))
 
     def column(self, name: str) -> CategoryColumn:
+        counts = self.in_kind()
+        return replace(counts._column(name), values=self.values)
+
+    def _column(self, name: str) -> CategoryColumn:
         if self.exact and len(self.counts) <= MOST_LEVELS:
             return CategoryColumn(name, tuple(sorted(self.counts)), self.missing > 0)
         # A value that came once tells nothing that its bucket does not.
@@ -215,7 +241,7 @@ class TableCounts:
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                found.append(CategoryCount.of(*coded(column), part, folds))
+                found.append(CategoryCount.of(*coded(column), part, folds, kind_of(column.type)))
             else:
                 values = numbers(column) if isinstance(table, pa.Table) else column
                 found.append(NumberCount.of(values, coded_too and kind == "number"))
@@ -250,7 +276,7 @@ class TableCounts:
         if gaps:
             lines["missing"] = _listed(gaps)
         words = [
-            f"{name} {len(c.counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
+            f"{name} {len(c.in_kind().counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
             for (name, _), c in pairs
             if isinstance(c, CategoryCount)
         ]

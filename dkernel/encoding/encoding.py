@@ -10,12 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberColumn, column_from_json
+from dkernel.encoding.columns import MARKS, MISSING, CategoryColumn, NumberColumn, column_from_json
 from dkernel.encoding.label_means import folds_of
 from dkernel.encoding.tables import coded, numbers
-
-Counted = Mapping[str, Mapping[str, int]]
-"""Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 
 MISSING_WORDS = ("indicator", "mean", "error")
 DATE_WORDS = ("calendar", "seconds")
@@ -103,7 +100,7 @@ class Encoding:
 
         Returns
         -------
-        inputs, and int8 (n, p) of 0, MISSING or UNKNOWN for each value, or None where all are 0
+        inputs, and int8 (n, p) of 0 or of MARKS for each value, or None where all are 0
         """
         of_arrow = isinstance(table, pa.Table)
         if self.plain and not of_arrow:
@@ -117,7 +114,7 @@ class Encoding:
             for j, column in enumerate(self.columns):
                 values = table.column(column.name) if of_arrow else table[:, j]
                 if isinstance(column, CategoryColumn):
-                    found: Any = coded(values if of_arrow else pa.array(values))
+                    found: Any = coded(values if of_arrow else pa.array(values), column.values)
                 else:
                     found = numbers(values) if of_arrow else values
                 place = self.places[column.name]
@@ -140,11 +137,11 @@ class Encoding:
         return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING), np.int8(0))
 
     def counted(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
-        """Values that training never saw, by what they are and by column; nothing of those that did not come."""
+        """How many values of each column have a mark, by what it says; nothing of those that did not come."""
         found: dict[str, dict[str, int]] = {}
         if marks is None:
             return found
-        for word, mark in (("missing", MISSING), ("unknown", UNKNOWN)):
+        for word, mark in MARKS.items():
             counts = np.count_nonzero(marks == mark, axis=0).tolist()
             named = {name: n for name, n in zip(self.column_names, counts, strict=True) if n}
             if named:
@@ -166,42 +163,3 @@ class Encoding:
     def filling(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
         """The encoding of numbers that had no missing values in training: these become the mean."""
         return cls(tuple(NumberColumn(name, float(mean)) for name, mean in zip(names, means, strict=True)))
-
-
-def added(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
-    """The counts of both.
-
-    Examples
-    --------
-    >>> added({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
-    {'missing': {'x': 3, 'y': 1}}
-    """
-    found = {word: dict(columns) for word, columns in one.items()}
-    for word, columns in other.items():
-        mine = found.setdefault(word, {})
-        for name, n in columns.items():
-            mine[name] = mine.get(name, 0) + n
-    return found
-
-
-def unseen_values(encoding: Encoding | None, marks: Sequence[NDArray[np.int8] | None]) -> Counted:
-    """The values of some blocks, by their marks, that training never saw."""
-    total: Counted = {}
-    for some in marks if encoding is not None else ():
-        total = added(total, encoding.counted(some))  # type: ignore[union-attr]
-    return total
-
-
-def described(counts: Counted) -> list[str]:
-    """The counts in words.
-
-    Examples
-    --------
-    >>> described({"missing": {"x": 3}, "unknown": {"s": 1}})
-    ['missing values where training had none, filled with the mean: x 3', 'categories that training never saw: s 1']
-    """
-    words = {
-        "missing": "missing values where training had none, filled with the mean",
-        "unknown": "categories that training never saw",
-    }
-    return [f"{words[word]}: {', '.join(f'{name} {n:,}' for name, n in counts[word].items())}" for word in counts]

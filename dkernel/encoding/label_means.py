@@ -8,8 +8,8 @@ A row that is learned from has the means of the rows of the other folds: its own
 is judged as new rows are. Rows to predict have the means of all.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -147,6 +147,17 @@ class LabelCounts:
         places = places_of(self.values, kept)
         moments = None if self.moments is None else self.moments[:, places]
         return LabelCounts(kept, moments, self.classes, self.rows[:, places])
+
+    def renamed(self, words: Mapping[str, str]) -> "LabelCounts":
+        """The sums by new words of the values; values that get one word are one value."""
+        spellings: dict[str, list[str]] = {}
+        for value in self.values:
+            spellings.setdefault(words.get(value, value), []).append(value)
+        parts = []
+        for i in range(max(map(len, spellings.values()), default=0)):
+            some = {word: values[i] for word, values in spellings.items() if i < len(values)}
+            parts.append(replace(self.among(some.values()), values=tuple(some)))
+        return reduce(LabelCounts.merge, parts) if parts else self
 
     def means(self, without: int | None = None) -> "LabelMeans | None":
         """The shrunken means: of two classes the share of the second, of more those of all, else the mean of the label.

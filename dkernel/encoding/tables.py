@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.encoding.words import TEXT, words_of
+
 MICRO = 1e-6  # seconds of a unit of time
 
 
@@ -45,10 +47,12 @@ def numbers(column: Any) -> NDArray[Any]:
     return found
 
 
-def coded(column: Any) -> tuple[list[str | None], NDArray[np.int64]]:
-    """The different values of a column as texts, None for a missing one, and for each row which of them it has.
+def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The different values of a column as words, None for a missing one, and for each row which of them it has.
 
-    Whole numbers have the text without a point, in whatever type they come. An empty text is a missing value.
+    Parameters
+    ----------
+    kind : of the values, as in `dkernel.encoding.words`
 
     Examples
     --------
@@ -56,33 +60,17 @@ def coded(column: Any) -> tuple[list[str | None], NDArray[np.int64]]:
     >>> words, codes.tolist()
     (['b', 'a', None], [0, 2, 1, 0])
     """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     found = found.dictionary_encode()
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    values = [word_of(value) for value in _listed(found.dictionary)]
+    values = words_of(found.dictionary, kind)
     codes = found.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return [*values, None] if found.indices.null_count else values, codes
-
-
-def _listed(values: Any) -> list[Any]:
-    found: list[Any] = (values.cast(pa.string()) if pa.types.is_temporal(values.type) else values).to_pylist()
-    return found
-
-
-def word_of(value: Any) -> str | None:
-    """A value of a category as text, None for a missing one.
-
-    Examples
-    --------
-    >>> word_of(3.0), word_of("3"), word_of(2.5), word_of(float("nan")), word_of(True)
-    ('3', '3', '2.5', None, 'True')
-    """
-    if isinstance(value, float):
-        if value != value:
-            return None
-        return str(int(value)) if value.is_integer() else repr(value)
-    return None if value is None or value == "" else str(value)
+    values += [None] * (found.indices.null_count > 0)
+    words = list(dict.fromkeys(values))
+    if len(words) < len(values):  # one value in several spellings
+        place = {word: i for i, word in enumerate(words)}
+        codes = np.array([place[value] for value in values], np.int64)[codes]
+    return words, codes

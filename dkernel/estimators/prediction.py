@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dkernel.data.collections.arrays import check_numbers, matrix
 from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
 from dkernel.data.collections.tables import table_of
 from dkernel.encoding import Encoding
+from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError
 from dkernel.estimators.validation import is_frame
 from dkernel.execution.base import Call
@@ -67,19 +68,15 @@ class BlockPrediction:
         self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
         self.objects = objects
 
-    def of(self, X: Any, first: int = 0) -> NDArray[Any]:
-        """The answer of a block whose first row has the number `first`."""
-        X = self.gate(X, lambda row: f"X, row {first + row}")
-        return _evaluated(self.function, self.carried, X, lambda row: f"X, row {first + row}")
+    def of(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
+        """The answer of a block whose first row has the number `first`, and its values that training never saw."""
+        block, unseen = self.shape.gate(X, lambda row: f"X, row {first + row}")
+        return _evaluated(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
 
     @property
     def shape(self) -> "Inputs":
         """Settings by which a block is made, without the answer."""
         return Inputs(self.columns, self.dtype, self.objects, self.encoding)
-
-    def gate(self, X: Any, place: Callable[[int], str]) -> Any:
-        """The block of some rows."""
-        return self.shape.gate(X, place)
 
 
 @dataclass(frozen=True)
@@ -95,18 +92,19 @@ class Inputs:
         """Rows of a data frame as the gate takes them."""
         return X if self.encoding is not None and not self.encoding.plain else matrix(X, self.dtype)
 
-    def gate(self, X: Any, place: Callable[[int], str]) -> Any:
-        """The block of some rows."""
+    def gate(self, X: Any, place: Callable[[int], str]) -> tuple[Any, UnseenValues]:
+        """The block of some rows, and the values that training never saw."""
         if isinstance(self.columns, RangeNames):
-            return as_sparse(X, self.columns, self.dtype, place)
+            return as_sparse(X, self.columns, self.dtype, place), UnseenValues()
         if self.encoding is not None:
             rows = table_of(X, self.columns, self.encoding.kinds) if hasattr(X, "iloc") else dense(X)
-            X = self.encoding.encode(rows, self.dtype)[0]
-            return as_features(X, self.encoding.names, self.dtype, place)
+            X, marks = self.encoding.encode(rows, self.dtype)
+            unseen = UnseenValues.of(self.encoding, marks, len(X))
+            return as_features(X, self.encoding.names, self.dtype, place), unseen
         X = dense(X)
         if self.objects:
-            return as_cells(X, self.columns, self.objects, place)
-        return as_features(X, self.columns, self.dtype, place)
+            return as_cells(X, self.columns, self.objects, place), UnseenValues()
+        return as_features(X, self.columns, self.dtype, place), UnseenValues()
 
 
 def _evaluated(
@@ -138,24 +136,27 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
         step = BLOCK_ROWS
         if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
             step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
-        return answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+        found, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+    unseen.warn()
+    return found
 
 
 def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
     return answer.shape.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
 
 
-def _on_threads(answer: BlockPrediction, X: Any, step: int) -> NDArray[Any]:
+def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any], UnseenValues]:
     n = X.shape[0]
     shape = (n,) if answer.width is None else (n, answer.width)
     out = np.empty(shape, answer.made)
 
-    def fill(first: int) -> None:
+    def fill(first: int) -> UnseenValues:
         stop = min(first + step, n)
-        out[first:stop] = answer.of(_rows(X, first, stop, answer), first)
+        out[first:stop], unseen = answer.of(_rows(X, first, stop, answer), first)
+        return unseen
 
-    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
-    return out
+    found, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
+    return out, reduce(UnseenValues.merge, found)
 
 
 def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
@@ -202,7 +203,12 @@ def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
 def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    return _evaluated(function, carried, shape.gate(X, place), place)
+    block, unseen = shape.gate(X, place)
+    if unseen.unknown_columns:
+        from distributed import warn
+
+        unseen.warn(warn)  # at the client too, where there is a cluster
+    return _evaluated(function, carried, block, place)
 
 
 def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:

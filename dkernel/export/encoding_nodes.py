@@ -1,18 +1,22 @@
 """The encoding of a table as nodes of an ONNX graph: an input of the graph for each column, by its name."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS
+from dkernel.encoding.words import spellings
 from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
 DAY = 86_400  # seconds
+OUTPUTS = ("label", "score", "probability")
 
 
 def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
@@ -24,15 +28,37 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
     leaving(encoding, "ONNX")
     parts: list[str] = []
     infos: list[onnx.ValueInfoProto] = []
-    for column in encoding.columns:
+    names = input_names(encoding.column_names)
+    to.reserve(names)
+    for name, column in zip(names, encoding.columns, strict=True):
         kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
-        infos.append(helper.make_tensor_value_info(column.name, _type(kind), ["rows", 1]))
+        infos.append(helper.make_tensor_value_info(name, _type(kind), ["rows", 1], doc_string=column.name))
+        column = replace(column, name=name)
         if isinstance(column, NumberColumn):
             parts += _number(to, column, encoding.strict)
         else:
             parts += [_one_hot(to, column)] if column.one_hot else []
             parts += [_means(to, column)] if column.means else []
     return to("Concat", *parts, axis=1), infos
+
+
+def input_names(columns: Sequence[str]) -> list[str]:
+    """Names of inputs: those of the columns, with underscores where an output or another column has the name.
+
+    Examples
+    --------
+    >>> input_names(["city", "score", "score_", ""])
+    ['city', 'score__', 'score_', '_']
+    """
+    taken = {*OUTPUTS, *columns, ""}
+    names = []
+    for column in columns:
+        name = column
+        while name in (*OUTPUTS, "") or (name != column and name in taken):
+            name += "_"
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def filled(to: Nodes, encoding: Encoding, x: str) -> str:
@@ -106,13 +132,20 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
     means = column.means
     assert means is not None
     words, lines = zip(*means.values, strict=True)
-    line = to("LabelEncoder", column.name, domain=ML, keys_strings=words, values_int64s=range(len(words)),
-              default_int64=len(words))  # fmt: skip
-    return to("Squeeze", to("Gather", to.constant([*lines, means.base]), line), to.constant([1], np.int64))
+    return _looked_up(to, column, words, np.array([*lines, means.base]))
 
 
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:
-    levels = [*column.levels, *[""] * column.missing]
-    found = to("OneHotEncoder", column.name, domain=ML, cats_strings=levels, zeros=1)  # (rows, 1, levels)
-    flat = to("Squeeze", found, to.constant([1], np.int64))
-    return to("Mul", to.cast(flat, to.dtype), to.constant(ONE_HOT))
+    words = [*column.levels, *[""] * column.missing]
+    return _looked_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
+
+
+def _looked_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
+    """The line of a table for each value, in any spelling of these words; the last line for all others."""
+    lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
+    lines |= {word: i for i, word in enumerate(words)}
+    line = to(
+        "LabelEncoder", column.name, domain=ML, keys_strings=list(lines), values_int64s=list(lines.values()),
+        default_int64=len(words),
+    )  # fmt: skip
+    return to("Squeeze", to("Gather", to.constant(table), line), to.constant([1], np.int64))

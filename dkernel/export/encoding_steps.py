@@ -1,5 +1,7 @@
 """The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
+from collections.abc import Mapping
+from datetime import time
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -14,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS, calendar_of
+from dkernel.encoding.words import BOOL, DATE, DURATION, NUMBER, TEXT, TIME, in_kind, spellings
 from dkernel.export.exact import leaving
 
 
@@ -24,13 +27,14 @@ def encoder_of(encoding: Encoding) -> Any:
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)
     parts: list[Any] = []
     for j, (name, column) in enumerate(zip(names, encoding.columns, strict=True)):
-        parts.append((name, _part(column, encoding.strict), [j if by_place else name]))
+        step = f"column{j}"  # a name of a column may be none of a step: remainder, home__type
+        parts.append((step, _part(column, encoding.strict), [j if by_place else name]))
         if isinstance(column, CategoryColumn):
-            parts += [(f"{name}:{output}", steps, [name]) for output, steps in _means(column).items()]
+            parts += [(f"{step}.mean{i}", steps, [name]) for i, steps in enumerate(_means(column))]
         elif column.levels:
-            parts += [(f"{name}=", _levels(column), [name])]
+            parts += [(f"{step}.levels", _levels(column), [name])]
         elif column.calendar:
-            parts += [(f"{name}.{part}", steps, name) for part, steps in _calendar(column).items()]
+            parts += [(f"{step}.{part}", steps, name) for part, steps in _calendar(column).items()]
     rows = pd.DataFrame({column.name: _made(column) for column in encoding.columns})
     return ColumnTransformer(parts).fit(rows.to_numpy() if by_place else rows)
 
@@ -54,54 +58,83 @@ def _part(column: NumberColumn | CategoryColumn, strict: bool) -> Any:
     imputer = SimpleImputer(
         strategy="constant", fill_value=column.mean, add_indicator=column.indicator, keep_empty_features=True
     )
-    number = FunctionTransformer(np.asarray, kw_args={"dtype": "float64"})  # also of truth values
-    first = number if column.kind == "number" else _seconds(column)
+    first = _number() if column.kind == "number" else _seconds(column)
     return first if strict else Pipeline([("number", first), ("missing", imputer)])
 
 
-def _texts() -> list[Any]:
-    """Values as texts: 3 and 3.0 are "3" and a missing value is "", as the encoding has them."""
+def _number() -> Pipeline:
+    """Numbers and truth values of any type of pandas, or of an array."""
+    return Pipeline(
+        [
+            ("frame", FunctionTransformer(pd.DataFrame)),
+            ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
+            ("array", FunctionTransformer(np.asarray)),
+        ]
+    )
+
+
+def _looked_up(column: CategoryColumn, found: Mapping[str, float]) -> list[Any]:
+    """A number for each value, in any type and spelling of these words, "" for a missing one; NaN for all others."""
+    numbers = {
+        value: x
+        for word, x in found.items()
+        if word
+        for value in (*spellings(word, column.values), *_values(word, column.values))
+    }
     return [
-        ("whole", FunctionTransformer(pd.DataFrame.convert_dtypes)),
-        ("text", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "string"})),
-        ("missing", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": ""})),
         ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
+        ("missing", FunctionTransformer(pd.DataFrame.where, kw_args={"cond": pd.DataFrame.notna, "other": ""})),
+        ("number", FunctionTransformer(pd.DataFrame.map, kw_args={"func": {**numbers, **found}.get})),
+        ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
     ]
 
 
-def _means(column: CategoryColumn) -> dict[str, Pipeline]:
-    """Make a step of each mean of the label; scikit-learn's TargetEncoder learns its means and cannot be given them."""
+def _values(word: str, kind: str) -> list[Any]:
+    """The values of other types than text that have this word; equal numbers of all types have one hash."""
+    try:
+        if kind == DATE:
+            moment = pd.Timestamp(word)
+            return [moment, moment.tz_localize("UTC"), *[moment.date()] * (" " not in word)]
+        if kind == TIME:
+            return [time.fromisoformat(word)]
+        if kind == DURATION:
+            return [pd.Timedelta(float(word), "s")]
+        if kind == BOOL:
+            return [word == "True"]
+        if kind == TEXT and in_kind(word, NUMBER) != word:
+            return []
+        texts = spellings(word, NUMBER if kind == TEXT else kind)
+        return [int(text) if text.lstrip("-").isdigit() else float(text) for text in texts]
+    except ValueError:
+        return []
+
+
+def _means(column: CategoryColumn) -> list[Pipeline]:
+    """Make steps of each mean of the label; scikit-learn's TargetEncoder learns its means and cannot be given them."""
     means = column.means
-    if means is None:
-        return {}
-    return {
-        output: Pipeline(
-            [
-                *_texts(),
-                (
-                    "mean",
-                    FunctionTransformer(pd.DataFrame.map, kw_args={"func": {v: x[j] for v, x in means.values}.get}),
-                ),
-                ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
-                ("unknown", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": means.base[j]})),
-            ]
-        )
-        for j, output in enumerate(means.outputs)
-    }
+    return (
+        [
+            Pipeline(
+                [
+                    *_looked_up(column, {word: line[j] for word, line in means.values}),
+                    ("unknown", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": base})),
+                ]
+            )
+            for j, base in enumerate(means.base)
+        ]
+        if means is not None
+        else []
+    )
 
 
 def _one_hot(column: CategoryColumn) -> Pipeline:
-    """One-hot inputs of texts."""
-    levels = [*column.levels, *[""] * column.missing]
+    """One-hot inputs of the places of levels."""
+    words = [*column.levels, *[""] * column.missing]
+    places = [np.arange(len(words), dtype=np.float64)]
     return Pipeline(
         [
-            *_texts(),
-            (
-                "levels",
-                OneHotEncoder(
-                    categories=[np.array(levels, dtype=object)], handle_unknown="ignore", sparse_output=False
-                ),
-            ),
+            *_looked_up(column, {word: float(i) for i, word in enumerate(words)}),
+            ("levels", OneHotEncoder(categories=places, handle_unknown="ignore", sparse_output=False)),
         ]
     )
 
@@ -110,7 +143,8 @@ def _levels(column: NumberColumn) -> Pipeline:
     levels = [np.array(column.levels, np.float32)]
     return Pipeline(
         [
-            ("number", FunctionTransformer(np.asarray, kw_args={"dtype": "float32"})),
+            *_number().steps,
+            ("single", FunctionTransformer(np.asarray, kw_args={"dtype": "float32"})),
             ("levels", OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)),
         ]
     )
@@ -121,10 +155,19 @@ def _seconds(column: NumberColumn) -> Pipeline:
     begin = pd.Timestamp(int(column.offset), unit="s")
     return Pipeline(
         [
+            *_moments(pd.DataFrame),
             ("since", FunctionTransformer(pd.DataFrame.sub, kw_args={"other": begin})),
             ("seconds", FunctionTransformer(pd.DataFrame.div, kw_args={"other": pd.Timedelta(1, "s")})),
         ]
     )
+
+
+def _moments(made: type) -> list[Any]:
+    """Dates in UTC, of any zone and unit; a duration is one from 1970 on."""
+    return [
+        ("moment", FunctionTransformer(np.asarray, kw_args={"dtype": "datetime64[us]"})),
+        ("frame", FunctionTransformer(made)),
+    ]
 
 
 def _calendar(column: NumberColumn) -> dict[str, Pipeline]:
@@ -136,14 +179,15 @@ def _calendar(column: NumberColumn) -> dict[str, Pipeline]:
         "year": Pipeline([*_attribute("dt.year"), ("missing", SimpleImputer(strategy="constant", fill_value=year))]),
         "month": Pipeline([*_attribute("dt.month"), *_steps(("sub", 1), ("div", 12)), ("circle", _circle())]),
         "weekday": Pipeline([*_attribute("dt.day_of_week"), *_steps(("div", 7)), ("circle", _circle())]),
-        "hour": Pipeline([("frame", FunctionTransformer(pd.Series.to_frame)), *_steps(*hour), ("circle", _circle())]),
+        "hour": Pipeline([*_moments(pd.DataFrame), *_steps(*hour), ("circle", _circle())]),
     }
 
 
 def _attribute(name: str) -> list[Any]:
     return [
+        *_moments(pd.Series),
         ("attribute", FunctionTransformer(attrgetter(name))),
-        ("frame", FunctionTransformer(pd.Series.to_frame)),
+        ("column", FunctionTransformer(pd.Series.to_frame)),
         ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
     ]
 

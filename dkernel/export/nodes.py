@@ -5,6 +5,7 @@ among them (on a CPU it is float32 alone), so it is a sine a quarter turn later.
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,18 @@ class Nodes:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self._number = itertools.count()
+        self._reserved: set[str] = set()
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Give these names to no result."""
+        self._reserved.update(names)
+
+    def _new(self, what: str) -> str:
+        return next(name for i in self._number if (name := f"{what}_{i}") not in self._reserved)
 
     def __call__(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add a node."""
-        name = output or f"{operator.lower()}_{next(self._number)}"
+        name = output or self._new(operator.lower())
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=f"{name}_node", **attributes))
         return name
 
@@ -51,7 +60,7 @@ class Nodes:
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add a tensor: numbers in the dtype of the graph unless said."""
         array = np.ascontiguousarray(np.asarray(value, dtype or self.dtype)).reshape(np.shape(value))
-        name = f"constant_{next(self._number)}"
+        name = self._new("constant")
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 

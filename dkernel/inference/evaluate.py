@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.encoding import Encoding
-from dkernel.encoding.encoding import Counted, added
+from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
@@ -72,10 +72,16 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     feed = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held)
+            figures: dict[str, Any] = feed.fold(
+                statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
+            )
     finally:
         feed.close()
         executor.release([held])
+    if (unseen := figures.pop("unseen", None)) is not None:
+        unseen.warn()
+        figures |= {"filled": unseen.filled} if unseen.filled else {}
+    return figures
 
 
 @dataclass(frozen=True)
@@ -196,21 +202,21 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Counting(Statistic[tuple[Any, Counted], dict[str, Any]]):
+class _Counting(Statistic[tuple[Any, UnseenValues], dict[str, Any]]):
     """Another statistic, and beside it the values that training never saw."""
 
     inner: Any
     encoding: Encoding
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Counted]:
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, UnseenValues]:
         marks = None if block.marks is None else block.marks[piece.place.rows]
-        return self.inner.step(block, piece, broadcast), self.encoding.counted(marks)
+        return self.inner.step(block, piece, broadcast), UnseenValues.of(self.encoding, marks, piece.n)
 
-    def merge(self, left: tuple[Any, Counted], right: tuple[Any, Counted]) -> tuple[Any, Counted]:
-        return self.inner.merge(left[0], right[0]), added(left[1], right[1])
+    def merge(self, left: tuple[Any, UnseenValues], right: tuple[Any, UnseenValues]) -> tuple[Any, UnseenValues]:
+        return self.inner.merge(left[0], right[0]), left[1].merge(right[1])
 
-    def finish(self, total: tuple[Any, Counted]) -> dict[str, Any]:
-        return {**self.inner.finish(total[0]), **({"filled": total[1]} if total[1] else {})}
+    def finish(self, total: tuple[Any, UnseenValues]) -> dict[str, Any]:
+        return {**self.inner.finish(total[0]), "unseen": total[1]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
-from dkernel.encoding.encoding import Counted, unseen_values
+from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
@@ -156,6 +156,8 @@ def _result(
     skipped: bool = False,
 ) -> ScoreResult:
     listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
+    unseen = UnseenValues(manifest.rows, manifest.filled)
+    unseen.warn()
     return ScoreResult(
         manifest.rows,
         parts,
@@ -165,7 +167,7 @@ def _result(
         skipped,
         manifest.rejected,
         listed,
-        manifest.filled,
+        unseen.filled,
     )
 
 
@@ -312,7 +314,7 @@ def score_part(
 
 
 def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
-    """The values of some blocks that training never saw."""
+    """The values of some blocks that are missing or that training never saw."""
     marks = [block.marks for block in blocks if block.marks is not None]
     return unseen_values(model.reading, marks) if marks else {}
 

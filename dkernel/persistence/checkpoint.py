@@ -34,7 +34,7 @@ from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import decoded, encoded
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
-from dkernel.validation import check_local
+from dkernel.validation import refuse_url
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class Checkpoint:
     every: int = EVERY
 
     def __post_init__(self) -> None:
-        check_local(self.folder, "a checkpoint")
+        refuse_url(self.folder, "a checkpoint")
         if self.every < 1:
             raise RecipeError(f"checkpoint_every={self.every} is not valid. Possible: a whole number of at least 1.")
 

@@ -36,7 +36,7 @@ from dkernel.persistence.tensor_file import (
     write_tensors,
 )
 from dkernel.recipe import Recipe
-from dkernel.validation import check_local
+from dkernel.validation import refuse_url
 
 PROTOCOL = 1
 """The number of the format that `save` writes.
@@ -89,7 +89,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     ...     print(str(error).split(".")[0])
     A str cannot be saved as a model
     """
-    check_local(path, "a model file")
+    refuse_url(path, "a model file")
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(

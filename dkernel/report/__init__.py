@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.errors import UnsupportedError
-from dkernel.validation import check_local
+from dkernel.validation import refuse_url
 
 __all__ = ["require", "write", "write_test"]
 
@@ -38,7 +38,7 @@ def write(
     """
     from dkernel.data.writers.atomic import write_file
 
-    check_local(path, "a report")
+    refuse_url(path, "a report")
     write_file(Path(path), _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
 
 

@@ -112,14 +112,14 @@ def from_arrays(
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
         X, names, encoding, notes = _encoded(X, names, (y, weight), request, dtype, compute)
     if is_dask(X):
-        units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
+        units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, encoding, compute)
         row_bytes = object_row_bytes(p, 0)
     else:
         y, weight = concrete((y, weight), compute)
         units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects, encoding)
     return Source(
         tuple(units),
-        _columns(names if encoding is None else encoding.names, p),
+        _columns(names, p) if encoding is None else encoding.names,
         None if y is None else name_of(y, "label"),
         None if weight is None else name_of(weight, "weight"),
         (),
@@ -299,6 +299,7 @@ def _dask_units(
     names: Sequence[str] | None,
     dtype: str,
     objects: tuple[str, ...],
+    encoding: Encoding | None,
     compute: Callable[..., Any],
 ) -> tuple[list[Unit], int, str, str | None]:
     if hasattr(X, "dtypes") and not objects:
@@ -306,7 +307,7 @@ def _dask_units(
     X, y, weight = known(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
     X, y, weight = aligned(X, y, weight)
     p = int(X.shape[1])
-    columns = _columns(names, p)
+    columns = _columns(names, p) if encoding is None else encoding.names
     limit = chunk_limit(object_row_bytes(p, 0), 1) if objects else chunk_limit(p, np.dtype(dtype).itemsize)
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     units, first = [], 0

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import Delayed, delayed
 
-from dkernel.data.block import chunk_limit, cut, kind_of_dtype
+from dkernel.data.block import KINDS, chunk_limit, cut, kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
+from dkernel.data.object_columns import NUMBERS
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.tables import coded, numbers
@@ -28,6 +29,10 @@ _INFERRED = {
     "decimal": "float", "datetime": "date", "datetime64": "date", "date": "date", "time": "date", "timedelta": "date",
     "timedelta64": "date", "empty": "empty",
 }  # fmt: skip
+
+
+FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": KINDS}
+"""Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
 
 
 def encoding_of(
@@ -135,18 +140,19 @@ def count_rows(
     return TableCounts.of(table, kinds, label, weight, first)
 
 
-def of_other_kind(name: Any, value: Any) -> DataError:
-    """The error that some rows have text where the others, or those of the training, have numbers or dates."""
+def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
+    """The error that some rows have another type than the others, or those of the training, which have this kind."""
+    there = {"number": "numbers", "date": "dates or times"}[kind]
     return DataError(
-        f"Column {name!r} of X holds {value!r}, where other rows or the training have numbers or dates: give all its "
-        "values one type."
+        f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values one "
+        "type."
     )
 
 
 def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
     """Rows as an Arrow table with these names, or an array of numbers as it is.
 
-    Columns that are no category in `kinds` may be text only where they hold nothing.
+    A column of `kinds` may be of another type only where it holds nothing.
     """
     if not hasattr(X, "iloc"):
         return X
@@ -163,9 +169,9 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
             raise DataError(
                 f"Column {name!r} of X cannot be read ({error}): make text, numbers or dates of all its values."
             ) from None
-        if kinds is not None and kinds[name] != "category" and kind_of_type(arrays[-1].type) == "text":
+        if kinds is not None and kind_of_type(arrays[-1].type) not in FITTING[kinds[name]]:
             if arrays[-1].null_count < len(column):
-                raise of_other_kind(name, column.dropna().iloc[0])
+                raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))
 

@@ -122,7 +122,9 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
     if isinstance(X, pa.Table):
         for key in wanted.keys:
             if key in wanted.columns:
-                X = X.append_column(key, _column(n, values[key], not wanted.is_category(key)))
+                # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
+                learning = wanted.encoding is None and wanted.keys[key] == "int"
+                X = X.append_column(key, _column(n, values[key], learning or not wanted.is_category(key)))
         return X.select(list(wanted.columns))
     dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
     made: NDArray[Any] = np.empty((n, len(wanted.columns)), dtype)
@@ -136,11 +138,10 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
 
 
 def _column(n: int, value: str | None, number: bool) -> Any:
-    """A column of one value: a number, or text, in which whole numbers stand as numbers have them: 1 for 01."""
-    whole = value is not None and _WHOLE.fullmatch(value)
+    """A column of one value: a number, or the text as it stands there."""
     if number:
         return pa.array([None if value is None else int(value)] * n, pa.int64())
-    return pa.array([str(int(value)) if whole and value else value] * n, pa.string())
+    return pa.array([value] * n, pa.string())
 
 
 def _kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:

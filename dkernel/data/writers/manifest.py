@@ -23,7 +23,7 @@ from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import FORMATS
 from dkernel.data.writers.partitions import Partitioned
-from dkernel.encoding.encoding import Counted, added
+from dkernel.encoding.unseen import Counted, added
 from dkernel.errors import DataError, DKernelError
 
 PROTOCOL = 2  # version of the manifest; it is raised where an older dkernel could not read it
@@ -210,7 +210,8 @@ class Manifest:
     files : the parts of a folder in their order, or the one file itself
     rejected : rows of the input that are not in the output
     rejects : the list of them
-    filled : values of the input that training never saw, by what they are and by column
+    filled : values of the input that training never saw, by what they are and by column; the file has beside them
+        those that are absent
 
     Examples
     --------
@@ -237,8 +238,11 @@ class Manifest:
             "rejected": self.rejected,
             "rejects": None if self.rejects is None else asdict(self.rejects),
             "files": list(map(asdict, self.files)),
-            **({"filled": self.filled} if self.filled else {}),
         }
+        filled = {word: counts for word, counts in self.filled.items() if word != "absent"}
+        document |= {"filled": filled} if filled else {}
+        document |= {"absent": self.filled["absent"]} if "absent" in self.filled else {}
+
         return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
 
     @classmethod
@@ -249,9 +253,10 @@ class Manifest:
             if document["protocol"] != PROTOCOL:
                 return None
             files = tuple(Entry(**entry) for entry in document["files"])
-            listed = document["rejects"]
+            listed, filled = document["rejects"], document.get("filled", {})
+            filled |= {"absent": document["absent"]} if "absent" in document else {}
             return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None,
-                       document.get("filled", {}))  # fmt: skip
+                       filled)  # fmt: skip
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -285,11 +290,12 @@ def refuse_other(path: Any, job: Mapping[str, str], found: "Manifest | None") ->
 
 
 def filled_of(parts: Iterable[OutputPart]) -> Counted:
-    """The values of all parts that training never saw."""
+    """The values of all parts that training never saw, and the missing ones of columns with unknown values."""
     total: Counted = {}
     for part in parts:
         total = added(total, part.filled)
-    return total
+    absent = {name: n for name, n in total.get("absent", {}).items() if name in total.get("unknown", {})}
+    return {word: counts for word, counts in {**total, "absent": absent}.items() if counts}
 
 
 def read_manifest(path: Path) -> Manifest | None:

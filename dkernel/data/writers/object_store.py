@@ -38,7 +38,7 @@ from dkernel.data.writers.manifest import (
     staging_name,
     write_part,
 )
-from dkernel.encoding.encoding import Counted
+from dkernel.encoding.unseen import Counted
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 

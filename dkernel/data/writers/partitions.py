@@ -10,11 +10,11 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import Folder, gathered, row_groups
+from dkernel.encoding.tables import coded
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows
@@ -69,13 +69,15 @@ class Partitioned(Folder):
 
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
-        texts = [pc.fill_null(table.column(key).cast(pa.large_string()), "") for key in self.keys]
+        texts = []
+        for words, codes in (coded(table.column(key)) for key in self.keys):
+            texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
         found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
         groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
         for i in range(len(groups)):
-            words = [groups.column(name)[i].as_py() for name in names]
-            parts = [f"{key}={_folder_word(word)}" for key, word in zip(self.keys, words, strict=True)]
+            values = [groups.column(name)[i].as_py() for name in names]
+            parts = [f"{key}={_folder_word(value)}" for key, value in zip(self.keys, values, strict=True)]
             yield "/".join(parts), groups.column("row_list")[i].values
 
 

@@ -1,0 +1,255 @@
+"""The word of a value of a category: one, whatever file, unit, library or dtype the value came through.
+
+A value of Arrow has the word of its type: 3.0 and 3 are "3", a float32 has its shortest text, a date at midnight no
+time, a duration is its seconds. Text has the word that it is, or that of the kind that training found in its column:
+a column of text is one of numbers, truth values, dates, times or durations if each of its texts is one, as programs
+write them. Zeros that fill up digits ("%02d") or decimals ("%.2f") stay in the words of such a column, so texts that
+differ are one word only where the same value was written in two ways.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+TEXT, NUMBER, BOOL, DATE, TIME, DURATION = KINDS = ("text", "number", "bool", "date", "time", "duration")
+"""What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
+
+FORMAT = re.compile(r"%0[1-9]\d*d|%\.[1-9]\d*f")
+
+_WRITTEN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.0|\.\d*[1-9])?(?:e\+?\d\d+|e-\d+|E[-+]\d+)?|-?inf", re.ASCII)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf", re.ASCII)
+_TRUTH = {"true": "True", "True": "True", "TRUE": "True", "false": "False", "False": "False", "FALSE": "False"}
+_CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d+))?"
+_TIME = re.compile(_CLOCK, re.ASCII)
+_ZONE = r"(?P<zone> ?UTC|Z|[-+]\d\d(?::?\d\d)?)?"
+_DATE = re.compile(rf"(?P<day>\d{{4}}-\d\d-\d\d)(?:[ T]{_CLOCK}{_ZONE})?", re.ASCII)
+_DURATION = re.compile(r"(-?\d+) days?(?:,? ([-+]?)(\d\d?):(\d\d):(\d\d(?:\.\d+)?))?", re.ASCII)
+
+_EXACT = 2.0**64
+"""Whole numbers below have their digits as a word, as 64-bit integers have."""
+
+_DIGITS = 19
+"""Digits of a text that is a number: a longer one is a code, of which float64 would not hold the end."""
+
+
+def kind_of(type_: pa.DataType) -> str:
+    """The kind of the values of an Arrow type.
+
+    Examples
+    --------
+    >>> kind_of(pa.float32()), kind_of(pa.date64()), kind_of(pa.dictionary(pa.int8(), pa.string()))
+    ('number', 'date', 'text')
+    """
+    if pa.types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if pa.types.is_boolean(type_):
+        return BOOL
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return NUMBER
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return DATE
+    if pa.types.is_time(type_):
+        return TIME
+    return DURATION if pa.types.is_duration(type_) else TEXT
+
+
+def words_of(values: pa.Array, kind: str = TEXT) -> list[str | None]:
+    """The words of values in a column of this kind, None for a missing one; an empty text is missing.
+
+    Examples
+    --------
+    >>> words_of(pa.array([3.0, 0.1, None], pa.float32())), words_of(pa.array(["3.0", "x", ""]), "number")
+    (['3', '0.1', None], ['3', 'x', None])
+    >>> words_of(pa.array([0], pa.timestamp("ns"))), words_of(pa.array([3]), "%02d")
+    (['1970-01-01'], ['03'])
+    """
+    own = kind_of(values.type)
+    words = _own_words(values, own)
+    if kind in (TEXT, own):
+        return words
+    return [None if word is None else in_kind(word, kind) for word in words]
+
+
+def _own_words(values: pa.Array, own: str) -> list[str | None]:
+    """The words of values by their type alone."""
+    if own == DATE and not pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))  # in UTC
+    if own == DURATION:
+        second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+        listed = [None if n is None else str(Decimal(n) / second) for n in values.cast(pa.int64()).to_pylist()]
+        return [None if text is None else _number(text) for text in listed]
+    if own in (DATE, TIME):
+        values = values.cast(pa.string())
+    found = [None if value is None or value != value or value == "" else str(value) for value in values.to_pylist()]
+    if own in (TEXT, BOOL) or pa.types.is_integer(values.type):
+        return found
+    return [None if word is None else _RULES[own](word) for word in found]
+
+
+def in_kind(text: str, kind: str) -> str:
+    """The word of a text in a column of this kind; a text that is no such value stays as it is.
+
+    Examples
+    --------
+    >>> in_kind("1e3", "number"), in_kind("TRUE", "bool"), in_kind("7", "%02d"), in_kind("7", "text")
+    ('1000', 'True', '07', '7')
+    >>> in_kind("2024-01-01T02:00:00.50+02:00", "date"), in_kind("1 days 00:00:00", "duration")
+    ('2024-01-01 00:00:00.5', '86400')
+    """
+    return _RULES[kind](text) if kind in _RULES else _formatted(text, kind)
+
+
+def _number(text: str) -> str:
+    if not _NUMBER.fullmatch(text):
+        return {"True": "1", "False": "0"}.get(_TRUTH.get(text, ""), text)
+    if text.lstrip("+-").isdigit() and abs(int(text)) < _EXACT:
+        return str(int(text))
+    value = float(text)
+    if value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    # A number that float32 holds may have come through it: 0.10000000149011612 is float32's 0.1.
+    return repr(float(str(single)) if float(single) == value else value)
+
+
+def _formatted(text: str, kind: str) -> str:
+    word = _number(text)
+    if kind.endswith("d"):
+        return kind % int(word) if word.isdigit() else word
+    if not _NUMBER.fullmatch(word) or "inf" in word:
+        return word
+    made = f"{Decimal(word):{kind[1:]}}"
+    return made if Decimal(made) == Decimal(word) else word
+
+
+def _truth(text: str) -> str:
+    return _TRUTH.get(text) or {"1": "True", "0": "False"}.get(_number(text), text)
+
+
+def _date(text: str) -> str:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return text
+    zone = (match["zone"] or "").strip().replace("UTC", "Z")
+    try:
+        moment = datetime.fromisoformat(f"{match['day']}T{match['time'] or '00:00'}{zone}")
+        moment = moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
+    except (ValueError, OverflowError):
+        return text
+    time = _clock(moment.isoformat()[11:], match["fraction"])
+    return moment.isoformat()[:10] + ("" if time == "00:00:00" else f" {time}")
+
+
+def _time(text: str) -> str:
+    match = _TIME.fullmatch(text)
+    return text if match is None else _clock(match["time"], match["fraction"])
+
+
+def _clock(time: str, fraction: str | None) -> str:
+    rest = (fraction or "").rstrip("0")
+    return f"{time}:00"[:8] + (f".{rest}" if rest else "")
+
+
+def _duration(text: str) -> str:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return _number(text)
+    days, sign, *parts = match.groups()
+    hours, minutes, seconds = (Decimal(part or 0) for part in parts)
+    rest = hours * 3600 + minutes * 60 + seconds
+    return _number(str(Decimal(days) * 86400 + (-rest if sign == "-" else rest)))
+
+
+_RULES: dict[str, Callable[[str], str]] = {
+    TEXT: str, NUMBER: _number, BOOL: _truth, DATE: _date, TIME: _time, DURATION: _duration,
+}  # fmt: skip
+
+
+def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | None:
+    """The kinds that all of these words may have, beside text; None where there are no words.
+
+    Parameters
+    ----------
+    own : the kind of their type
+
+    Examples
+    --------
+    >>> sorted(kinds_in(["10", "12", None])), sorted(kinds_in(["01", "12"])), sorted(kinds_in(["1.50", "0.75"]))
+    (['%02d', 'number'], ['%02d'], ['%.2f'])
+    >>> sorted(kinds_in(["true", "false"])), sorted(kinds_in(["a", "1"])), kinds_in([None])
+    (['bool'], [], None)
+    """
+    found: set[str] | None = None
+    for word in words:
+        if word is None:
+            continue
+        if own != TEXT:
+            return frozenset((own,))
+        fitting = _kinds_of(word)
+        found = fitting if found is None else found & fitting
+        if not found:
+            break
+    return None if found is None else frozenset(found)
+
+
+def _kinds_of(text: str) -> set[str]:
+    found = {kind for kind, pattern in ((DATE, _DATE), (TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
+    if text in _TRUTH:
+        found.add(BOOL)
+    whole, point, decimals = text.partition(".")
+    if not _NUMBER.fullmatch(text) or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
+        return found
+    if _WRITTEN.fullmatch(text):
+        found.add(NUMBER)
+    if not point and whole.isdigit():
+        found.add(f"%0{len(whole)}d")
+    if decimals.isdigit() and _WRITTEN.fullmatch(whole):
+        found.add(f"%.{len(decimals)}f")
+    return found
+
+
+def kind_among(kinds: frozenset[str] | None) -> str:
+    """The kind of a column whose words may have these.
+
+    Examples
+    --------
+    >>> kind_among(frozenset(("%02d", "number"))), kind_among(frozenset(("%02d",))), kind_among(None)
+    ('number', '%02d', 'text')
+    """
+    return next((kind for kind in (NUMBER, *sorted(kinds or ())) if kind in (kinds or ())), TEXT)
+
+
+def _clocks(time: str) -> list[str]:
+    """A time of day with as many decimals as seconds, milliseconds, microseconds and nanoseconds have."""
+    whole, _, fraction = time.partition(".")
+    return [time, *(f"{whole}.{fraction:0<{n}}" for n in (3, 6, 9) if len(fraction) <= n)]
+
+
+def spellings(word: str, kind: str) -> tuple[str, ...]:
+    """The texts that libraries write for a word of a column of this kind, itself first.
+
+    Examples
+    --------
+    >>> spellings("3", "number"), spellings("True", "bool"), spellings("3", "text")
+    (('3', '3.0'), ('True', 'true', 'TRUE', '1', '1.0'), ('3',))
+    >>> spellings("2024-01-01", "date")[:3]
+    ('2024-01-01', '2024-01-01 00:00:00', '2024-01-01T00:00:00')
+    """
+    made = [word]
+    if kind == BOOL:
+        made += [text for text in _TRUTH if _TRUTH[text] == word]
+        made += {"True": ["1", "1.0"], "False": ["0", "0.0"]}.get(word, [])
+    elif kind == DATE:
+        day, _, time = word.partition(" ")
+        made += [f"{day}{sign}{text}" for text in _clocks(time or "00:00:00") for sign in " T"]
+    elif kind == TIME:
+        made += _clocks(word)
+    elif kind != TEXT and _NUMBER.fullmatch(number := _number(word)):
+        with np.errstate(over="ignore"):
+            made += [number, str(float(number)), str(float(np.float32(number)))]
+    return tuple(dict.fromkeys(text for text in made if in_kind(text, kind) == word))
