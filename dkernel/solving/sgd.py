@@ -253,9 +253,14 @@ def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, A
     >>> lines[5]["loss"] = 30.0
     >>> _unlearned(lines, 0.5)
     {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
+
+    A pass that is undone and done again counts once:
+
+    >>> _unlearned(lines + lines, 0.5)
+    {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
     """
     lines = [line for line in history if "round" in line]
-    losses = [line["loss"] for line in lines if line["pass"] == lines[-1]["pass"]]
+    losses = list({line["round"]: line["loss"] for line in lines if line["pass"] == lines[-1]["pass"]}.values())
     if len(losses) < FEW_ROUNDS or not max(losses) > max(nothing, sum(losses) / 2):
         return {}
     return {"solver": {"converged": False, "worst_round": max(losses), "usual_round": float(np.median(losses))}}

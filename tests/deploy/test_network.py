@@ -85,6 +85,8 @@ class Network:
 def network():
     if shutil.which("ip") is None:
         pytest.skip("no network namespaces here: iproute2 is not installed")
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
     with Network() as network:
         yield network
 

@@ -15,8 +15,10 @@ from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
+SETS = ("banana", "covtype", "diamonds", "kin40k", "letter", "magic")
+MISSING = [name for name in SETS if not (DATA / name / "train.parquet").is_file()]
 
-pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")]
+pytestmark = [pytest.mark.data, pytest.mark.skipif(bool(MISSING), reason=f"{DATA} has no data sets {MISSING}")]
 
 
 def fit(name, recipe):
