@@ -11,7 +11,7 @@ from dkernel.data.block import chunk_limit
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, numbered
 from dkernel.data.object_columns import NUMBERS, domains_of
-from dkernel.encoding import Encoding, TableCounts
+from dkernel.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
 from dkernel.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.errors import DataError
@@ -21,8 +21,8 @@ from dkernel.validation import nearest_name
 AT_ONCE = 64
 """Tasks whose results are here at one time."""
 
-COUNTED = 4096
-"""Counts of columns that are here at one time: each may hold 1,000 values, some 100 KB."""
+COUNTED = 2048
+"""Counts of columns that are here at one time: each may hold 1,000 values and sums of the label, some 400 KB."""
 
 
 def encoded_kinds(
@@ -121,8 +121,24 @@ def learned(
         for counts in compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
+    if not total.rows:
+        raise DataError(
+            "The weights are 0 in all rows: there is nothing to learn from. Give some rows a positive weight."
+        )
     notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}
-    return total.encoding(kinds, request.missing, request.dates), notes
+    encoding = total.encoding(kinds, request.missing, request.dates)
+    return encoding, notes | _without_means(total, encoding)
+
+
+def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
+    """Notes about the categories of many values that have no means of the label."""
+    lines: dict[str, list[str]] = {}
+    for column, count in zip(encoding.columns, total.columns, strict=True):
+        if isinstance(column, CategoryColumn) and isinstance(count, CategoryCount) and column.levels and column.buckets:
+            why = "the values do not predict the label" if count.label else "means of a label need one label"
+            lines[why] = [*lines.get(why, []), column.name]
+    said = [f"{', '.join(names)}: {why}, so the rare ones share inputs by a hash" for why, names in lines.items()]
+    return {"rare values": "; ".join(said)} if said else {}
 
 
 def _notations(

@@ -197,12 +197,26 @@ class CategoryCount:
             exact, label = False, None if label is None else label.among(("", *kept))
         return CategoryCount(kept, missing, exact, label, notation)
 
-    def column(self, name: str) -> CategoryColumn:
-        if self.exact and len(self.counts) <= MOST_LEVELS:
-            return CategoryColumn(name, tuple(sorted(self.counts)), self.missing > 0)
-        # A value that came once tells nothing that its bucket does not.
+    @property
+    def few(self) -> bool:
+        """True if every value has an input of its own."""
+        return self.exact and len(self.counts) <= MOST_LEVELS
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The values that have an input each: of many, the frequent ones.
+
+        A value that came once tells nothing then that its bucket does not.
+        """
+        if self.few:
+            return tuple(sorted(self.counts))
         often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
-        levels = tuple(sorted(often[:MOST_LEVELS]))
+        return tuple(sorted(often[:MOST_LEVELS]))
+
+    def column(self, name: str) -> CategoryColumn:
+        if self.few:
+            return CategoryColumn(name, self.levels, self.missing > 0)
+        levels = self.levels
         means = [self.label.means(without) for without in (None, *range(FOLDS))] if self.label is not None else [None]
         found = [each for each in means if each is not None]
         if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
@@ -315,7 +329,7 @@ class TableCounts:
         pairs = list(zip(kinds, self.columns, strict=True))
         empty = [name for name, count in pairs if count.missing == self.copies]
         words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
-        alone = [name for name, count in words if not count.column(name).levels]
+        alone = [name for name, count in words if not count.levels]
         lines = {"identifiers": f"{_listed(alone)}: hardly a value came twice, so exclude them"} if alone else {}
         return {**lines, **({"empty": f"{_listed(empty)}: no row has a value"} if empty else {})}
 

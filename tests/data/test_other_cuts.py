@@ -126,3 +126,12 @@ def test_y_in_other_chunks_gives_the_same_machine():
     ]
     for each in scores[1:]:
         np.testing.assert_array_equal(each, scores[0])
+
+
+@pytest.mark.parametrize(("labels", "why"), [(["number", "twice"], "need one label"), ("noise", "do not predict")])
+def test_a_category_without_means_of_the_label_is_named(labels, why):
+    frame = table().assign(twice=0.0, noise=np.random.default_rng(4).normal(size=1500))
+    found = from_arrays(frame[COLUMNS], frame[labels], **TABLES)
+    assert found.notes["rare values"].startswith("zip: ")
+    assert why in found.notes["rare values"]
+    assert "rare values" not in from_arrays(frame[COLUMNS], frame["number"], **TABLES).notes
