@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding import Encoding
+from dkernel.encoding.label_means import folds_of, has_weight
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
@@ -81,10 +82,16 @@ class UncheckedBlock:
     marks: NDArray[np.int8] | None = None
 
     def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
-        """Replace the features by the inputs that an encoding makes of them; `first` is as of `Encoding.encode`."""
+        """Replace the features by the inputs that an encoding makes of them.
+
+        `first` is, of rows to learn from, the number of the first among all rows of positive weight.
+        """
         if encoding is None:
             return self
-        X, marks = encoding.encode(self.X, dtype, first)
+        folds = None
+        if first is not None and encoding.folded:
+            folds = folds_of(first, len(self.X), None if self.weight is None else has_weight(self.weight))
+        X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 
     def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
@@ -179,12 +186,18 @@ def checked_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
+    label, w = beside(y, weight, n)
+    label = None if label is None else as_label(label, place, "y")
+    return label, None if w is None else as_weight(w, place, "weight")
+
+
+def beside(y: Any, weight: Any, n: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Label and weight of the n rows of X, as numpy, one for each row."""
     parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != n:
             raise DataError(f"X has {n} rows, but {what} has {len(values)}; both need the same number.")
-    label = None if parts["y"] is None else as_label(parts["y"], place, "y")
-    return label, None if parts["weight"] is None else as_weight(parts["weight"], place, "weight")
+    return parts["y"], parts["weight"]
 
 
 def targets_in(y: Any) -> int:

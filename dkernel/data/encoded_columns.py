@@ -1,23 +1,28 @@
-"""Columns of files that get an encoding, and the pass over them that learns it."""
+"""Columns of files that get an encoding, and the passes over them that learn it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from dask.delayed import Delayed
 
-from dkernel.data.file_schema import ReadOptions
+from dkernel.data.block import chunk_limit
+from dkernel.data.file_parts import count_weights
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, numbered
 from dkernel.data.object_columns import NUMBERS, domains_of
-from dkernel.encoding import Encoding, TableCounts
+from dkernel.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
 from dkernel.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.errors import DataError
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.validation import nearest_name
 
 AT_ONCE = 64
 """Tasks whose results are here at one time."""
 
-COUNTED = 4096
-"""Counts of columns that are here at one time: each may hold 1,000 values, some 100 KB."""
+COUNTED = 2048
+"""Counts of columns that are here at one time: each may hold 1,000 values and sums of the label, some 400 KB."""
 
 
 def encoded_kinds(
@@ -53,6 +58,49 @@ def encoded_kinds(
     return encoded if request.holes or set(encoded.values()) != {"number"} else None
 
 
+def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions) -> list[FileSchema]:
+    """The files, each with the number of its first row.
+
+    Where means of the label may be learned, rows of weight 0 have no number: the weights are then read on their own.
+    """
+    categories = wanted.encoded is not None and "category" in wanted.encoded.values()
+    if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
+        return numbered(tables)
+    found = [_with_larger_steps(table) for table in tables]
+    tasks, owners = [], []
+    for number, table in enumerate(found):
+        for part, _ in divide(table, chunk_limit(1, 8)):
+            steps = _steps_of(table, part)
+            key = table.file.key("weights", part, repr(wanted))
+            tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
+            owners.append((number, part.first if isinstance(table.steps, tuple) else part.first // table.steps))
+    counted = [np.zeros(_number_of_steps(table), np.int64) for table in found]
+    for first in range(0, len(tasks), AT_ONCE):
+        counts = request.compute(*tasks[first : first + AT_ONCE])
+        for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
+            counted[number][step : step + len(some)] = some
+    pairs = zip(found, counted, strict=True)
+    return numbered([replace(table, counted=tuple(counts.tolist())) for table, counts in pairs])
+
+
+def _with_larger_steps(table: FileSchema) -> FileSchema:
+    """The file with steps of 2,048 rows or more, each of which is counted."""
+    if not isinstance(table.steps, int):
+        return table
+    return replace(table, steps=table.steps * -(-PIECE_ROWS // table.steps))
+
+
+def _number_of_steps(table: FileSchema) -> int:
+    return -(-table.rows // table.steps) if isinstance(table.steps, int) else len(table.steps)
+
+
+def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
+    """The rows of each step of a part."""
+    if not isinstance(table.steps, int):
+        return table.steps[part.first : part.stop]
+    return tuple(np.diff([*range(0, part.rows, table.steps), part.rows]).tolist())
+
+
 def learned(
     tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any],
     coded: frozenset[str], where: str,
@@ -73,8 +121,24 @@ def learned(
         for counts in compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
+    if not total.rows:
+        raise DataError(
+            "The weights are 0 in all rows: there is nothing to learn from. Give some rows a positive weight."
+        )
     notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}
-    return total.encoding(kinds, request.missing, request.dates), notes
+    encoding = total.encoding(kinds, request.missing, request.dates)
+    return encoding, notes | _without_means(total, encoding)
+
+
+def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
+    """Notes about the categories of many values that have no means of the label."""
+    lines: dict[str, list[str]] = {}
+    for column, count in zip(encoding.columns, total.columns, strict=True):
+        if isinstance(column, CategoryColumn) and isinstance(count, CategoryCount) and column.levels and column.buckets:
+            why = "the values do not predict the label" if count.label else "means of a label need one label"
+            lines[why] = [*lines.get(why, []), column.name]
+    said = [f"{', '.join(names)}: {why}, so the rare ones share inputs by a hash" for why, names in lines.items()]
+    return {"rare values": "; ".join(said)} if said else {}
 
 
 def _notations(

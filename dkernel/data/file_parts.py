@@ -15,6 +15,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
+from dkernel.encoding.label_means import has_weight
 from dkernel.errors import DataError, UnsupportedError
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
@@ -36,7 +37,16 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
     found = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
-    return TableCounts.of(found.X, wanted.encoded or {}, found.label, found.weight, part.first_row)
+    return TableCounts.of(found.X, wanted.encoded or {}, found.label, found.weight, part.number)
+
+
+def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[int, ...]:
+    """The rows of positive weight in each step of one part, of so many rows each; runs on a worker."""
+    file.check()
+    alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
+    found = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
+    rows = np.delete(np.arange(part.rows), part.without)[has_weight(found.X[:, 0])]
+    return tuple(np.bincount(np.searchsorted(np.cumsum(steps), rows, "right"), minlength=len(steps)).tolist())
 
 
 def read_unit(
@@ -48,7 +58,7 @@ def read_unit(
     """
     file.check()
     place = partial(place_of, file.name, part.first_row)
-    first = None if wanted.label is None else part.first_row
+    first = None if wanted.label is None else part.number
     try:
         try:
             if odd:

@@ -74,7 +74,8 @@ class FileSchema:
     known; it tells how large rows of text are. `sparse`: the names of the features, where the rows stay sparse; they
     are not in `kinds`, and `width` is then that of a block's rows. `coded`: columns that are stored as categories, of
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
-    numbers of bad rows. `types`: the Arrow type of each column, where the file says one.
+    numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
+    before it. `counted`: rows of positive weight in each step; `before` is then of these too.
     """
 
     file: File
@@ -93,6 +94,8 @@ class FileSchema:
     keys: Mapping[str, str | None] = field(default_factory=dict)
     left_out: tuple[int, ...] = ()
     types: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    before: int = 0
+    counted: tuple[int, ...] = ()
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -158,7 +161,8 @@ class FilePart:
     """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
 
     Of a text it is the bytes between `marks`, with `line` lines of the file before them. `without` are the numbers in
-    it of rows that are left out.
+    it of rows that are left out. `number` is that of its first row among the rows of all files, or among those of
+    positive weight where these are counted.
     """
 
     first: int
@@ -169,6 +173,7 @@ class FilePart:
     extra: Any = None
     line: int = 0
     without: tuple[int, ...] = ()
+    number: int = 0
 
 
 def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
@@ -176,16 +181,26 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
 
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
-    parts = _divided(table, limit)
-    if not table.left_out:
-        return parts
-    bad = np.array(table.left_out)
-    kept = []
-    for part, _ in parts:
+    bad, kept = np.array(table.left_out, np.int64), []
+    counted = np.append(0, np.cumsum(table.counted, dtype=np.int64))
+    for part, _ in _divided(table, limit):
+        before = part.first_row - int((bad < part.first_row).sum())
+        if table.counted:
+            before = int(counted[part.first // table.steps if isinstance(table.steps, int) else part.first])
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
-            kept.append((replace(part, without=tuple(inside.tolist())), cut(part.rows - len(inside), limit)))
+            part = replace(part, without=tuple(inside.tolist()), number=table.before + before)
+            kept.append((part, cut(part.rows - len(inside), limit)))
     return kept
+
+
+def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
+    """The files, each with the number of rows before it."""
+    found, before = [], 0
+    for table in tables:
+        found.append(replace(table, before=before))
+        before += sum(table.counted) if table.counted else table.rows - len(table.left_out)
+    return found
 
 
 def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
-from dkernel.data.encoded_columns import learned
+from dkernel.data.encoded_columns import learned, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import File, expand
@@ -166,6 +166,7 @@ def open_source(
     rejected = None
     if max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
+    tables = with_numbers(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
     notes |= _left_out(tables[0], request)
     if dtype == "auto":
@@ -260,6 +261,7 @@ def _source(
         wanted.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
+        counted=sum(sum(table.counted) for table in tables) or None,
         encoding=wanted.encoding,
         passed_over=tuple(sorted({*passed_over, *([wanted.weight] if wanted.weight else [])})),
     )

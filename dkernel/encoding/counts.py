@@ -1,12 +1,16 @@
 """Mergeable counts of the values of each column, of bounded size, from which encodings are learned.
 
-Different values are counted exactly up to MOST_VALUES a column. Beyond that the counts are those of Misra and Gries
-(1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / MOST_VALUES, of every value that is more
-frequent than that.
+Different values are counted exactly up to MOST_VALUES a column, and nothing depends then on how rows are cut into
+parts. Beyond that the counts are those of Misra and Gries (1982), merged as by Agarwal et al. (2012): lower bounds,
+wrong by at most n / MOST_VALUES, of every value that is more frequent than that.
+
+A row of weight k counts as k rows, and a row of weight 0 as none (`label_means.copies_of` says what a fraction counts
+as); in means a row has its weight.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -16,7 +20,8 @@ from numpy.typing import NDArray
 
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
-from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
+from dkernel.encoding.exact_sums import ExactSums, products
+from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, copies_of, folds_of, has_weight, places_of
 from dkernel.encoding.notation import SEVERAL, example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
@@ -34,28 +39,46 @@ BUCKETS = 32  # for values that are rare, which have little to say each
 
 @dataclass(frozen=True)
 class NumberCount:
-    """Rows with a number, their sum and smallest, and rows without.
+    """Rows with a number, their smallest, and rows without.
 
-    `common` counts the values as far as MOST_VALUES go.
+    `common` counts the values as far as MOST_VALUES go; `weight` is the sum of the weights, `total` that of the numbers
+    times their weights.
     """
 
-    n: int = 0
-    total: float = 0.0
+    n: float = 0
+    weight: ExactSums = field(default_factory=lambda: ExactSums((), {}))
+    total: ExactSums = field(default_factory=lambda: ExactSums((), {}))
     low: float = np.inf
-    missing: int = 0
-    common: Mapping[float, int] = field(default_factory=dict)
+    missing: float = 0
+    common: Mapping[float, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Any, counted: bool = True) -> "NumberCount":
-        finite = values if values.dtype.kind != "f" else values[np.isfinite(values)]
-        missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
-        low = float(finite.min()) if len(finite) else np.inf
-        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing, _common(finite) if counted else {})
+    def of(cls, values: Any, weight: NDArray[np.float64] | None = None, counted: bool = True) -> "NumberCount":
+        """The counts of some numbers.
+
+        Parameters
+        ----------
+        weight : (n,), all positive; None where all are 1
+        counted : whether the different values are counted
+        """
+        missing = 0.0
+        if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+            gaps = np.isnan(values)
+            missing = float(gaps.sum() if weight is None else copies_of(weight[gaps]).sum())
+            values, weight = values[finite], None if weight is None else weight[finite]
+        copies = None if weight is None else copies_of(weight)
+        x = values.astype(np.float64)
+        weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
+        total = ExactSums.of([(each, None) for each in products(x, weight)], ())
+        low = float(x.min()) if len(x) else np.inf
+        common = _common(values, copies) if counted else {}
+        return cls(float(len(x) if copies is None else copies.sum()), weights, total, low, missing, common)
 
     def merge(self, other: "NumberCount") -> "NumberCount":
         return NumberCount(
             self.n + other.n,
-            self.total + other.total,
+            self.weight.merge(other.weight),
+            self.total.merge(other.total),
             min(self.low, other.low),
             self.missing + other.missing,
             _bounded(_summed(self.common, other.common)),
@@ -82,14 +105,15 @@ class NumberCount:
     ) -> NumberColumn:
         # Whole seconds, so that the difference is exact.
         offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
-        mean = self.total / self.n - offset if self.n else 0.0
+        weight, total = self.weight.fractions().item(), self.total.fractions().item()
+        mean = float(total / weight - Fraction(offset)) if weight else 0.0
         levels = self.levels if coded and kind == "number" else ()
         return NumberColumn(
             name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date", levels
         )
 
 
-def _common(x: NDArray[Any]) -> dict[float, int]:
+def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, float]:
     """Counts of numbers; none where hardly two are equal, as rows across all of them tell before they are sorted."""
     with np.errstate(over="ignore"):
         single = x.astype(np.float32)
@@ -97,27 +121,32 @@ def _common(x: NDArray[Any]) -> dict[float, int]:
         some = single[:: len(single) // MOST_VALUES]
         if len(np.unique(some)) == len(some):
             return {}
-    found, counts = np.unique(single, return_counts=True)
+    counts: NDArray[Any]
+    if copies is None:
+        found, counts = np.unique(single, return_counts=True)
+    else:
+        found, places = np.unique(single, return_inverse=True)
+        counts = np.bincount(places, copies)
     counts = counts - _excess(counts)  # before very many values become a dict
     return dict(zip(found[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
-def _summed(one: Mapping[Value, int], other: Mapping[Value, int]) -> dict[Value, int]:
+def _summed(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value, float]:
     counts = dict(one)
     for value, n in other.items():
         counts[value] = counts.get(value, 0) + n
     return counts
 
 
-def _bounded(counts: dict[Value, int]) -> dict[Value, int]:
+def _bounded(counts: dict[Value, float]) -> dict[Value, float]:
     """The most frequent MOST_VALUES of values, less the count of the next."""
-    less = _excess(np.array(list(counts.values()), np.int64))
+    less = _excess(np.array(list(counts.values()), np.float64))
     return {value: n - less for value, n in counts.items() if n > less} if less else counts
 
 
-def _excess(counts: NDArray[np.int64]) -> int:
+def _excess(counts: NDArray[Any]) -> float:
     """The count of the value after the most frequent MOST_VALUES; 0 where there is none."""
-    return int(np.sort(counts)[-MOST_VALUES - 1]) if len(counts) > MOST_VALUES else 0
+    return float(np.sort(counts)[-MOST_VALUES - 1]) if len(counts) > MOST_VALUES else 0
 
 
 @dataclass(frozen=True)
@@ -128,8 +157,8 @@ class CategoryCount:
     `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
     """
 
-    counts: Mapping[str, int] = field(default_factory=dict)
-    missing: int = 0
+    counts: Mapping[str, float] = field(default_factory=dict)
+    missing: float = 0
     exact: bool = True
     label: LabelCounts | None = None
     notation: str | None = None
@@ -140,17 +169,18 @@ class CategoryCount:
         cls,
         words: Sequence[str | None],
         codes: Any,
+        weight: NDArray[np.float64] | None = None,
         label: LabelPart | None = None,
         folds: Any = None,
         own: str = TEXT,
     ) -> "CategoryCount":
-        found = np.bincount(codes, minlength=len(words))
+        found = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
-        missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
+        missing, found = float(found[gaps].sum()), np.where(gaps, 0, found)
         less = _excess(found[found > 0])  # before very many values become a dict
         places = np.flatnonzero(found > less)
         bounded = cls(
-            {words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, not less,
+            {words[i] or "": float(found[i]) - less for i in places.tolist()}, missing, not less,
             notation=example_of(words), kinds=kinds_in(words, own),
         )  # fmt: skip
         if label is None:
@@ -180,7 +210,7 @@ class CategoryCount:
     def in_kind(self) -> "CategoryCount":
         """The counts by the words that the values have in a column of their kind."""
         words = {word: in_kind(word, self.values) for word in self.counts}
-        counts = dict.fromkeys(words.values(), 0)
+        counts = dict.fromkeys(words.values(), 0.0)
         for word, n in self.counts.items():
             counts[words[word]] += n
         return replace(self, counts=counts, label=None if self.label is None else self.label.renamed(words))
@@ -189,12 +219,26 @@ class CategoryCount:
         counts = self.in_kind()
         return replace(counts._column(name), values=self.values)
 
-    def _column(self, name: str) -> CategoryColumn:
-        if self.exact and len(self.counts) <= MOST_LEVELS:
-            return CategoryColumn(name, tuple(sorted(self.counts)), self.missing > 0)
-        # A value that came once tells nothing that its bucket does not.
+    @property
+    def few(self) -> bool:
+        """True if every value has an input of its own."""
+        return self.exact and len(self.counts) <= MOST_LEVELS
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The values that have an input each: of many, the frequent ones.
+
+        A value that came once tells nothing then that its bucket does not.
+        """
+        if self.few:
+            return tuple(sorted(self.counts))
         often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
-        levels = tuple(sorted(often[:MOST_LEVELS]))
+        return tuple(sorted(often[:MOST_LEVELS]))
+
+    def _column(self, name: str) -> CategoryColumn:
+        if self.few:
+            return CategoryColumn(name, self.levels, self.missing > 0)
+        levels = self.levels
         means = [self.label.means(without) for without in (None, *range(FOLDS))] if self.label is not None else [None]
         found = [each for each in means if each is not None]
         if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
@@ -209,6 +253,8 @@ Count = NumberCount | CategoryCount
 class TableCounts:
     """Counts of all columns of a table; those of parts of it are merged in their order.
 
+    `rows` are those of positive weight, `copies` what they count as.
+
     Examples
     --------
     >>> kinds = {"x": "number", "s": "category"}
@@ -220,6 +266,7 @@ class TableCounts:
 
     columns: tuple[Count, ...]
     rows: int
+    copies: float
 
     @classmethod
     def of(
@@ -231,8 +278,14 @@ class TableCounts:
         ----------
         kinds : of each column: "number", "date" or "category"
         label, weight : (n,), of rows that have them
-        first : number of the first row
+        first : number of the first row, among all rows of positive weight
         """
+        weight = None if weight is None or np.asarray(weight).dtype.kind not in "biuf" else weight
+        if weight is not None:
+            used = has_weight(weight)
+            weight = np.asarray(weight)[used].astype(np.float64)
+            table = table.filter(pa.array(used)) if isinstance(table, pa.Table) else table[used]
+            label = None if label is None else np.asarray(label)[used]
         found: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
@@ -241,15 +294,17 @@ class TableCounts:
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                found.append(CategoryCount.of(*coded(column), part, folds, kind_of(column.type)))
+                found.append(CategoryCount.of(*coded(column), weight, part, folds, kind_of(column.type)))
             else:
                 values = numbers(column) if isinstance(table, pa.Table) else column
-                found.append(NumberCount.of(values, coded_too and kind == "number"))
-        return cls(tuple(found), len(table))
+                found.append(NumberCount.of(values, weight, coded_too and kind == "number"))
+        copies = len(table) if weight is None else float(copies_of(weight).sum())
+        return cls(tuple(found), len(table), copies)
 
     def merge(self, other: "TableCounts") -> "TableCounts":
         pairs = zip(self.columns, other.columns, strict=True)
-        return TableCounts(tuple(one.merge(two) for one, two in pairs), self.rows + other.rows)  # type: ignore[arg-type]
+        columns = tuple(one.merge(two) for one, two in pairs)  # type: ignore[arg-type]
+        return TableCounts(columns, self.rows + other.rows, self.copies + other.copies)
 
     def encoding(self, kinds: Mapping[str, str], missing: str = "indicator", dates: str = "seconds") -> Encoding:
         """The encoding that these counts decide.
@@ -272,7 +327,7 @@ class TableCounts:
         """Notes: the columns with missing values, and the categories."""
         lines: dict[str, str] = {}
         pairs = list(zip(kinds.items(), self.columns, strict=True))
-        gaps = [f"{name} {_share(count.missing / self.rows)}" for (name, _), count in pairs if count.missing]
+        gaps = [f"{name} {_share(count.missing / self.copies)}" for (name, _), count in pairs if count.missing]
         if gaps:
             lines["missing"] = _listed(gaps)
         words = [
@@ -294,9 +349,9 @@ class TableCounts:
     def _nothing(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Columns that say nothing: of different values alone, such as names and numbers of rows, or of none."""
         pairs = list(zip(kinds, self.columns, strict=True))
-        empty = [name for name, count in pairs if count.missing == self.rows]
+        empty = [name for name, count in pairs if count.missing == self.copies]
         words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
-        alone = [name for name, count in words if not count.column(name).levels]
+        alone = [name for name, count in words if not count.levels]
         lines = {"identifiers": f"{_listed(alone)}: hardly a value came twice, so exclude them"} if alone else {}
         return {**lines, **({"empty": f"{_listed(empty)}: no row has a value"} if empty else {})}
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MARKS, MISSING, CategoryColumn, NumberColumn, column_from_json
-from dkernel.encoding.label_means import folds_of
 from dkernel.encoding.tables import coded, numbers
 
 MISSING_WORDS = ("indicator", "mean", "error")
@@ -75,6 +74,11 @@ class Encoding:
         return {c.name: range(end - len(c.names), end) for c, end in zip(self.columns, ends, strict=True)}
 
     @property
+    def folded(self) -> bool:
+        """True if rows to learn from have inputs of their fold."""
+        return any(isinstance(column, CategoryColumn) and column.folds for column in self.columns)
+
+    @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The places of the inputs that are one category together; that a number is missing is one of its levels."""
         found = []
@@ -89,14 +93,14 @@ class Encoding:
         return replace(self, columns=tuple(columns))
 
     def encode(
-        self, table: Any, dtype: str = "float32", first: int | None = None
+        self, table: Any, dtype: str = "float32", folds: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """The inputs (n, width) of a table, and marks of the values that training never saw.
 
         Parameters
         ----------
         table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
-        first : number of the first row, of rows to learn from
+        folds : of rows to learn from (n,), see `label_means.folds_of`
 
         Returns
         -------
@@ -108,8 +112,6 @@ class Encoding:
         n = table.num_rows if of_arrow else len(table)
         X = np.zeros((n, len(self.names)), dtype=dtype)
         marks = None
-        learned = first is not None and any(isinstance(c, CategoryColumn) and c.folds for c in self.columns)
-        folds = {"folds": folds_of(first or 0, n)} if learned else {}
         with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
             for j, column in enumerate(self.columns):
                 values = table.column(column.name) if of_arrow else table[:, j]
@@ -118,7 +120,7 @@ class Encoding:
                 else:
                     found = numbers(values) if of_arrow else values
                 place = self.places[column.name]
-                own = folds if isinstance(column, CategoryColumn) and column.folds else {}
+                own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
                 mark = column.fill(found, X[:, place.start : place.stop], self.strict, **own)
                 if mark is not None:
                     marks = np.zeros((n, len(self.columns)), np.int8) if marks is None else marks

@@ -5,11 +5,13 @@ v that between them, both by the method of moments (the empirical Bayes estimate
 values do not differ by more than their rows do, v is 0 and the column has no means.
 
 A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
-is judged as new rows are. Rows to predict have the means of all.
+is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows of
+positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.encoding.exact_sums import ExactSums, products
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
@@ -27,15 +30,23 @@ MOST_CLASSES = 10
 """Classes whose shares are inputs; a label of more, or one with a fraction, has its mean if it is a number."""
 
 
-def folds_of(first: int, n: int) -> NDArray[np.int64]:
-    """The fold of each of n rows, by their number from `first` on.
+LARGEST = 1e100
+"""Labels beyond it have no means: their squares are no numbers."""
+
+
+def folds_of(first: int, n: int, counts: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """The fold of each of n rows, by their number from `first` on; where `counts` is False, by that of the next row.
 
     Examples
     --------
     >>> bool((folds_of(0, 100)[40:] == folds_of(40, 60)).all())
     True
+    >>> counts = np.arange(100) % 3 > 0
+    >>> bool((folds_of(0, 100, counts)[counts] == folds_of(0, 66)).all())
+    True
     """
-    return (row_hash(0, "folds of label means", first, n) % np.uint64(FOLDS)).astype(np.int64)
+    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(FOLDS)).astype(np.int64)
+    return folds[:n] if counts is None else folds[np.cumsum(counts) - counts]
 
 
 @dataclass(frozen=True)
@@ -46,16 +57,18 @@ class LabelPart:
     ----------
     numbers : the label as numbers (n,), None if it is none
     classes, codes : its different values and which of them each row has; None of numbers with a fraction
-    used : rows that have a label, and a weight that is not 0
+    used : rows that have a label
+    weight : of the rows (n,), None where all are 1
     """
 
     numbers: NDArray[np.float64] | None
     classes: tuple[str, ...] | None
     codes: NDArray[np.int64]
     used: NDArray[np.bool_]
+    weight: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, label: Any, weight: Any = None) -> "LabelPart | None":
+    def of(cls, label: Any, weight: NDArray[np.float64] | None = None) -> "LabelPart | None":
         """The label of an array (n,) or a series; None of several targets, and of what has no order and no name."""
         if label is None or np.ndim(label) != 1:
             return None
@@ -69,9 +82,9 @@ class LabelPart:
         number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
         values = numbers(column).astype(np.float64) if number else None
         used = np.isfinite(values) if values is not None else np.array([w is not None for w in words], bool)[codes]
-        if weight is not None:
-            used &= np.asarray(weight, np.float64) != 0
-        return cls(values, None if fraction else tuple(word or "" for word in words), codes, used)
+        if values is not None and (np.abs(values[used]) > LARGEST).any():
+            values = None
+        return cls(values, None if fraction else tuple(word or "" for word in words), codes, used, weight)
 
 
 @dataclass(frozen=True)
@@ -81,9 +94,11 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    moments : rows, mean and sum of squared deviations of the label (FOLDS, m, 3), None where it is no number
+    copies : number of rows (FOLDS, m), each as often as `copies_of` its weight
+    moments : sums of the weights, of label times weight and of its square times weight (FOLDS, m, 3), None where the
+        label is no number
     classes : of the label, None where there are more than MOST_CLASSES
-    rows : rows of each class (FOLDS, m, c)
+    rows : sums of the weights of each class (FOLDS, m, c)
 
     Examples
     --------
@@ -94,9 +109,10 @@ class LabelCounts:
     """
 
     values: tuple[str, ...]
-    moments: NDArray[np.float64] | None
+    copies: NDArray[np.float64]
+    moments: ExactSums | None
     classes: tuple[str, ...] | None
-    rows: NDArray[np.float64]
+    rows: ExactSums
 
     @classmethod
     def of(
@@ -106,47 +122,56 @@ class LabelCounts:
         used = label.used & (places >= 0)
         m, moments, classes = len(values), None, None
         at = folds[used] * m + places[used]
+        weight = None if label.weight is None else label.weight[used]
+        ones = np.ones(len(at)) if weight is None else weight
+        copies = np.bincount(at, copies_of(ones), FOLDS * m).astype(np.float64).reshape(FOLDS, m)
         if label.numbers is not None:
             y = label.numbers[used]
-            n = np.bincount(at, minlength=FOLDS * m).astype(np.float64)
-            mean = np.bincount(at, y, FOLDS * m) / np.maximum(n, 1)
-            squares = np.bincount(at, (y - mean[at]) ** 2, FOLDS * m)
-            moments = np.column_stack([n, mean, squares]).reshape(FOLDS, m, 3)
+            terms = [(ones, 3 * at)]
+            terms += [(each, 3 * at + 1) for each in products(y, weight)]
+            terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
+            moments = ExactSums.of(terms, (FOLDS, m, 3))
         if label.classes is not None:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        rows = np.zeros(FOLDS * m * c)
-        if classes:
-            found = places_of(classes, label.classes or ())[label.codes[used]]
-            rows = np.bincount(at * c + found, minlength=FOLDS * m * c).astype(np.float64)
-        return cls(values, moments, classes, rows.reshape(FOLDS, m, c))
+        found = places_of(classes or (), label.classes or ())[label.codes[used]] if c else at
+        rows = ExactSums.of([(ones, at * c + found)] if c else [], (FOLDS, m, c))
+        return cls(values, copies, moments, classes, rows)
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
-        """The sums of all rows; classes and values of several parts stay in their order."""
+        """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
-        pair = [(each, places_of(values, each.values)) for each in (self, other)]
+        places = [places_of(values, each.values) for each in (self, other)]
+        copies = np.zeros((FOLDS, len(values)))
+        for each, place in zip((self, other), places, strict=True):
+            copies[:, place] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
-            spread = np.zeros((2, FOLDS, len(values), 3))
-            for i, (each, places) in enumerate(pair):
-                spread[i][:, places] = each.moments
-            moments = joined(*spread)
+            shape = FOLDS, len(values), 3
+            one, two = (
+                sums.spread(shape, np.s_[:, place])
+                for sums, place in zip((self.moments, other.moments), places, strict=True)
+            )
+            moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
-        rows = np.zeros((FOLDS, len(values), len(classes or ())))
-        for each, places in pair:
+        shape = FOLDS, len(values), len(classes or ())
+        rows = ExactSums(shape, {})
+        for each, place in zip((self, other), places, strict=True):
             if classes:
-                rows[:, places[:, None], places_of(classes, each.classes or ())] += each.rows
-        return LabelCounts(values, moments, classes, rows)
+                rows = rows.merge(
+                    each.rows.spread(shape, np.s_[:, place[:, None], places_of(classes, each.classes or ())])
+                )
+        return LabelCounts(values, copies, moments, classes, rows)
 
     def among(self, wanted: Iterable[str]) -> "LabelCounts":
         """The sums of these values of the category."""
         there = set(self.values)
         kept = tuple(value for value in wanted if value in there)
-        places = places_of(self.values, kept)
-        moments = None if self.moments is None else self.moments[:, places]
-        return LabelCounts(kept, moments, self.classes, self.rows[:, places])
+        at = np.s_[:, places_of(self.values, kept)]
+        moments = None if self.moments is None else self.moments.taken(at)
+        return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.taken(at))
 
     def renamed(self, words: Mapping[str, str]) -> "LabelCounts":
         """The sums by new words of the values; values that get one word are one value."""
@@ -168,41 +193,58 @@ class LabelCounts:
         ----------
         without : a fold whose rows do not count
         """
-        folds = [fold for fold in range(FOLDS) if fold != without]
+        values = tuple(sorted(self.values))  # for the sums over them, which round
+        folds = np.array([fold for fold in range(FOLDS) if fold != without])
+        at = np.ix_(folds, places_of(self.values, values))
+        n = self.copies[at].sum(axis=0)
         if self.classes is not None:
-            counts = self.rows[folds].sum(axis=0)
-            n = counts.sum(axis=1)
+            sums = self.rows.taken(at).summed().fractions()
+            total = sums.sum(axis=1)
             kept = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in kept)
-            shares = [counts[:, j] / np.maximum(n, 1) for j in kept]
+            shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
             found = [shrunken(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
-            outputs, found = ("mean",), [shrunken(*reduce(joined, self.moments[folds]).T)]
+            weight, first, second = self.moments.taken(at).summed().fractions().T
+            mean = _ratio(first, weight)
+            squares = _ratio(second - mean * first, weight).astype(np.float64)
+            outputs, found = ("mean",), [shrunken(n, mean.astype(np.float64), n * squares)]
         else:
             return None
         if all(line is None for line, _ in found):
             return None
-        table = np.column_stack([np.full(len(self.values), base) if line is None else line for line, base in found])
-        lines = zip(self.values, map(tuple, table.tolist()), strict=True)
-        return LabelMeans(outputs, tuple(sorted(lines)), tuple(base for _, base in found))
+        table = np.column_stack([np.full(len(values), base) if line is None else line for line, base in found])
+        lines = zip(values, map(tuple, table.tolist()), strict=True)
+        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in found))
+
+
+def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The number of rows that a row of each weight counts as: a weight with a fraction as the next whole number.
+
+    So weights that add up to 1 count as rows do, and what came once came once.
+
+    Examples
+    --------
+    >>> copies_of(np.array([0.0, 0.001, 1.0, 2.5, 3.0])).tolist()
+    [0.0, 1.0, 1.0, 3.0, 3.0]
+    """
+    return np.ceil(weight)
+
+
+def has_weight(weight: Any) -> NDArray[np.bool_]:
+    """True for each row of positive weight; for all rows where weights are no numbers, which the gate refuses."""
+    values = np.asarray(weight)
+    return np.isfinite(values) & (values > 0) if values.dtype.kind in "biuf" else np.ones(len(values), bool)
+
+
+def _ratio(sums: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Means, as fractions; 0 where there is no weight."""
+    pairs = zip(sums, weights, strict=True)
+    return np.array([total / weight if weight else Fraction(0) for total, weight in pairs], object)
 
 
 def _few(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if classes is None or len(classes) > MOST_CLASSES else classes
-
-
-def joined(one: NDArray[np.float64], two: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows, means and sums of squared deviations (..., 3) of two parts together (Chan, Golub and LeVeque 1979).
-
-    Examples
-    --------
-    >>> joined(np.array([1.0, 2.0, 0.0]), np.array([1.0, 4.0, 0.0])).tolist()
-    [2.0, 3.0, 2.0]
-    """
-    n = one[..., 0] + two[..., 0]
-    share, apart = two[..., 0] / np.maximum(n, 1), two[..., 1] - one[..., 1]
-    squares = one[..., 2] + two[..., 2] + apart**2 * one[..., 0] * share
-    return np.stack([n, one[..., 1] + share * apart, squares], axis=-1)
 
 
 def shrunken(

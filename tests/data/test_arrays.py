@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from dkernel.data import Block, Source, from_arrays
-from dkernel.data.collections import tables
 from dkernel.errors import DataError, RecipeError
 
 X = np.arange(60, dtype=np.float32).reshape(20, 3)
@@ -202,6 +201,12 @@ def test_shapes_and_types_that_cannot_be() -> None:
 
 def test_tasks_that_count_values_are_of_their_frame_alone() -> None:
     # An address is used again once a frame is gone, and a cluster keeps the result of a key.
-    frame = pd.DataFrame({"a": [1.0, 2.0]})
-    first, second = (tables._tasks(frame, ["a"], {"a": "number"}) for _ in range(2))
-    assert first[0].key != second[0].key
+    frame, keys = pd.DataFrame({"a": [1.0, 2.0], "s": ["u", "v"]}), []
+
+    def compute(*tasks):
+        keys.extend(task.key for task in tasks)
+        return dask.compute(*tasks)
+
+    for _ in range(2):
+        from_arrays(frame, categorical="auto", missing="indicator", compute=compute)
+    assert len(set(keys)) == len(keys) == 2

@@ -36,9 +36,12 @@ from dkernel.data.collections.dask_arrays import (
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
 from dkernel.data.collections.tables import (
+    Part,
+    TableRows,
     encoded_array,
     encoding_of,
     has_missing,
+    kinds_to_encode,
     of_other_kind,
     table_of,
     table_token,
@@ -106,17 +109,18 @@ def from_arrays(
         X = object_table(X)
         every = _columns(columns or _names_of(X), int(X.shape[1]))
         objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
-    names = columns or _names_of(X)
+    if not is_dask(X):
+        y, weight = concrete((y, weight), compute)
+    names, beside = columns or _names_of(X), (y, weight)
     notes: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, names, encoding, notes = _encoded(X, names, (y, weight), request, dtype, compute)
+        X, beside, names, encoding, notes = _encoded(X, names, beside, request, dtype, compute)
     if is_dask(X):
-        units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, encoding, compute)
+        units, p, token, kind = _dask_units(X, *beside, names, dtype, objects, encoding, compute)
         row_bytes = object_row_bytes(p, 0)
     else:
-        y, weight = concrete((y, weight), compute)
-        units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects, encoding)
+        units, p, token, kind, row_bytes = _numpy_units(X, *beside, names, dtype, objects, encoding)
     return Source(
         tuple(units),
         _columns(names, p) if encoding is None else encoding.names,
@@ -142,18 +146,28 @@ def _encoded(
     request: ReadOptions,
     dtype: str,
     compute: Callable[..., Any],
-) -> tuple[Any, Sequence[str] | None, Encoding | None, dict[str, str]]:
-    """X, of Dask with the inputs in place of its columns, its names, its encoding and what is to say of that."""
+) -> tuple[Any, tuple[Any, Any], Sequence[str] | None, Encoding | None, dict[str, str]]:
+    """X, of Dask with the inputs in place of its columns, label and weight, names, encoding and notes about it."""
     X = X if is_dask(X) or hasattr(X, "iloc") else np.asarray(X)
     # Arrays have one type for all columns: only data frames say which are categories or dates.
     if X.ndim != 2 or not (hasattr(X, "dtypes") or X.dtype.kind in "biuf"):
-        return X, names, None, {}
+        return X, beside, names, None, {}
     names = _columns(names, int(X.shape[1]))
     holes = request.holes or (request.missing != "error" and not is_dask(X) and has_missing(X))
-    encoding, notes = encoding_of(X, names, beside, replace(request, holes=holes), compute)
-    if encoding is not None and is_dask(X):
-        return encoded_array(X, encoding, names, dtype, beside[0] is not None), encoding.names, encoding, notes
-    return X, names, encoding, notes
+    request, encoding = replace(request, holes=holes), request.encoding
+    notes: dict[str, str] = {}
+    parts: Sequence[Part] = ()
+    if encoding is None:
+        found = kinds_to_encode(X, names, request)
+        if found is None:
+            return X, beside, names, None, {}
+        rows = TableRows.of(X, *beside, compute)
+        parts, X, beside = rows.parts(compute), rows.X, (rows.label, rows.weight)
+        encoding, notes = encoding_of(parts, *found, request, compute)
+    if not is_dask(X):
+        return X, beside, names, encoding, notes
+    learned = parts if encoding.folded else ()
+    return encoded_array(X, encoding, names, dtype, learned), beside, encoding.names, encoding, notes
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:
@@ -200,15 +214,15 @@ def _numpy_units(
         check_numbers(table, columns)
     mixed = encoding is not None and hasattr(table, "iloc")
     token = _hash(table_token(table, columns) if mixed else table, label, w, encoding)
-    units, first = [], 0
+    units, first, number = [], 0, 0
     for i, n in enumerate(cut(rows, chunk_limit(row_bytes, 1))):
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
         key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
-        make = partial(_blocks_of_arrays, columns, dtype, (n,), first, objects, encoding)
+        make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
-        first += n
+        first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
     return units, p, token, None if label is None else _kind(label.dtype), row_bytes
 
 
@@ -229,22 +243,25 @@ def _blocks_of_arrays(
     columns: tuple[str, ...],
     dtype: str,
     rows: tuple[int, ...],
-    first: int,
+    first: tuple[int, int],
     objects: tuple[str, ...],
     encoding: Encoding | None,
     X: Any,
     y: Any = None,
     weight: Any = None,
 ) -> tuple[Block, ...]:
-    """The blocks of one unit of collections; runs on a worker."""
+    """The blocks of one unit of collections; runs on a worker.
+
+    `first` numbers the first row among all rows, and among those of positive weight.
+    """
     if encoding is not None:
         values = table_of(X, columns, encoding.kinds)
     else:
         values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     names = columns if encoding is None else encoding.names
-    raw = raw.encoded(encoding, dtype, None if y is None else first)
-    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first), objects)
+    raw = raw.encoded(encoding, dtype, None if y is None else first[1])
+    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first[0]), objects)
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:
@@ -314,7 +331,7 @@ def _dask_units(
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, limit)
         key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
-        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first, objects, None), *keys)
+        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, (first, 0), objects, None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
     if not units:

@@ -2,21 +2,23 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from dask.delayed import Delayed, delayed
+from dask.delayed import delayed
 
-from dkernel.data.block import KINDS, chunk_limit, cut, kind_of_dtype
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.block import KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
+from dkernel.data.collections.dask_arrays import aligned, is_dask, known
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
+from dkernel.encoding.label_means import has_weight
 from dkernel.encoding.tables import coded, numbers
 from dkernel.errors import DataError
 
@@ -34,32 +36,101 @@ _INFERRED = {
 FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": KINDS}
 """Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
 
+Part = tuple[int, Any, Any, Any]
+"""Number of the first row among those of positive weight; rows, labels and weights, of Dask as tasks."""
 
-def encoding_of(
-    X: Any, columns: Sequence[str], beside: tuple[Any, Any], request: ReadOptions, compute: Callable[..., Any]
-) -> tuple[Encoding | None, dict[str, str]]:
-    """Encoding of X, with notes about it; None where its columns are the inputs.
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a table with label and weight, each None where there is none.
+
+    Parameters
+    ----------
+    X : a data frame or an array (n, p), or in Dask an array of such chunks, of known sizes
+    label, weight : one value a row, or some; in Dask with the chunks of X
+    """
+
+    X: Any
+    label: Any
+    weight: Any
+
+    @classmethod
+    def of(cls, X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "TableRows":
+        """The rows of collections in memory, or of one in Dask and what is beside it."""
+        if is_dask(X):
+            return cls(*aligned(*known(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
+        return cls(X, *beside(label, weight, len(X)))
+
+    def parts(self, compute: Callable[..., Any]) -> list[Part]:
+        """The rows in parts."""
+        if is_dask(self.X):
+            columns = [None if each is None else each.to_delayed() for each in (self.X, self.label, self.weight)]
+            chunks, labels, weights = (
+                [None] * len(self.X.chunks[0]) if each is None else list(each.reshape(len(each), -1)[:, 0])
+                for each in columns
+            )
+            counts = self.X.chunks[0] if self.weight is None else compute(*map(delayed(_n_positive), weights))
+        else:
+            sizes = cut(len(self.X), chunk_limit(self.X.shape[1], 8))
+            slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+            chunks = [self.X.iloc[part] if hasattr(self.X, "iloc") else self.X[part] for part in slices]
+            labels, weights = (
+                [None if each is None else each[part] for part in slices] for each in (self.label, self.weight)
+            )
+            counts = sizes if self.weight is None else tuple(map(_n_positive, weights))
+        firsts = np.cumsum([0, *counts[:-1]]).tolist()
+        return list(zip(firsts, chunks, labels, weights, strict=True))
+
+
+def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
+    return part
+
+
+def _n_positive(weight: Any) -> int:
+    return int(np.count_nonzero(has_weight(weight)))
+
+
+def kinds_to_encode(
+    X: Any, columns: Sequence[str], request: ReadOptions
+) -> tuple[dict[str, str], frozenset[str]] | None:
+    """The kind of each column of X, and the columns that are stored as categories; None where columns are the inputs.
 
     Parameters
     ----------
     X : a data frame or an array (n, p) of numbers, in memory or in Dask
-    beside : the label and the weight, each None where there is none
     """
-    if request.encoding is not None:
-        return request.encoding, {}
     if request.categorical == "none" and request.missing == "error":
-        return None, {}
+        return None
     kinds, stored = _kinds(X, columns)
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
-        return None, {}
+        return None
     for name, kind in kinds.items():
         if kind == "other" or (kind == "text" and encoded[name] != "category"):
             raise DataError(
                 f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
                 "leave it out, or make text or numbers of it."
             )
-    encoding, notes = learned(_tasks(X, columns, encoded, beside), encoded, request, compute, stored, "X")
+    return encoded, stored
+
+
+def encoding_of(
+    parts: Sequence[Part],
+    kinds: Mapping[str, str],
+    stored: frozenset[str],
+    request: ReadOptions,
+    compute: Callable[..., Any],
+) -> tuple[Encoding, dict[str, str]]:
+    """The encoding that all rows decide, with notes about it.
+
+    Parameters
+    ----------
+    kinds, stored : of the columns, as of `kinds_to_encode`
+    """
+    count = partial(count_rows, tuple(kinds), dict(kinds))
+    token = uuid4().hex  # a worker that has a result under a key does not compute it again
+    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-count-{token}-{i}") for i, part in enumerate(parts)]
+    encoding, notes = learned(tasks, kinds, request, compute, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes
@@ -92,52 +163,11 @@ def _inferred(column: Any) -> str:
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
 
 
-def _tasks(
-    X: Any, columns: Sequence[str], kinds: Mapping[str, str], beside: tuple[Any, Any] = (None, None)
-) -> list[Delayed]:
-    """The counts of each partition or chunk, or of parts of data in memory."""
-    count = partial(count_rows, tuple(columns), dict(kinds))
-    if is_dask(X):
-        parts = _parts(X)
-        labels, weights = (_parts_beside(each, len(parts)) for each in beside)
-        call = delayed(count, pure=True)
-        return [call(*each) for each in zip(map(first_of, range(len(parts))), parts, labels, weights, strict=True)]
-    tasks, first = [], 0
-    token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    label, weight = (None if each is None or is_dask(each) else np.asarray(each) for each in beside)
-    for n in cut(len(X), chunk_limit(len(columns), 8)):
-        rows = slice(first, first + n)
-        part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-        others = [None if each is None else each[rows] for each in (label, weight)]
-        key = f"dkernel-count-{token}-{first}"
-        tasks.append(Delayed(key, {key: (count, first, part, *others)}))
-        first += n
-    return tasks
-
-
-def _parts(X: Any) -> list[Any]:
-    """The partitions of a frame or series, or the chunks of rows of an array, as tasks."""
-    return list(X.to_delayed() if hasattr(X, "dtypes") or X.ndim == 1 else X.to_delayed()[:, 0])
-
-
-def _parts_beside(values: Any, n: int) -> list[Any]:
-    """Parts of a label or weight in Dask that has the chunks of X; None for each part of X otherwise."""
-    parts = _parts(values) if values is not None and is_dask(values) else []
-    return parts if len(parts) == n else [None] * n
-
-
-def first_of(part: int) -> int:
-    """The number that stands for the first row of a partition, whose rows nobody has counted."""
-    return part << 32
-
-
 def count_rows(
     columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
-    table = table_of(X, columns, kinds)
-    label, weight = (None if each is None or len(each) != len(table) else each for each in (label, weight))
-    return TableCounts.of(table, kinds, label, weight, first)
+    return TableCounts.of(table_of(X, columns, kinds), kinds, label, weight, first)
 
 
 def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
@@ -205,30 +235,37 @@ def has_missing(X: Any) -> bool:
         return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
 
-def encoded_array(X: Any, encoding: Encoding, columns: Sequence[str], dtype: str, learned: bool) -> "da.Array":
+def encoded_array(
+    X: Any, encoding: Encoding, columns: Sequence[str], dtype: str, learned: Sequence[Part] = ()
+) -> "da.Array":
     """A Dask collection as an array of its inputs, a chunk for each partition or chunk.
 
     Parameters
     ----------
-    learned : whether the rows are to learn from
+    X : a data frame, or an array of numbers or of data frames
+    learned : the same rows, where they are to learn from
     """
     import dask.array as da
 
     make = delayed(partial(encode_rows, encoding, tuple(columns), dtype), pure=True)
     meta, width = np.empty((0, 0), dtype), len(encoding.names)
-    if not hasattr(X, "dtypes"):
+    if learned:
+        sizes, tasks = X.chunks[0], [make(part, first, weight) for first, part, _, weight in learned]
+    elif hasattr(X, "dtypes"):
+        sizes, tasks = (np.nan,) * X.npartitions, [make(part) for part in X.to_delayed()]
+    else:
         X = X.rechunk({1: -1})
-    rows = (np.nan,) * X.npartitions if hasattr(X, "dtypes") else X.chunks[0]
-    arrays = [
-        da.from_delayed(make(part, first_of(i) if learned else None), (n, width), meta=meta)
-        for i, (n, part) in enumerate(zip(rows, _parts(X), strict=True))
-    ]
+        sizes, tasks = X.chunks[0], [make(part) for part in X.to_delayed()[:, 0]]
+    arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(sizes, tasks, strict=True)]
     return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
 
 
-def encode_rows(encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None) -> Any:
+def encode_rows(
+    encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None = None, weight: Any = None
+) -> Any:
     """The inputs of some rows; runs on a worker."""
-    return encoding.encode(table_of(X, columns, encoding.kinds), dtype, first)[0]
+    table = table_of(X, columns, encoding.kinds)
+    return UncheckedBlock(table, weight=weight).encoded(encoding, dtype, first).X
 
 
 def as_frame(X: Any, columns: Sequence[str]) -> Any:

@@ -1,0 +1,109 @@
+"""Sums of floating-point numbers without rounding: the same in any order, and from any parts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+LIMB = 24  # bits of a limb: the limbs of 2**29 numbers are summed in float64 without rounding, of 2**39 in int64
+LEAST = -40  # exponent of the last limb: what is below 2**-960 is dropped, so that all scales are normal numbers
+
+
+@dataclass(frozen=True)
+class ExactSums:
+    """An array of sums, each as whole multiples of powers of 2**LIMB.
+
+    Parameters
+    ----------
+    limbs : exponent -> whole numbers of this shape; the sums are those of limbs[k] * 2**(LIMB * k)
+
+    Examples
+    --------
+    >>> sums = ExactSums.of([(np.array([1e17, 1.0, 0.5]), np.array([0, 0, 1]))], (2,))
+    >>> sums.merge(ExactSums.of([(np.array([-1e17]), np.array([0]))], (2,))).fractions().astype(float)
+    array([1. , 0.5])
+    """
+
+    shape: tuple[int, ...]
+    limbs: Mapping[int, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[Array, NDArray[np.int64] | None]], shape: tuple[int, ...]) -> "ExactSums":
+        """The sums of numbers at their places in the flat array, None for the first; what is not finite is left out."""
+        limbs: dict[int, NDArray[np.int64]] = {}
+        size = int(np.prod(shape))
+        for values, places in terms:
+            finite = np.isfinite(values)
+            rest = values.copy() if finite.all() else np.where(finite, values, 0.0)
+            k = (int(np.frexp(np.abs(rest).max(initial=0.0))[1]) - 1) // LIMB
+            while k >= LEAST and rest.any():
+                whole = np.trunc(rest * 2.0 ** (-LIMB * k))
+                sums = np.bincount([0], [whole.sum()], size) if places is None else np.bincount(places, whole, size)
+                rest -= np.multiply(whole, 2.0 ** (LIMB * k), out=whole)
+                found = sums.astype(np.int64).reshape(shape)
+                limbs[k] = limbs[k] + found if k in limbs else found
+                k -= 1
+        return cls(shape, limbs)
+
+    def merge(self, other: "ExactSums") -> "ExactSums":
+        """The sums of both, which have one shape."""
+        limbs = dict(self.limbs)
+        for k, limb in other.limbs.items():
+            limbs[k] = limbs[k] + limb if k in limbs else limb
+        return ExactSums(self.shape, limbs)
+
+    def spread(self, shape: tuple[int, ...], places: Any) -> "ExactSums":
+        """These sums at some places of a larger array, 0 at the others."""
+        limbs = {}
+        for k, limb in self.limbs.items():
+            limbs[k] = np.zeros(shape, np.int64)
+            limbs[k][places] = limb
+        return ExactSums(shape, limbs)
+
+    def taken(self, places: Any) -> "ExactSums":
+        """The sums at some places."""
+        shape = np.empty(self.shape, np.bool_)[places].shape
+        return ExactSums(shape, {k: limb[places] for k, limb in self.limbs.items()})
+
+    def summed(self) -> "ExactSums":
+        """The sums over the first axis."""
+        return ExactSums(self.shape[1:], {k: limb.sum(axis=0) for k, limb in self.limbs.items()})
+
+    def fractions(self) -> NDArray[Any]:
+        """The sums as an array of Fraction."""
+        low = min(self.limbs, default=0)
+        whole = np.zeros(self.shape, object)
+        for k, limb in self.limbs.items():
+            whole = whole + limb.astype(object) * 2 ** (LIMB * (k - low))
+        return np.asarray(whole * Fraction(2) ** (LIMB * low), object)
+
+
+def products(one: Array, other: Array | None) -> list[Array]:
+    """Two arrays whose sum is the product without rounding (Dekker 1971); the first array alone where other is None.
+
+    That holds where the products are between 1e-290 and 1e300.
+
+    Examples
+    --------
+    >>> high, low = products(np.array([1 + 2.0**-30]), np.array([1 + 2.0**-30]))
+    >>> high[0] == 1 + 2.0**-29, low[0] == 2.0**-60
+    (np.True_, np.True_)
+    """
+    if other is None:
+        return [one]
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = one * other
+        (a, b), (c, d) = _halves(one), _halves(other)
+        return [product, ((a * c - product) + a * d + b * c) + b * d]
+
+
+def _halves(values: Array) -> tuple[Array, Array]:
+    """The upper and the lower 26 bits of each."""
+    scaled = values * (2.0**27 + 1)
+    upper = scaled - (scaled - values)
+    return upper, values - upper
