@@ -16,6 +16,8 @@ from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
+from dkernel.numerics.fused.components import MOST_HEADS, PackedComponents
+from dkernel.numerics.fused.scores import scores
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
@@ -46,6 +48,18 @@ class ScaledComponents:
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self.map.fill(rows, first, out)
+
+    def panels(self, heads: int) -> PackedComponents | None:
+        """The products of `rows` that make all components, where a compiled walk is the quick way for so many heads."""
+        return self.map.panels if heads <= MOST_HEADS else None
+
+    def scores(self, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
+        """components(X) @ coef + intercept, as `dkernel.numerics.tiling.scores` defines them."""
+        panels = self.panels(len(intercept))
+        # Rows of float64 meet a metric in a library, which rounds by their number: there they come in equal tiles.
+        if panels is None or (X.dtype == np.float64 and self.scaling.rotation is not None):
+            return tiling.scores(self, X, coef, intercept)
+        return scores(panels, self.rows, X, coef, intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +181,12 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
             if self.classes is not None:
-                S = tiling.scores(self._columns, X, self.coef, self.intercept)
+                S = self._columns.scores(X, self.coef, self.intercept)
                 if self.local is not None:
                     S += self.local.scores(X).astype(S.dtype)
                 return _finite(S, "score")
             unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
-            S = tiling.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
+            S = self._columns.scores(X, self.coef / unit, np.zeros_like(self.intercept))
             S = S * unit + self.intercept
             return _finite(S if self.local is None else S + self.local.scores(X), "score")
 

@@ -1,9 +1,10 @@
-"""What tests know of the processor."""
+"""What tests know of the processor: of this one, or of the one that numba was told to compile for."""
 
 import pytest
-from llvmlite import binding
 
-WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+from dkernel.numerics.fused import processor
+
+WIDE = processor.registers() == processor.AVX512
 place_moves_bits = pytest.mark.xfail(
     not WIDE, reason="BLAS without AVX-512 rounds the products of a row by its place among the rows", strict=False
 )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedComponents
+from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.tiling import ROWS, Components
 
 MOST_DENSE = 20_000

@@ -16,7 +16,7 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
-from dkernel.numerics.fused_gradient import PackedComponents
+from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
+from dkernel.numerics.fused.products import products
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.sparse_rows import SparseRows
 
@@ -128,7 +129,8 @@ class Scaling:
         small = shift.dtype == np.float64 or self.factor.max(initial=0.0) <= np.finfo(np.float32).max
         scaled = (X - shift) * (self.factor.astype(shift.dtype) if small else self.factor)
         if self.rotation is not None:
-            scaled = scaled @ self.rotation.astype(shift.dtype)
+            rotation = self.rotation.astype(shift.dtype)
+            scaled = products(scaled, rotation) if scaled.dtype == np.float32 else scaled @ rotation
         return np.ascontiguousarray(scaled, dtype=dtype)
 
     def _of_sparse(self, X: SparseRows, dtype: str) -> SparseRows:

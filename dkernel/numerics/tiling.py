@@ -296,7 +296,7 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     Returns
     -------
     float32 (rows, C). A row's scores do not depend on the rows beside it; its place among the ROWS of a tile may move
-    their last bits where the processor has no AVX-512.
+    their last bits where the processor has no AVX-512, which no place does in `fused.scores`.
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)

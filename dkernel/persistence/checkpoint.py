@@ -29,6 +29,7 @@ from dkernel.data.source import Source
 from dkernel.data.writers.atomic import trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.execution.versions import versions
+from dkernel.numerics.fused import processor
 from dkernel.numerics.sparse_rows import named
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import decoded, encoded
@@ -162,8 +163,12 @@ class FolderJournal(Journal):
         for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
             left.unlink(missing_ok=True)
         found = sorted(self.folder.glob(NAME.format("*")))
-        for path in found:
-            self._check(path)
+        others = {self._check(path) for path in found} - {processor.kind()}
+        if others:
+            progress.message(
+                f"checkpoint: begun on processors with {' and '.join(sorted(others))}, and this one has "
+                f"{processor.kind()}: the model's last digits may be others than those of a fit on one kind"
+            )
         if not found:
             _check_room(self.folder, nbytes)
             if checkpoint.resume:
@@ -272,7 +277,7 @@ class FolderJournal(Journal):
 
     def _write(self, name: str, value: Any) -> None:
         tree, arrays = encoded(value)
-        content = {"run": self.run, "stage": name, "value": tree}
+        content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
         try:
             write_tensors(self._path(name), {"protocol": PROTOCOL, "checkpoint": content}, arrays)
         except OSError as error:
@@ -281,16 +286,17 @@ class FolderJournal(Journal):
     def _path(self, name: str) -> Path:
         return self.folder / NAME.format(name)
 
-    def _check(self, path: Path) -> None:
-        """Refuse the folder of another run; a file that cannot be read is ignored."""
+    def _check(self, path: Path) -> str:
+        """Refuse the folder of another run; the kind of processor that wrote the file, this one's of no whole file."""
         try:
             with open_tensors(path) as file:
                 document = read_document(file, str(path), PROTOCOL)
         except ModelFileError:
-            return
+            return processor.kind()
         if "checkpoint" not in document:
             raise DataError(f"{path}: this is a model, not a checkpoint. {_NO_STATE}")
         _refuse_other(self.folder, document["checkpoint"]["run"], self.run)
+        return str(document["checkpoint"].get("processor", processor.kind()))
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:

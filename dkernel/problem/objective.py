@@ -10,7 +10,8 @@ from dkernel.data.block import Block
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
-from dkernel.numerics.fused_gradient import DERIVATIVES, PackedComponents, descend
+from dkernel.numerics.fused.components import PackedComponents
+from dkernel.numerics.fused.gradient import DERIVATIVES, descend
 from dkernel.numerics.random_streams import row_hash
 from dkernel.problem.components import STRIP, with_intercept
 from dkernel.problem.targets import Targets
@@ -138,7 +139,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
             R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
             return R if weight is None else R * weight[start : start + len(S)]
 
-        panels = self._panels()
+        panels = self._panels(len(intercept))
         if panels is None:
             G, g = self._accumulate(X, coef, intercept, residual)
         else:
@@ -148,9 +149,9 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
-    def _panels(self) -> PackedComponents | None:
+    def _panels(self, heads: int) -> PackedComponents | None:
         """The way of the compiled walk, where it goes."""
-        return self.problem.components.map.panels if self.problem.loss.name in DERIVATIVES else None
+        return self.problem.components.panels(heads) if self.problem.loss.name in DERIVATIVES else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         return tiling.accumulate(self.problem.components, X, coef, intercept, residual)
@@ -172,7 +173,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 class ExactGradient(Gradient):
     """Gradient with components, coefficients and scores in float64: slower, for optima to the last digits."""
 
-    def _panels(self) -> None:
+    def _panels(self, heads: int) -> None:  # noqa: ARG002 - no walk computes in float64
         return None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
@@ -212,7 +213,7 @@ class LossStatistic(Statistic[LossSums, LossSums]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> LossSums:
         X, Y, weight = self.problem.rows(block, piece)
-        S = tiling.scores(self.problem.components, X, *broadcast)
+        S = self.problem.components.scores(X, *broadcast)
         outputs = Y.shape[1]
         groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
         w = np.float32(1) if weight is None else weight
@@ -240,7 +241,7 @@ class CovarianceProduct(Statistic[Array, Array]):
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             return S if weight is None else S * weight[start : start + len(S)]
 
-        panels = self.problem.components.map.panels
+        panels = self.problem.components.panels(len(broadcast[1]))
         if panels is None:
             G, g = tiling.accumulate(self.problem.components, X, *broadcast, residual)
         else:

@@ -19,7 +19,6 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Call, Handle
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
-from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
@@ -205,7 +204,7 @@ def pick(lists: Sequence[Sequence[Run]], cells: Sequence[int]) -> list[Run]:
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     """The rows of a piece that are learned from, as a run has them."""
     X, Y, weight, keep = router.problem.all_rows(block, piece)
-    scores = tiling.scores(router.problem.components, X, *router.start)
+    scores = router.problem.components.scores(X, *router.start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
     out["number"] = (piece.first + piece.step * np.arange(piece.n))[keep]
     out["weight"] = 1.0 if weight is None else weight[keep, 0]

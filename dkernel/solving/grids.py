@@ -22,7 +22,6 @@ from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
-from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.driver import Callback, State, StateMachine, solve
@@ -210,7 +209,7 @@ class GridRound(ExactStatistic[BinSums]):
         if known is not None and known[0] == turn.number:
             return known[1]
         if turn.number == 0 or turn.history is not None:
-            first = tiling.scores(self.problem.components, block.X[piece.place.rows], *self.start)
+            first = self.problem.components.scores(block.X[piece.place.rows], *self.start)
             scores = np.ascontiguousarray(first, np.float32)
             if turn.history is not None:
                 self.binning.part(0, len(turn.history)).add_scores(rows.X.T, turn.history, scores)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.streaming.block_reader import BlockReader
@@ -87,7 +86,7 @@ class ResidualContext:
         problem = replace(self.problem, threshold=-1)  # no row of these is kept back
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-        return Rows(X, Y, ones, tiling.scores(problem.components, X, *self.start).astype(np.float32))
+        return Rows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
 
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""

@@ -13,7 +13,8 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.local import binning, grids, inputs
-from dkernel.numerics import fused_gradient, fused_products, thin_linalg
+from dkernel.numerics import thin_linalg
+from dkernel.numerics.fused import gradient, products, scores
 from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import CompiledLoop, load_beside
@@ -166,7 +167,7 @@ def _loops(job: Job) -> tuple[CompiledLoop, ...]:
     if not job.solver.in_rounds or job.drawing is not None or job.source.objects:
         return ()
     local = (*inputs.LOOPS, *binning.LOOPS, *grids.LOOPS) if "grids" in job.plan.local else ()
-    return (fused_products.WALKS["exp2"], *thin_linalg.LOOPS, fused_gradient.WALKS["exp2"], *local)
+    return (products.WALKS["exp2"], *thin_linalg.LOOPS, gradient.WALKS["exp2"], scores.WALKS["exp2"], *local)
 
 
 def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> SolverResult:

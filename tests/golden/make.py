@@ -3,9 +3,9 @@
 A folder of this name holds models and, in expected.npz, rows with what the models said of them on the day they were
 made. tests/test_golden.py loads every folder for ever. A release gets a folder of its own; no file is written again.
 
-Two answers are kept. `scores` are those of `Model.scores`, the compiled tiles: equal bit for bit where processor and
-versions are those of `machine`, and within `TILES` of the largest possible score elsewhere, because a compiler
-contracts and orders float32 operations as the processor likes. `exact` is the plain numpy path, float64 columns @
+Two answers are kept. `scores` are those of `Model.scores`, the compiled loops: within `TILES` of the largest possible
+score, because compilers and later releases contract and order float32 operations as suits the processor; `machine`
+says where they were made. `exact` is the plain numpy path, float64 columns @
 coefficients, rounded once to float32: equal bit for bit anywhere, since only rows are kept whose float64 score is much
 farther from a rounding boundary than any float64 arithmetic can move it.
 """

@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,19 +122,43 @@ def test_accumulate_is_the_plain_product(name, n):
     assert starts == [(i, min(256, n - i)) for i in range(0, n, 256)]
 
 
-@place_moves_bits
+ANYWHERE = [
+    *(
+        (name, p, rotated, dtype)
+        for name in ("nystrom", "pairs")
+        for p in (4, 28)
+        for rotated, dtype in ((False, "float32"), (True, "float32"), (False, "float64"))
+    ),
+    ("laplacian", 4, False, "float32"),
+    ("laplacian", 784, False, "float32"),
+]
+# The columns or the product with a metric are those of BLAS.
+BY_BLAS = [
+    ("nystrom", 28, True, "float64"),
+    ("nystrom", 784, False, "float32"),
+    ("pairs", 784, False, "float32"),
+    ("offset", 28, False, "float32"),
+    ("laplacian", 784, True, "float32"),
+]
+
+
 @pytest.mark.parametrize("outputs", [1, 7])
-@pytest.mark.parametrize("p", [4, 28, 784])
-@pytest.mark.parametrize("name", ["nystrom", "laplacian", "pairs", "offset"])
-def test_a_row_has_the_same_bits_alone_in_a_batch_and_anywhere_in_it(name, p, outputs):
+@pytest.mark.parametrize(
+    ("name", "p", "rotated", "dtype"), [*ANYWHERE, *(pytest.param(*each, marks=place_moves_bits) for each in BY_BLAS)]
+)
+def test_a_row_has_the_same_bits_alone_in_a_batch_and_anywhere_in_it(name, p, rotated, dtype, outputs):
     columns, X, coef, intercept = case(name, p, outputs, 300)
-    whole = tiling.scores(columns, X, coef, intercept)
+    if rotated:
+        rotation = rng(9).standard_normal((p, p)) / p**0.5
+        columns = ScaledComponents(replace(columns.scaling, rotation=rotation), columns.map)
+    X = X.astype(dtype)
+    whole = columns.scores(X, coef, intercept)
     for i in (0, 1, 17, 255, 256, 299):
-        alone = tiling.scores(columns, X[i : i + 1], coef, intercept)
+        alone = columns.scores(X[i : i + 1], coef, intercept)
         assert alone.tobytes() == whole[i : i + 1].tobytes()
-    turned = tiling.scores(columns, np.ascontiguousarray(X[::-1]), coef, intercept)
+    turned = columns.scores(np.ascontiguousarray(X[::-1]), coef, intercept)
     assert turned[::-1].tobytes() == whole.tobytes()
-    shifted = tiling.scores(columns, X[3:260], coef, intercept)
+    shifted = columns.scores(X[3:260], coef, intercept)
     assert shifted.tobytes() == whole[3:260].tobytes()
 
 

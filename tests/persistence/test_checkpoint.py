@@ -12,6 +12,7 @@ from dkernel.data import open_source
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.numerics.fused import processor
 from dkernel.persistence import checkpoint as checkpoints
 from dkernel.persistence.checkpoint import EVERY, Checkpoint, FolderJournal
 from dkernel.problem.sizes import MOST_ROUNDS
@@ -191,6 +192,22 @@ def test_what_is_said(tmp_path, stop_after, capsys):
     assert "resumed from pass 1 round 6/20" in capsys.readouterr().err
     fit(tmp_path / "c", progress=Progress("log"))
     assert "the checkpoint holds the result" in capsys.readouterr().err
+
+
+def test_a_fit_that_continues_on_another_kind_of_processor_says_so(monkeypatch, tmp_path, stop_after, capsys):
+    monkeypatch.setattr(processor, "kind", lambda: "AVX2")
+    stop_after(6)
+    with pytest.raises(Killed):
+        fit(tmp_path / "c", progress=Progress("log"))
+    stop_after(1)
+    with pytest.raises(Killed):
+        fit(tmp_path / "c", progress=Progress("log"))
+    assert "begun on processors" not in capsys.readouterr().err
+    monkeypatch.setattr(processor, "kind", lambda: "NEON")
+    fit(tmp_path / "c", progress=Progress("log"))
+    said = capsys.readouterr().err
+    assert "checkpoint: begun on processors with AVX2, and this one has NEON" in said
+    assert "resumed from" in said
 
 
 @pytest.mark.parametrize("damage", [None, 0, 1])

@@ -15,8 +15,8 @@ from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedComponents
-from dkernel.numerics.fused_products import fits, sincos_products
+from dkernel.numerics.fused.components import PackedComponents
+from dkernel.numerics.fused.products import fits, sincos_products
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_COMPONENTS, cos_turns_inplace, sincos_turns_inplace
 
@@ -150,7 +150,7 @@ class FourierMap(FeatureMap):
         offsets = self._offset_turns
         panels = self._turns.panels(first // 2, out.shape[2]) if offsets is None else None
         if panels is not None and fits(panels, out[0]):
-            sincos_products(rows, panels, out)  # the same bits as by the two lines below
+            sincos_products(rows, panels, out)
         elif offsets is None:
             self._turns.fill(rows, first // 2, out[0])
             sincos_turns_inplace(out)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.features.base import FromArguments
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedComponents
-from dkernel.numerics.fused_products import supports_avx512
+from dkernel.numerics.fused.components import PackedComponents
+from dkernel.numerics.fused.products import supports_products
 from dkernel.numerics.random_streams import stream
 
 FAST = ("structured", "fastfood")
@@ -59,7 +59,7 @@ class Projection(FromArguments, ABC):
         return None
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
-        """Packed frequencies from `first` on for `dkernel.numerics.fused_products`, None where it is of no
+        """Packed frequencies from `first` on for `dkernel.numerics.fused.products`, None where it is of no
         use."""
         return None
 
@@ -108,7 +108,7 @@ class Dense(Projection):
 
     @cached_property
     def whole(self) -> PackedComponents | None:
-        return PackedComponents.of("sincos", self._block(0, self.m)) if supports_avx512(self.p) else None
+        return PackedComponents.of("sincos", self._block(0, self.m)) if supports_products(self.p) else None
 
     def _block(self, first: int, width: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)

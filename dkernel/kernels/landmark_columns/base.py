@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics import tiling
-from dkernel.numerics.fused_gradient import PackedComponents
-from dkernel.numerics.fused_products import exp2_products, fits
+from dkernel.numerics.fused.components import PackedComponents
+from dkernel.numerics.fused.products import exp2_products, fits
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
@@ -143,7 +143,7 @@ class GaussianColumns(LandmarkColumns):
         return wide
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """Products and exp2 in one walk, or one sgemm into the tile, then exp2 in place, to the same bits.
+        """Products and exp2 in one walk, or one sgemm into the tile, then exp2 in place.
 
         Its clamp at 0 also keeps the rounded values at most 1.
         """

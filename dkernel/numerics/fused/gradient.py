@@ -1,40 +1,41 @@
 """The gradient of a loss over rows in one compiled walk: columns, scores, derivative, gradient, a few rows at a time.
 
-`tiles.accumulate` defines it, and does the work wherever this does not go. Two things are won. The columns of so few
+`tiling.accumulate` defines it, and does the work wherever this does not go. Two things are won. The columns of so few
 rows stay in a core's own cache until the derivative of the loss is known, while those of 256 rows wait in one that all
 cores share; and no step of it is a call from Python, for many of which a tile of a thousand columns has no time.
 
 Columns are kept panel by panel, (panels, layers, rows, 64): each is written and read as one run of memory. Scores add
-up in 16 lanes, gradients in float32 over at least FLUSH rows and in float64 beyond. It takes what `products` takes.
+up in 16 lanes, gradients in float32 over at least FLUSH rows and in float64 beyond. It takes what `products`
+takes, and has the same bits on every processor that it takes.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dkernel.numerics.fused_products import (
-    LANES,
+from dkernel.numerics.fused.components import PackedComponents
+from dkernel.numerics.fused.processor import registers
+from dkernel.numerics.fused.products import (
     PANEL,
     STRIP,
     VectorBuilder,
     arrays_of,
     cgutils,
-    intrinsic_block,
-    packed,
+    exp2_block,
+    in_strips,
+    sincos_block,
 )
+from dkernel.numerics.fused.scores import LANES, add_scores, clear, sum_lanes
 from dkernel.numerics.tiling import aligned, compiled, inner, scratch
 
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
-PARTS = PANEL // LANES
-TOGETHER = 4  # heads whose gradients are summed at a time: four vectors each
+TOGETHER = 4  # heads whose gradients are summed at a time
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -46,63 +47,6 @@ DERIVATIVES = {
     ))
 }  # fmt: skip
 """Losses whose derivative is compiled, and its number here; `linear.losses` defines them. Of "" it is the score."""
-
-
-@dataclass(frozen=True, eq=False)
-class PackedComponents:
-    """A map as the products of prepared rows with one block, and a function of each.
-
-    Parameters
-    ----------
-    function : "exp2" or "sincos", which makes two layers of columns, the cosines and the sines
-    packed : `products.packed` block, with zeros up to a whole panel
-    width : columns of the block without them
-    order : where each of the map's columns stands in the layers end to end; None for the order that they have
-    """
-
-    function: str
-    packed: F32
-    width: int
-    order: NDArray[np.intp] | None = None
-
-    @classmethod
-    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedComponents | None":
-        """Columns of a block (k, width), or None where the fused products do not go."""
-        k, width = block.shape
-        padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
-        padded[:, :width] = block
-        panels = packed(padded)
-        return None if panels is None else cls(function, panels, width, order)
-
-    def some(self, first: int, width: int) -> F32 | None:
-        """The panels of some columns of the block, if they are whole ones."""
-        if first % PANEL or width % PANEL:
-            return None
-        return self.packed[first // PANEL : (first + width) // PANEL]
-
-    @property
-    def layers(self) -> int:
-        return 2 if self.function == "sincos" else 1
-
-    def pack(self, coef: NDArray[np.floating]) -> F32:
-        """Coefficients of the columns (D, heads) as the walk reads them, (heads, panels, layers, 64)."""
-        heads, whole = coef.shape[1], len(self.packed)
-        wide = np.zeros((heads, self.layers, whole * PANEL), np.float32)
-        layered = coef.T
-        if self.order is not None:
-            layered = np.empty_like(layered)
-            layered[:, self.order] = coef.T
-        wide[:, :, : self.width] = layered.reshape(heads, self.layers, self.width)
-        out = aligned((heads, whole, self.layers, PANEL))
-        out[...] = wide.reshape(heads, self.layers, whole, PANEL).transpose(0, 2, 1, 3)
-        return out
-
-    def unpack(self, G: F64) -> F64:
-        """A gradient of that shape as one of the columns, (D, heads)."""
-        heads, whole = G.shape[:2]
-        layered = G.transpose(0, 2, 1, 3).reshape(heads, self.layers, whole * PANEL)[:, :, : self.width]
-        flat = layered.reshape(heads, -1)
-        return np.ascontiguousarray((flat if self.order is None else flat[:, self.order]).T)
 
 
 def descend(
@@ -128,21 +72,19 @@ def descend(
     G : float64 (D, heads);  g : float64 (heads,);  S : float32 (n, heads)
     """
     n, heads = len(rows), len(intercept)
-    whole = -(-n // STRIP) * STRIP
+    strips, targets = in_strips(rows), in_strips(Y)
     tall = _tall(len(panels.packed) * panels.layers, heads)
-    padded, targets = np.zeros((whole, rows.shape[1]), np.float32), np.zeros((whole, Y.shape[1]), np.float32)
-    padded[:n], targets[:n] = rows, Y
-    w = np.zeros(whole, np.float32)
+    w = np.zeros(len(strips), np.float32)
     w[:n] = 1.0 if weight is None else weight[:, 0]
     shape = (len(panels.packed), panels.layers, tall, PANEL)
     tile = scratch(math.prod(shape))[: math.prod(shape)].reshape(shape)
     laid = panels.pack(coef)
-    G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((whole, heads), np.float32)
+    G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((len(strips), heads), np.float32)
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
     WALKS[panels.function](
-        padded, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
+        strips, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
         tile, sums, sums.reshape(-1), R, S, part, part.reshape(-1), G, g,
     )  # fmt: skip
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
@@ -154,54 +96,6 @@ def _tall(panels: int, heads: int) -> int:
     return max(2, rows // STRIP) * STRIP
 
 
-@intrinsic
-def _score(typingctx: Any, tile: Any, coef: Any, sums: Any, i: Any, j: Any, layer: Any, h: Any) -> Any:  # noqa: ARG001
-    """sums[i : i + 4, h] += tile[j, layer, i : i + 4] * coef[h, j, layer], each lane of the four vectors."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (C, W, S) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
-        row, panel, part, head = arguments[3:]
-        whole = row.type
-        of_tile, of_coef, of_sums = (
-            cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 4), (W, 4), (S, 3))
-        )
-        coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PARTS)]
-        for r in range(STRIP):
-            line = builder.add(row, whole(r))
-            place = maker.index(of_sums, (line, head, whole(0)))
-            total = maker.load(S, place)
-            for k, c in enumerate(coefs):
-                value = maker.load(C, maker.index(of_tile, (panel, part, line, whole(LANES * k))))
-                total = maker.fma(value, c, total)
-            maker.store(total, S, place)
-        return context.get_dummy_value()
-
-    return types.void(tile, coef, sums, i, j, layer, h), generate
-
-
-@intrinsic
-def _lanes(typingctx: Any, sums: Any, i: Any, h: Any) -> Any:  # noqa: ARG001
-    """The sum of the lanes of sums[i, h], halves onto halves."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (S,) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
-        sizes = cgutils.unpack_tuple(builder, S.shape, 3)
-        row, head = arguments[1:]
-        value, width = maker.load(S, maker.index(sizes, (row, head, row.type(0)))), LANES
-        while width > 1:
-            width //= 2
-            halves = [
-                builder.shuffle_vector(
-                    value, value, ir.Constant(ir.VectorType(ir.IntType(32), width), list(range(at, at + width)))
-                )
-                for at in (0, width)
-            ]
-            value = builder.fadd(*halves)
-        return builder.extract_element(value, ir.IntType(32)(0))
-
-    return types.float32(sums, i, h), generate
-
-
 def _gradient(heads: int) -> Any:
     """The intrinsic part[h : h + heads, j, layer] += sum over i < rows of tile[j, layer, i] * R[i, h : h + heads]."""
 
@@ -210,26 +104,28 @@ def _gradient(heads: int) -> Any:
         typingctx: Any, tile: Any, R: Any, part: Any, rows: Any, j: Any, layer: Any, h: Any  # noqa: ARG001
     ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            maker, (C, D, G) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
+            target = registers()
+            assert target is not None
+            maker, (C, D, G) = VectorBuilder(builder, target.lanes), arrays_of(context, builder, signature, arguments)
             count, panel, layer, head = arguments[3:]
             whole = count.type
             of_tile, of_rest, of_sum = (
                 cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 4), (D, 2), (G, 4))
             )
-            sums = maker.variables(heads, PARTS)
-            with cgutils.for_range(builder, count) as loop:
-                values = [
-                    maker.load(C, maker.index(of_tile, (panel, layer, loop.index, whole(LANES * k))))
-                    for k in range(PARTS)
-                ]
+            for group in target.groups(PANEL, heads):
+                columns = [whole(part * target.lanes) for part in group]
+                sums = maker.variables(heads, len(columns))
+                with cgutils.for_range(builder, count) as loop:
+                    at = [maker.index(of_tile, (panel, layer, loop.index, column)) for column in columns]
+                    values = [maker.load(C, each) for each in at]
+                    for e, line in enumerate(sums):
+                        r = maker.spread(D, maker.index(of_rest, (loop.index, builder.add(head, whole(e)))))
+                        for value, place in zip(values, line, strict=True):
+                            builder.store(maker.fma(value, r, builder.load(place)), place)
                 for e, line in enumerate(sums):
-                    r = maker.spread(D, maker.index(of_rest, (loop.index, builder.add(head, whole(e)))))
-                    for value, place in zip(values, line, strict=True):
-                        builder.store(maker.fma(value, r, builder.load(place)), place)
-            for e, line in enumerate(sums):
-                for k, place in enumerate(line):
-                    at = maker.index(of_sum, (builder.add(head, whole(e)), panel, layer, whole(LANES * k)))
-                    maker.store(builder.fadd(maker.load(G, at), builder.load(place)), G, at)
+                    for column, place in zip(columns, line, strict=True):
+                        to = maker.index(of_sum, (builder.add(head, whole(e)), panel, layer, column))
+                        maker.store(builder.fadd(maker.load(G, to), builder.load(place)), G, to)
             return context.get_dummy_value()
 
         return types.void(tile, R, part, rows, j, layer, h), generate
@@ -265,23 +161,10 @@ def _derivative(code: Any, number: Any, y: Any, s: Any) -> Any:
 
 
 @inner()
-def _clear(numbers: Any) -> None:
-    for at in range(numbers.size):
-        numbers[at] = np.float32(0)
-
-
-@inner()
 def _flush(whole: Any, G: Any) -> None:
     for at in range(G.size):
         G[at] += whole[at]
-    _clear(whole)
-
-
-@inner()
-def _add_scores(tile: Any, coef: Any, sums: Any, i: Any, j: Any) -> None:
-    for layer in range(tile.shape[1]):
-        for h in range(coef.shape[0]):
-            _score(tile, coef, sums, i, j, layer, h)  # type: ignore[call-arg] # numba gives the first
+    clear(whole)
 
 
 @inner()
@@ -293,7 +176,7 @@ def _add_gradients(
     heads = part.shape[0]
     for i in range(n):
         for h in range(heads):
-            s = _lanes(sums, i, h) + shift[h]  # type: ignore[call-arg]
+            s = sum_lanes(sums, i, h) + shift[h]  # type: ignore[call-arg]
             S[start + i, h] = s
             y = targets[start + i, h % targets.shape[1]]
             R[i, h] = weight[start + i] * _derivative(code, number, y, s)
@@ -316,7 +199,6 @@ _SIGNATURE = (
 )
 
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
-_exp2_block, _sincos_block = intrinsic_block("exp2", by_panels=True), intrinsic_block("sincos", by_panels=True)
 
 
 @compiled(_SIGNATURE)
@@ -327,11 +209,11 @@ def _exp2_walk(
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
-        _clear(lanes)
+        clear(lanes)
         for j in range(panels.shape[0]):
             for i in range(0, n, 4):
-                _exp2_block(rows, panels, tile, start, i, j)
-                _add_scores(tile, coef, sums, i, j)
+                exp2_block(rows, panels[j : j + 1], tile[j], start, i, 0)
+                add_scores(tile[j], coef, sums, i, i, j)
         _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
@@ -347,11 +229,11 @@ def _sincos_walk(
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
-        _clear(lanes)
+        clear(lanes)
         for j in range(panels.shape[0]):
             for i in range(0, n, 4):
-                _sincos_block(rows, panels, tile, start, i, j)
-                _add_scores(tile, coef, sums, i, j)
+                sincos_block(rows, panels[j : j + 1], tile[j], start, i, 0)
+                add_scores(tile[j], coef, sums, i, i, j)
         _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:

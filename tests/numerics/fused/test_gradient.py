@@ -6,10 +6,11 @@ import pytest
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
-from dkernel.numerics import fused_products, tiling
-from dkernel.numerics.fused_gradient import DERIVATIVES, descend
+from dkernel.numerics import tiling
+from dkernel.numerics.fused import products
+from dkernel.numerics.fused.gradient import DERIVATIVES, descend
 
-pytestmark = pytest.mark.skipif(not fused_products.supports_avx512(2), reason="this processor has no AVX-512")
+pytestmark = pytest.mark.skipif(not products.supports_products(2), reason="no vector registers")
 KERNEL = Gaussian(gamma=0.1)
 
 
@@ -100,5 +101,5 @@ def test_a_column_is_where_its_coefficient_is():
 def test_maps_that_go_another_way_say_so():
     assert FourierMap.draw(KERNEL, 5, 64, 0, form="offset").panels is None
     assert FourierMap.draw(KERNEL, 5, 64, 0, "structured").panels is None
-    assert map_of("nystrom", 64, p=fused_products.MOST).panels is None
-    assert map_of("fourier", 64, p=fused_products.MOST + 1).panels is None
+    assert map_of("nystrom", 64, p=products.MOST).panels is None
+    assert map_of("fourier", 64, p=products.MOST + 1).panels is None

@@ -1,0 +1,1 @@
+"""Compiled walks over rows in which components never leave registers and the first caches."""
