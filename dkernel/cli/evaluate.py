@@ -68,10 +68,8 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     record = Record(values)
     with record.written(values["record"]):
         figures = _evaluate(values, place, record)
-    if values["json"]:
-        click.echo(json.dumps(figures))
-    elif not values["quiet"]:
-        click.echo("\n".join(_lines(figures)))
+    # Its result is what the command is for, so --quiet leaves it.
+    click.echo(json.dumps(figures) if values["json"] else "\n".join(_lines(figures)))
 
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
@@ -135,8 +133,9 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
         elif name == "filled":
             yield from described(value)
         elif name == "far":
-            error = "".join(f", with {word} {_text(value[word])}" for word in ("error", "rmse") if word in value)
-            yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike all of the training{error}"
+            there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
+            there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
+            yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
         elif value is not None:
             yield f"{name:<10} {_text(value)}"
 

@@ -159,8 +159,8 @@ def _print_options() -> list[Command]:
             help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
         ),
         setting("--json", is_flag=True, help="Print one JSON object on stdout and nothing else."),
-        setting("-q", "--quiet", is_flag=True, help="Print errors only."),
-        setting("-v", "--verbose", is_flag=True, help="Print each choice when it is made."),
+        setting("-q", "--quiet", is_flag=True, help="Print errors only; of evaluate the figures too."),
+        setting("-v", "--verbose", is_flag=True, help="Print each choice when it is made, and all in the end."),
         setting(
             "--progress",
             type=click.Choice(PROGRESS),

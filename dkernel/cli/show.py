@@ -10,13 +10,15 @@ from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import setting
 
 _FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
+_LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
 @click.command(cls=Job, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
+@setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
+def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 
     Only the header of the file is read, however large the model.
@@ -28,10 +30,10 @@ def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug i
     from dkernel.persistence.model_file import read_header
 
     header = read_header(model)
-    click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header)))
+    click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, all)))
 
 
-def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
+def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     recipe, classes, columns = header["recipe"], header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
     yield f"{path}: {what}, protocol {header['protocol']}"
@@ -58,7 +60,7 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts.items():
         if name == "versions":
             yield from _fact(name, ", ".join(f"{package} {version}" for package, version in value.items()))
-        elif name != "columns":  # the components, once more
+        elif name != "columns" and (every or name not in _LAST):  # the columns are the components, once more
             yield from _fact(name.replace("_", " "), value)
 
 

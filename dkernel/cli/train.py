@@ -1,8 +1,7 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -193,7 +191,10 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     with record.written(beside(values["out"], values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
-        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
+        from dkernel.cli.summary import lines_of
+
+        lines = json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record, values["verbose"]))
+        click.echo(lines)
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
@@ -305,6 +306,7 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
     from dkernel.cli.run_record import running
+    from dkernel.cli.summary import form_of
     from dkernel.inference.baselines import baselines
     from dkernel.persistence.model_file import save
     from dkernel.training.fit import train as run
@@ -321,7 +323,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
-    record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
+    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
     with record.phase("baselines"):
@@ -357,42 +359,3 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
         lines = format_plan(found)
         width = max(len(name) for name, _ in lines)
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
-
-
-def _uncertainty(name: str, value: float, rows: float) -> str:
-    """The standard error of a figure that few rows gave, in words; "" of many, and of a loss, whose spread is unknown.
-
-    Examples
-    --------
-    >>> _uncertainty("accuracy", 0.7, 20), _uncertainty("accuracy", 0.7, 5000)
-    (' (standard error 0.1)', '')
-    """
-    if rows >= FEW_ROWS or name not in ("accuracy", "rmse"):
-        return ""
-    if name == "rmse":  # the formula holds for normal errors
-        return f" (standard error {value / math.sqrt(2 * rows):.1g})"
-    share = (value * rows + 2) / (rows + 4)  # by Agresti and Coull, so 20 right answers of 20 have an error above 0
-    return f" (standard error {math.sqrt(share * (1 - share) / (rows + 4)):.1g})"
-
-
-def lines_of(record: "Record") -> Iterator[str]:
-    """Lines of the summary of a fit."""
-    from dkernel.linear.solvers.catalogue import early_end
-
-    found, seconds = record.facts, record.seconds
-    rate = found["rows"] / max(seconds["train"], 1e-9)
-    yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
-    if "kernel" not in found["chosen"]:
-        yield f"  {'kernel':<12} {found['kernel']}"
-    for name, value in {**found["chosen"], **early_end(found["facts"])}.items():
-        yield f"  {name:<12} {value}"
-    holdout = dict(found["facts"].get("holdout") or {})
-    if holdout:
-        rows = holdout.pop("rows", 0)
-        figures = ", ".join(f"{name} {value:.4f}{_uncertainty(name, value, rows)}" for name, value in holdout.items())
-        yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
-    if found.get("baselines"):
-        from dkernel.inference.baselines import format_baselines
-
-        yield f"  {'baselines':<12} {format_baselines(found['baselines'])}"
-    yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"

@@ -23,7 +23,7 @@ from dkernel.cli.options import (
     setting,
     svmlight_options,
 )
-from dkernel.cli.train import check_fit, lines_of, loss_of, open_for, recipe_of, recipe_options, report_on, settled
+from dkernel.cli.train import check_fit, loss_of, open_for, recipe_of, recipe_options, report_on, settled
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -87,7 +87,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     with record.written(beside(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
     if not values["quiet"] or values["json"]:
-        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
+        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record, values["verbose"])))
 
 
 def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -117,6 +117,7 @@ def _tune(
     record: "Record",
 ) -> None:  # fmt: skip
     from dkernel.cli.run_record import running
+    from dkernel.cli.summary import form_of
     from dkernel.persistence.model_file import save
     from dkernel.training.missing_values import with_missing_values
     from dkernel.tuning.search import tune as run
@@ -141,7 +142,7 @@ def _tune(
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit
-    record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
+    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
     record.note(recipe=found.recipe.to_dict(), recipe_sha256=found.recipe.digest)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
@@ -151,8 +152,10 @@ def _tune(
             report_on(values["report"], result, record, progress.trail)
 
 
-def _lines(record: "Record") -> Iterator[str]:
-    yield from lines_of(record)
+def _lines(record: "Record", verbose: bool) -> Iterator[str]:
+    from dkernel.cli.summary import lines_of
+
+    yield from lines_of(record, verbose)
     board = record.facts["leaderboard"]
     yield ""
     names = [name for name in board[0] if name != "rows"]

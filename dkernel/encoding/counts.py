@@ -341,7 +341,7 @@ class TableCounts:
             (name, count.levels) for (name, kind), count in pairs if isinstance(count, NumberCount) and kind == "number"
         ]
         if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
-            text = "one value fills more than half of the rows, so the frequent ones have inputs of their own"
+            text = "most rows have one value, so as many frequent values became 0/1 inputs"
             lines["codes"] = f"{_listed(said)}: {text}"
         lines |= self._nothing(kinds)
         return lines

@@ -65,7 +65,8 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     the name of the best. Empty where the model was not judged, or for data that are no numbers.
     """
     check(which)
-    judged = model.facts.get("holdout") if SOLVERS[model.recipe.solver].in_memory else None
+    left_out = holdout is not None or SOLVERS[model.recipe.solver].in_memory
+    judged = model.facts.get("holdout") if left_out else None
     if which == "off" or sample is None or model.objects or not (judged or (holdout is not None and len(holdout.X))):
         return {}
     sample = _some(sample)
@@ -73,13 +74,14 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     targets = Targets(model.classes, model.recipe.positive)
     name = "error" if model.classes is not None else "rmse"
     found: dict[str, Any] = {"rows": len(rows.X), "sample_rows": len(sample.X), "figure": name}
+    found |= {"folds": holdout is None, "weighted": holdout is not None and holdout.weight is not None}
     with one_blas_thread():
         if sample.X.shape[1] <= MOST_COLUMNS:
             found["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
         if which == "all":
             found["boosted"] = _figure(_unseen(partial(_boosted, model, targets), sample, holdout), targets, rows)
-        if judged:
-            found["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])
+        if judged and not found["weighted"]:
+            found["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])  # as the fit says it
         else:
             found["model"] = _figure(model.scores(rows.X).astype(np.float64), targets, rows)
     tried = [each for each in ("linear", "boosted", "model") if each in found]
@@ -93,13 +95,15 @@ def format_baselines(found: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> format_baselines({"rows": 1000, "sample_rows": 5000, "figure": "error", "linear": 0.243, "model": 0.087,
-    ...           "wins": "model"})
-    'linear 24.30 % (on a sample of 5,000 rows), this model 8.70 % on 1,000 holdout rows: this model wins'
+    ...           "wins": "model", "folds": False, "weighted": False})
+    'linear 24.30 % (learned from 5,000 rows), this model 8.70 %: this model wins'
     """
-    on = f" (on a sample of {found['sample_rows']:,} rows)"
+    way = "cross-validated on" if found["folds"] else "learned from"
+    on = f" ({way} {found['sample_rows']:,} rows)"
     parts = [f"{name} {_value(found, name)}{on}" for name in ("linear", "boosted") if name in found]
     winner = {"model": "this model wins", "linear": "the linear model wins", "boosted": "the boosted trees win"}
-    parts.append(f"this model {_value(found, 'model')} on {found['rows']:,} holdout rows: {winner[found['wins']]}")
+    weighted = " (by the weights of the rows)" * found["weighted"]  # a row counts once in the figures of the holdout
+    parts.append(f"this model {_value(found, 'model')}{weighted}: {winner[found['wins']]}")
     return ", ".join(parts)
 
 

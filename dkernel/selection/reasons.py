@@ -43,17 +43,21 @@ class Reasons:
             margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
             why["kernel"] = f"{best.kernel!r}, {verdict} {tried}{margin}"
         if rounds:
-            before, learned = rounds[0], ", ".join(f"{each:.4g}" for each in rounds[1:])
-            rest = f"loss {before:.4g} without one, and {learned} after each round of learning it"
-            why["metric"] = f"{best.metric}: with {components:,} components {rest}"
+            before, after = rounds[0], min(rounds[1:])
+            verdict = "learned"
+            if best.metric == "identity":
+                verdict = "not learned, the gain is too small" if after < before else "not learned, as it is no gain"
+            losses = f"loss {before:.4g} -> {after:.4g} with {components:,} components"
+            why["metric"] = f"{best.metric}: {verdict} ({losses})"
         if len({c.scaling.kind for c in self.candidates}) > 1:
             tried = " and ".join(dict.fromkeys(c.scaling.kind for c in self.candidates))
             margin = self._margin(lambda c: c.scaling.kind, lambda c: c.family)
             why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}{margin}"
         if open_gamma:
-            margin = self._margin(lambda c: f"{c.factor:g} times", lambda c: (c.family, c.scaling))
+            margin = self._margin(lambda c: f"{c.factor:g} x", lambda c: (c.family, c.scaling))
             tried = f"the best of {len(self.candidates)} on {rows}{margin or f': loss {loss:.4g}'}"
-            why["gamma"] = f"{best.factor:g} times the median value, {tried}"
+            gamma, median = getattr(best.kernel, "gamma", None), f"{best.factor:g} x the median heuristic"
+            why["gamma"] = f"{median if gamma is None else f'{gamma:.4g} ({median})'}, {tried}"
         return why
 
     def _margin(self, of: Callable[[Candidate], Any], alike: Callable[[Candidate], Any]) -> str:
@@ -72,5 +76,5 @@ class Reasons:
             mine = losses.pop(of(self.best), None)
             if mine is not None and losses:
                 value = min(losses, key=losses.__getitem__)
-                return f": loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
+                return f": loss {mine:.4g}, runner-up {value} {losses[value]:.4g}"
         return ""

@@ -222,9 +222,9 @@ def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, 
     Examples
     --------
     >>> format_alpha(1e-5, {"1e-05": 0.25, "0.0001": 0.5}, {})
-    '1e-05, of 2 from 1e-05 to 0.0001: loss 0.25, and 0.5 of the next, 0.0001'
+    '1e-05, the best of 2 from 1e-05 to 0.0001: loss 0.25, runner-up 0.0001 0.5'
     >>> format_alpha(1e-5, {"1e-05": 0.25}, {"1e-05": 0.5, "0.0001": 1.0})
-    '1e-05, of 2 from 1e-05 to 0.0001 on the sample: loss 0.5, and 1 of the next, 0.0001'
+    '1e-05, the best of 2 from 1e-05 to 0.0001 on the sample: loss 0.5, runner-up 0.0001 1'
     """
     own, where = f"{alpha:g}", ""
     if len(tried) < 2:
@@ -233,5 +233,5 @@ def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, 
     if own not in tried or not others:
         return f"{own}, chosen on the sample"
     alphas, best = sorted(tried, key=float), min(others, key=others.__getitem__)
-    said = f"{own}, of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[own]:.4g}, and "
-    return f"{said}{others[best]:.4g} of the next, {best}"
+    said = f"{own}, the best of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[own]:.4g}"
+    return f"{said}, runner-up {best} {others[best]:.4g}"

@@ -220,7 +220,7 @@ def fit_grid_stage(
         gamma = gammas[which]
         before = context.gain(context.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
-            why = f"none: {few} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
+            why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(context, settings(gamma, width, ridge, n_grids, n), "grids", callback)

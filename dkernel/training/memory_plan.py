@@ -204,11 +204,10 @@ _WORDS = {
     "reservoir": "rows of the sample",
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
-    "least_bytes": "memory of both, if few components do",
+    "least_bytes": "memory if a smaller map suffices",
     "reading_bytes": "least memory, each worker",
     "memory_limit": "limit of each worker",
     "kept": "data kept in memory",
-    "in_process": "work done by threads",
     "survey_flops": "work of the survey",
     "choice_flops": "work of the choice",
     "setup_flops": "work of the setup",
@@ -216,7 +215,7 @@ _WORDS = {
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
-    "most_seconds": "time, at most, of max_seconds",
+    "most_seconds": "time limit that --max-seconds would be given",
     "local": "local stage",
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
@@ -232,7 +231,8 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> format_plan({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
-    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in plan.items()]
+    shown = {name: value for name, value in plan.items() if name != "in_process"}  # the memory of the worker says it
+    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in shown.items()]
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -76,7 +76,7 @@ class LocalStage:
             return cls(machine, history, facts, words, figures)
         before, after, error = context.gain(scores)
         facts = facts | {"loss_before": before, "loss": after}
-        words += f": loss {after:.4g} on the holdout, and {before:.4g} without them, "
+        words += f": loss {after:.4g} instead of {before:.4g} on the holdout, "
         if after < before - error:
             words += f"a gain of {(before - after) / error:.1f} standard errors"
             return cls(machine, history, facts, words, figures)

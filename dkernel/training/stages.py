@@ -169,7 +169,7 @@ def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
     """The job with no more components than the choice found to be enough, and the reason if they are fewer."""
     recipe, most = job.recipe, job.sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
-    why = f"{most:,} would have a loss that is smaller by some 1 % at most"
+    why = f"{most:,} would lower the loss by some 1 % at most"
     if chosen.rough and recipe.local == "auto" and "cells" in job.plan.local:
         enough, why = LEAST_COMPONENTS, "each doubling nearly halves the loss, so cells learn the rest"
     is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and not job.solver.in_memory

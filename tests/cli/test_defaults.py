@@ -6,7 +6,8 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.cli.train import RECIPE, _uncertainty, recipe_of
+from dkernel.cli.summary import uncertainty
+from dkernel.cli.train import RECIPE, recipe_of
 
 
 @pytest.mark.parametrize("machine", [KernelClassifier, KernelRegressor])
@@ -77,7 +78,7 @@ def test_the_summary_of_an_exact_fit_compares_with_a_linear_model(few, run, tmp_
 
 
 def test_a_figure_of_few_rows_has_its_standard_error():
-    assert _uncertainty("accuracy", 0.5, 96) == " (standard error 0.05)"
-    assert _uncertainty("accuracy", 1.0, 20) == " (standard error 0.06)"  # twenty of twenty are not certain
-    assert _uncertainty("rmse", 10.0, 50) == " (standard error 1)"
-    assert _uncertainty("accuracy", 0.5, 2000) == _uncertainty("loss", 0.5, 20) == ""
+    assert uncertainty("accuracy", 0.5, 96) == " (standard error 0.05)"
+    assert uncertainty("accuracy", 1.0, 20) == " (standard error 0.06)"  # twenty of twenty are not certain
+    assert uncertainty("rmse", 10.0, 50) == " (standard error 1)"
+    assert uncertainty("accuracy", 0.5, 2000) == uncertainty("loss", 0.5, 20) == ""

@@ -25,6 +25,13 @@ def test_for_people_and_by_the_label_of_the_training(run, model, data):
     assert result.stderr == ""
 
 
+def test_quiet_leaves_the_figures(run, model, data):
+    result = run("evaluate", model, data / "test.parquet", "--allow-extra", "-q")
+    assert result.exit_code == 0, result.output
+    assert "accuracy" in result.stdout
+    assert result.stderr == ""
+
+
 def test_a_label_column_that_is_not_there(run, model, data):
     result = run("evaluate", model, data / "test.parquet", "--label", "yy", *EXCLUDE)
     assert result.exit_code == 65

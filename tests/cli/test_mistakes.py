@@ -142,13 +142,15 @@ def test_classes_count_alike_on_request(train):
 @pytest.mark.usefixtures("there")
 def test_a_solver_that_was_stopped_says_so(train):
     said = train("t.parquet", "--loss", "logistic", "--solver", "lbfgs", "--passes", "2").stdout
-    assert "stopped after 2 passes: the scores would still move by about" in said
+    assert "stopped after 2 passes, not fully converged: scores would still change by about" in said
+    assert "; more: --passes 4" in said
     said = train("t.parquet", "--exclude", "id,w", "--solver", "psgd", "--polish", "1", "--alpha", "1e-9").stdout
-    assert "solver       stopped after 1 passes: the scores would still move by about" in said
+    assert "solver       stopped after 1 passes, not fully converged: scores would still change by about" in said
+    assert "; more: --polish 2" in said
     machine = dkernel.KernelClassifier("gaussian", gamma=0.5, n_components=32, alpha=1e-9, metric="identity", polish=1)
     machine = machine.set_params(solver="psgd").fit(table()[["a", "b"]], table()["y"])
     ends = {fitted.chosen_["solver"] for fitted in (machine, dkernel.load("m"))}
-    assert all(end.startswith("stopped after 1 passes: the scores would still move") for end in ends)
+    assert all(end.startswith("stopped after 1 passes, not fully converged") for end in ends)
 
 
 def test_what_cannot_be_saved_names_what_can(tmp_path):

@@ -16,6 +16,13 @@ def test_for_people(run, model):
         assert words in lines
 
 
+def test_the_inner_figures_of_the_solver_are_shown_on_request(run, model):
+    few, every = (run("show", model, *more).stdout for more in ((), ("--all",)))
+    for name in (" setup ", " rho ", " share of step "):
+        assert name not in few
+        assert name in every
+
+
 def test_the_certificates_of_the_landmarks(run, model):
     facts = json.loads(run("show", model, "--json").stdout)["facts"]["certificate"]
     assert 0 <= facts["trace_error"] <= facts["trace_largest"] <= 1

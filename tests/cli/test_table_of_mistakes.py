@@ -141,7 +141,7 @@ LINES = {
     "amounts that are codes": (
         lambda: parquet(
             gain=np.where(np.arange(300) % 3, 0, np.arange(300) % 17 * 1000), city=cities()
-        ), "", 0, "codes        gain 17: one value fills more than half of the rows",
+        ), "", 0, "codes        gain 17: most rows have one value, so as many frequent values became 0/1 inputs",
     ),
     "thousands": (lambda: parquet(pay=[f"{17 * i:,}" for i in range(300)]), "", REFUSED, "such as '1,003', numbers"),
     "dates of a mail": (

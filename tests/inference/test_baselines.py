@@ -40,7 +40,23 @@ def test_rings_are_not_linear(curved):
     truth = curved.holdout.y
     assert found["model"] == pytest.approx(np.mean(curved.model.predict(curved.holdout.X) != truth))
     assert "boosted" not in found
-    assert format_baselines(found).endswith("on 300 holdout rows: this model wins")
+    assert "(learned from 1,200 rows)" in format_baselines(found)
+    assert format_baselines(found).endswith(": this model wins")
+
+
+def test_the_figure_of_the_model_is_that_of_its_holdout():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 6))
+    result = fitted(X, np.exp(X[:, 0]) + X[:, 1], RECIPE.replace(loss="squared", alpha=1e-9))
+    found = baselines(result.model, result.sample, result.holdout)
+    assert found["model"] == result.model.facts["holdout"]["rmse"]
+
+
+def test_a_fit_without_a_holdout_is_compared_by_folds():
+    result = fitted(*rings(600, p=4), Recipe(kernel="gaussian", gamma=0.15, metric="identity", solver="exact"))
+    found = baselines(result.model, result.sample, result.holdout)
+    assert found["model"] == pytest.approx(1 - result.model.facts["holdout"]["accuracy"])
+    assert "(cross-validated on 600 rows)" in format_baselines(found)
 
 
 def test_a_plane_is_and_it_is_said(straight):
@@ -84,6 +100,7 @@ def test_weights_decide_what_counts():
     weight = np.where(y == 0, 1.0, 0.0)
     result = fitted(X, y, weight=weight + 1e-3)
     found = baselines(result.model, result.sample, result.holdout)
+    assert "by the weights" in format_baselines(found)
     # Rows of one class are nearly all that counts: whoever says that class is right.
     assert found["linear"] < 0.05
 

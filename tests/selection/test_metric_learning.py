@@ -108,7 +108,8 @@ def test_a_fit_with_a_learned_metric_finds_the_direction(tmp_path) -> None:  # t
     assert error(learned.model) < 0.5 * error(plain.model)
     assert learned.model.recipe.metric == "full"
     assert plain.model.recipe.metric == "identity"
-    assert learned.chosen["metric"].startswith("full: with 300 components loss ")
+    assert learned.chosen["metric"].startswith("full: learned (loss ")
+    assert "with 300 components" in learned.chosen["metric"]
     weights = np.array(learned.model.facts["weights"])
     w = rng(6).standard_normal(8)
     assert weights.sum() == pytest.approx(1)

@@ -61,7 +61,7 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     Examples
     --------
     >>> early_end({"solver": {"converged": False, "passes": 8, "decrement": 0.02}})
-    {'solver': 'stopped after 8 passes: the scores would still move by about 0.02'}
+    {'solver': 'stopped after 8 passes, not fully converged: scores would still change by about 0.02'}
     >>> print(early_end({"solver": {"converged": False, "worst_round": 15.6, "usual_round": 0.019}})["solver"])
     a few far rows may not be learned: one of the last rounds has a loss of 15.6, usually 0.019; solver=lbfgs helps
     """
@@ -71,5 +71,5 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
         return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}
     if found.get("converged", True) or found.get("decrement", 0.0) < SEEN:
         return {}
-    moved = f"the scores would still move by about {found['decrement']:.1g}"
-    return {"solver": f"stopped after {found['passes']} passes: {moved}"}
+    left = f"scores would still change by about {found['decrement']:.1g}"
+    return {"solver": f"stopped after {found['passes']} passes, not fully converged: {left}"}

@@ -1,0 +1,53 @@
+"""The lines that a fit prints: the result, what to check, and on request the choices."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+KNOWN = ["--kernel", "gaussian", "--n-components", 32, "--local", "none", "--solver", "psgd", "--alpha", 1e-2]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=400), "id": np.arange(400), "c": 1.0})
+    table.assign(y=np.where(table["a"] > 0, "yes", "no")).to_parquet(tmp_path / "rows.parquet")
+    return tmp_path / "rows.parquet"
+
+
+def printed(run, *args):
+    result = run("train", *args, "--progress", "none")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    names = [line if line.endswith(":") else line.split("  ")[1] for line in lines[1:]]
+    return lines, names
+
+
+def test_five_lines_of_result_then_what_to_check(run, rows, tmp_path):
+    lines, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN)
+    assert "400 rows in" in lines[0]
+    assert names == ["kernel", "holdout", "baselines", "peak memory", "Check:", "constant", "row numbers"]
+    assert lines[1].startswith("  kernel       Gaussian(gamma=")
+    assert lines[1].endswith(", 32 components")
+
+
+def test_nothing_to_check_has_no_heading(run, rows, tmp_path):
+    _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--exclude", "id,c")
+    assert names == ["kernel", "holdout", "baselines", "peak memory"]
+
+
+def test_the_choices_come_last_with_verbose_and_are_in_show(run, rows, tmp_path):
+    _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--verbose")
+    made = names[names.index("Choices:") + 1 :]
+    assert {"metric", "gamma"} <= set(made)
+    assert names.index("Check:") < names.index("Choices:")
+    shown = run("show", tmp_path / "m").stdout
+    assert all(name in shown for name in made)
+
+
+def test_a_local_stage_stands_beside_its_kernel(run, rows, tmp_path):
+    known = [*KNOWN[:4], "--local", "grids", "--n-grids", 32, "--exclude", "id,c"]
+    lines, _ = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *known)
+    assert "32 components" in lines[1]
+    kept = "none: " not in run("show", tmp_path / "m").stdout
+    assert lines[1].endswith(", 32 grids") == kept
