@@ -36,6 +36,7 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
 
     With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
     """
+    refuse_no_table(X)
     with refusals():
         if objects:
             X = object_table(X)
@@ -114,6 +115,7 @@ def source_of(
                 f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
             )
         return X
+    refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
@@ -182,6 +184,14 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
     (('kmeans', None), ('given', [[0.0]]))
     """
     return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
+
+
+def refuse_no_table(X: Any) -> None:
+    """Refuse what could become a table, with the call that makes it one."""
+    if isinstance(X, Mapping):
+        raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
+    if type(X).__name__ == "LazyFrame":
+        raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")
 
 
 def is_mixed(X: Any) -> bool:
