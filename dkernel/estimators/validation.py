@@ -18,7 +18,7 @@ from dkernel.data.block import targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame
+from dkernel.data.collections.tables import as_frame, refuse_no_table
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
@@ -184,14 +184,6 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
     (('kmeans', None), ('given', [[0.0]]))
     """
     return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
-
-
-def refuse_no_table(X: Any) -> None:
-    """Refuse what could become a table, with the call that makes it one."""
-    if isinstance(X, Mapping):
-        raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
-    if type(X).__name__ == "LazyFrame":
-        raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")
 
 
 def is_mixed(X: Any) -> bool:
