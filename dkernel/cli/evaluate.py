@@ -81,6 +81,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     from dkernel.persistence import model_file
     from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
+    from dkernel.problem.targets import Targets
 
     record.note(paths=list(values["data"]), model=values["model"])
     model = model_file.load(values["model"])
@@ -100,6 +101,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=model.known_columns,
+            label_as_text=Targets(model.classes, model.recipe.positive).text,
         )
         figures = run(model, source, executor, progress)
         if rejected := rejected_of(source)["rows_rejected"]:

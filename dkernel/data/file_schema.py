@@ -29,7 +29,8 @@ class ReadOptions:
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
     `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
-    `no_header` are of CSV. So many bad rows as `max_bad_rows` may be left out of data with a label.
+    `no_header` are of CSV, whose label is text, 0 and 1 too, with `label_as_text`. So many bad rows as `max_bad_rows`
+    may be left out of data with a label.
     """
 
     label: str | None = None
@@ -55,6 +56,7 @@ class ReadOptions:
     no_header: bool = False
     max_bad_rows: int = 0
     dates: str = "calendar"
+    label_as_text: bool = False
 
     @property
     def lenient(self) -> bool:

@@ -58,6 +58,7 @@ def open_source(
     max_bad_rows: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
+    label_as_text: bool = False,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -122,6 +123,8 @@ def open_source(
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
+    label_as_text : bool, default=False
+        If True, the label of CSV files is text as it stands there, 0 and 1 too: for a model whose classes are text.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def open_source(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
         categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
-        delimiter, no_header, max_bad_rows, dates,
+        delimiter, no_header, max_bad_rows, dates, label_as_text,
     )  # fmt: skip
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")

@@ -18,7 +18,7 @@ from dkernel.data.block import targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame
+from dkernel.data.collections.tables import as_frame, refuse_no_table
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
@@ -36,6 +36,7 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
 
     With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
     """
+    refuse_no_table(X)
     with refusals():
         if objects:
             X = object_table(X)
@@ -114,6 +115,7 @@ def source_of(
                 f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
             )
         return X
+    refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)

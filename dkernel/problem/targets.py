@@ -100,6 +100,13 @@ class Targets:
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     @property
+    def text(self) -> bool:
+        """True if the labels are text."""
+        if self.positive is not None:
+            return isinstance(self.positive, str)
+        return self.classes is not None and self.classes.dtype.kind == "U"
+
+    @property
     def unit(self) -> float:
         """Unit of the solver's errors: the deviation of the label; 1 for several targets."""
         return 1.0 if np.ndim(self.width) else float(self.width)
@@ -117,8 +124,7 @@ class Targets:
     def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
         """Class numbers (n,); a label that is not among the classes is refused, with the place of its row."""
         assert self.classes is not None
-        known = self.positive
-        text = self.classes.dtype.kind == "U" if known is None else isinstance(known, str)
+        known, text = self.positive, self.text
         if text != (y.dtype.kind == "U"):
             kinds = {True: "text", False: "numbers"}
             some = self._some() if known is None else f"{known!r} and others"

@@ -233,3 +233,20 @@ def test_folders_in_a_folder_are_read_or_named(train, tmp_path):
 def test_show_knows_what_was_passed_over(run, train):
     train("t.parquet", "--exclude", "id", "--quiet")
     assert json.loads(run("show", "m", "--json").stdout)["facts"]["passed_over"] == ["id"]
+
+
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("names", [["0", "1"], ["01", "1"], ["1.0", "true"], ["2024-01-01", "7"]])
+def test_labels_of_text_are_text_in_a_csv_too(run, train, names):
+    frame = table()
+    frame["y"] = np.where(frame["y"] == "yes", *names)
+    frame.to_parquet("text.parquet", index=False)
+    frame.to_csv("text.csv", index=False)
+    train("text.parquet", "--exclude", "id,w", "--quiet")
+    one, other = (run("evaluate", "m", file, "--json") for file in ("text.parquet", "text.csv"))
+    assert (one.exit_code, other.exit_code) == (0, 0), other.output
+    assert json.loads(one.stdout) == json.loads(other.stdout)
+    frame.assign(y=frame["y"].replace(names[1], "unseen")).to_csv("other.csv", index=False)
+    said = run("evaluate", "m", "other.csv")
+    assert said.exit_code == 65
+    assert "'unseen'" in said.stderr

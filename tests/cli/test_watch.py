@@ -128,3 +128,9 @@ def test_a_real_job_that_is_killed(run, data, tmp_path):
     assert result.exit_code == 75
     assert f"process {job.pid} on {socket.gethostname()} is gone" in result.stdout
     assert not (tmp_path / "m").exists()
+
+
+def test_a_dead_job_has_the_seconds_until_its_last_record(run, tmp_path):
+    write(tmp_path / "m.run.json", started="2026-01-01T10:00:00.000+00:00", updated="2026-01-01T10:01:30.500+00:00")
+    said = run("watch", str(tmp_path / "m.run.json"), "--patience", "0.1", "--quiet")
+    assert "dead after 90.5 s" in said.stdout

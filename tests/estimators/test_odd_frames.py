@@ -69,3 +69,15 @@ def test_a_column_of_numbers_that_holds_text_at_prediction_is_named():
     machine = fitted(table(c="u", d=1.0), labels())
     with pytest.raises(DataError, match="Column 'd' of X holds 'x'"):
         machine.predict(table(c="u", d="x"))
+
+
+def test_a_dict_and_a_lazy_frame_are_answered_with_the_call_that_makes_a_table():
+    class LazyFrame:
+        """As the one of Polars, which has no rows yet."""
+
+    columns = {"a": [1.0, 2.0, 3.0, 4.0], "s": ["u", "v", "u", "v"]}
+    fitted = KernelClassifier("gaussian", gamma=1.0, n_components=4).fit(pd.DataFrame(columns), [0, 1, 0, 1])
+    for given, answer in ((columns, r"pandas\.DataFrame\(X\)"), (LazyFrame(), r"X\.collect\(\)")):
+        for call in (lambda X: KernelClassifier().fit(X, [0, 1, 0, 1]), fitted.predict):
+            with pytest.raises(DataError, match=answer):
+                call(given)

@@ -268,8 +268,17 @@ def encode_rows(
     return UncheckedBlock(table, weight=weight).encoded(encoding, dtype, first).X
 
 
+def refuse_no_table(X: Any) -> None:
+    """Refuse what could become a table, with the call that makes it one."""
+    if isinstance(X, Mapping):
+        raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
+    if type(X).__name__ == "LazyFrame":
+        raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")
+
+
 def as_frame(X: Any, columns: Sequence[str]) -> Any:
     """Rows of several types as a data frame, in memory; a frame, and what is in Dask, as it is."""
+    refuse_no_table(X)
     if is_dask(X) or hasattr(X, "iloc"):
         return X
     import pandas as pd

@@ -34,11 +34,18 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     """Names from the headers; rows and kinds from one scanning task a file."""
     headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
+    label = None if request.label_as_text else request.label
     for file, header in zip(files, headers, strict=True):
-        asked = (request.label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
+        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
         key = file.key("scan", *asked, header.delimiter, header.start)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
-    return list(request.compute(*tasks))
+    tables: list[FileSchema] = list(request.compute(*tasks))
+    if label == request.label:
+        return tables
+    return [
+        replace(table, kinds={n: "text" if n == request.label else kind for n, kind in table.kinds.items()})
+        for table in tables
+    ]
 
 
 def _header(file: File, request: ReadOptions | None = None) -> Header:
