@@ -14,6 +14,7 @@ __all__ = [
     "DKernelWarning",
     "DataError",
     "MemoryBudgetError",
+    "MissingLabelError",
     "MissingValueError",
     "ModelFileError",
     "RecipeError",
@@ -37,6 +38,10 @@ class DataError(DKernelError, ValueError):
 
 class MissingValueError(DataError):
     """A value is missing where every one is needed."""
+
+
+class MissingLabelError(DataError):
+    """A row to learn from or to evaluate has no label."""
 
 
 class TooLargeError(DataError):

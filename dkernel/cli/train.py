@@ -1,7 +1,10 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +28,7 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
+from dkernel.errors import DataError, MissingLabelError
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -278,6 +282,20 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"
     return source, _for_label(values, recipe, source.label_kind)
 
 
+@contextmanager
+def counting_bad_rows(values: Mapping[str, Any], recipe: "Recipe") -> Iterator[None]:
+    """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them."""
+    try:
+        yield
+    except MissingLabelError as error:
+        n = 0
+        with warnings.catch_warnings(), suppress(DataError):
+            warnings.simplefilter("ignore")
+            n = len(_open({**values, "max_bad_rows": sys.maxsize}, recipe).rejected)
+        rows = "1 row is bad in all" if n == 1 else f"{n:,} rows are bad in all"
+        raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
+
+
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
     if kind == "float" and recipe.task == "auto" and recipe.positive is None and loss_of(values) is None:
@@ -313,11 +331,11 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"):
+        with record.phase("open"), counting_bad_rows(values, recipe):
             source, recipe = open_for(values, recipe)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"):
+        with record.phase("train"), counting_bad_rows(values, recipe):
             result = run(
                 source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
             )

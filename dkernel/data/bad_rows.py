@@ -11,7 +11,7 @@ import pyarrow as pa
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import UncheckedBlock, chunk_limit
+from dkernel.data.block import UncheckedBlock, chunk_limit, valid_weights
 from dkernel.data.encoded_columns import AT_ONCE
 from dkernel.data.file_parts import place_of, read_part, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
@@ -100,7 +100,7 @@ def _bad_values(raw: UncheckedBlock, wanted: ReadColumns) -> dict[int, RejectedR
     found: dict[int, RejectedRow] = {}
     if raw.weight is not None and raw.weight.dtype.kind in "biuf":
         weight = raw.weight.astype(np.float64)
-        found |= _rows(~(np.isfinite(weight) & (weight >= 0)), weight, str(wanted.weight), "weight")
+        found |= _rows(~valid_weights(weight), weight, str(wanted.weight), "weight")
     if raw.label is not None and raw.label.dtype.kind == "f":
         found |= _rows(~np.isfinite(raw.label), raw.label, str(wanted.label), "label")
     return found | _bad_features(raw.X, wanted)

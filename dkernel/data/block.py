@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding import Encoding
-from dkernel.encoding.label_means import folds_of, has_weight
-from dkernel.errors import DataError
+from dkernel.encoding.label_means import LEAST_WEIGHT, folds_of, has_weight
+from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -25,6 +25,7 @@ Place = Callable[[int], str]
 KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
+MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
 _CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
 
 
@@ -235,6 +236,7 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
         return values.astype(np.int64, copy=False)
     if values.dtype.kind == "f":
         numbers = values.astype(np.float64, copy=False)
+        _refuse(np.isnan(numbers), numbers, place, name, "label", "remove or fill these rows", MissingLabelError)
         _refuse(~np.isfinite(numbers), numbers, place, name, "label", "remove or fill these rows")
         return numbers
     if values.dtype.kind == "S":
@@ -255,9 +257,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     listed = [_decoded(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
-    # The type of pandas' missing value before its comparison, which is neither true nor false.
-    missing = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in listed], bool)
-    _refuse(missing, values, place, name, "label", "remove or fill these rows")
+    _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
         return np.array(listed, dtype="U")
     if all(isinstance(v, (bool, np.bool_)) for v in listed):
@@ -266,6 +266,15 @@ def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[
         return as_label(np.array(listed), place, name)
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """True for each label that is None, NaN or the missing value of pandas."""
+    if values.dtype.kind not in "OT":
+        return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    # The type of pandas' missing value before its comparison, which is neither true nor false.
+    flags = [v is None or type(v).__name__ == "NAType" or v != v for v in values.ravel().tolist()]
+    return np.array(flags, bool).reshape(values.shape)
 
 
 def _decoded(value: bytes, row: int, place: Place, name: str) -> str:
@@ -277,21 +286,43 @@ def _decoded(value: bytes, row: int, place: Place, name: str) -> str:
         ) from None
 
 
-def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], place: Place, name: str, what: str, advice: str) -> None:
+def _refuse(
+    bad: NDArray[np.bool_],
+    values: NDArray[Any],
+    place: Place,
+    name: str,
+    what: str,
+    advice: str,
+    kind: type[DataError] = DataError,
+) -> None:
     if bad.any():
         row = int(bad.argmax())
         more = f" (and {int(bad.sum()) - 1} more in this block)" if bad.sum() > 1 else ""
-        raise DataError(f"{place(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
+        raise kind(f"{place(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
 
 
 def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
-    """Weights (rows,) as float64: finite and not negative."""
+    """Weights (rows,) as float64: from 0 to MOST_WEIGHT; one below LEAST_WEIGHT becomes 0."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
     numbers = values.astype(np.float64, copy=False)
-    bad = ~(np.isfinite(numbers) & (numbers >= 0))
-    _refuse(bad, numbers, place, name, "weight", "weights must be finite and not negative")
-    return numbers
+    advice = f"weights must be finite, not negative and at most {MOST_WEIGHT:.0e}"
+    _refuse(~valid_weights(numbers), numbers, place, name, "weight", advice)
+    return numbers if (counts := has_weight(numbers)).all() else np.where(counts, numbers, 0.0)
+
+
+def no_weight(rows: int | None = None) -> DataError:
+    """The error that no row counts, of so many where their number is known."""
+    every = "all rows" if rows is None else f"all {rows:,} rows"
+    return DataError(
+        f"The weights are 0 in {every} (below {LEAST_WEIGHT:.0e} counts as 0): there is nothing to learn from. Give "
+        "some rows a larger weight."
+    )
+
+
+def valid_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """True for each weight that a fit can use."""
+    return np.asarray((weight >= 0) & (weight <= MOST_WEIGHT))
 
 
 def cut_blocks(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from dask.delayed import Delayed
 
-from dkernel.data.block import chunk_limit
+from dkernel.data.block import chunk_limit, no_weight
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, numbered
 from dkernel.data.object_columns import NUMBERS, domains_of
@@ -122,9 +122,7 @@ def learned(
             total = counts if total is None else total.merge(counts)
     assert total is not None
     if not total.rows:
-        raise DataError(
-            "The weights are 0 in all rows: there is nothing to learn from. Give some rows a positive weight."
-        )
+        raise no_weight()
     notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}
     encoding = total.encoding(kinds, request.missing, request.dates)
     return encoding, notes | _without_means(total, encoding)

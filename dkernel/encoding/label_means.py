@@ -30,6 +30,9 @@ MOST_CLASSES = 10
 """Classes whose shares are inputs; a label of more, or one with a fraction, has its mean if it is a number."""
 
 
+LEAST_WEIGHT = 1e-30
+"""A smaller weight counts as 0: sums in float32 do not hold it."""
+
 LARGEST = 1e100
 """Labels beyond it have no means: their squares are no numbers."""
 
@@ -232,9 +235,11 @@ def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def has_weight(weight: Any) -> NDArray[np.bool_]:
-    """True for each row of positive weight; for all rows where weights are no numbers, which the gate refuses."""
+    """True for each row that counts; for all where weights are no numbers, which the gate refuses."""
     values = np.asarray(weight)
-    return np.isfinite(values) & (values > 0) if values.dtype.kind in "biuf" else np.ones(len(values), bool)
+    if values.dtype.kind not in "biuf":
+        return np.ones(len(values), bool)
+    return np.asarray(np.isfinite(values) & (values >= LEAST_WEIGHT))
 
 
 def _ratio(sums: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:

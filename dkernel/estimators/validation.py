@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.block import targets_in
+from dkernel.data.block import is_missing, targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
@@ -161,11 +161,21 @@ def _label(estimator: Any, y: Any) -> Any:
     with refusals():
         if tags.target_tags.multi_output and targets_in(y) > 1:
             return y  # whose numbers pass the gate that names a bad one by row and column
+        _refuse_missing(y)
         values = validate_data(estimator, y=y, y_numeric=not classifies)
         if classifies:
             check_classification_targets(values)
     # Only the series knows the name of the label.
     return y if hasattr(y, "name") and hasattr(y, "to_numpy") else values
+
+
+def _refuse_missing(y: Any) -> None:
+    values = y.to_numpy() if hasattr(y, "to_numpy") else y
+    # numpy makes the text "nan" of a NaN in a list of texts.
+    missing = np.flatnonzero(is_missing(np.asarray(values, object if isinstance(values, list | tuple) else None)))
+    if len(missing):
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise DataError(f"Input y contains NaN: row {missing[0]} has no label{more}. Fill or remove these rows.")
 
 
 def _weight(sample_weight: Any, X: Any) -> Any:

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
+from dkernel.data.block import Block, no_weight
 from dkernel.data.source import Source
-from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.sizes import Sizes
@@ -101,10 +100,7 @@ def counted(source: Source, executor: Executor) -> Source:
         return source
     n = _read_once(source, PositiveWeights(), executor, f"dkernel-count-{source.token}")
     if not n:
-        raise DataError(
-            f"The weights are 0 in all {source.n_rows:,} rows: there is nothing to learn from. Give some rows a "
-            "positive weight."
-        )
+        raise no_weight(source.n_rows)
     return replace(source, counted=n)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import no_weight
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
@@ -201,9 +202,7 @@ def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None,
 def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
     """Targets of the recipe's task by the survey of the labels of n rows; and the weight of each class."""
     if survey.weight == 0:
-        raise DataError(
-            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
-        )
+        raise no_weight(n)
     if recipe.task == "regress":
         assert survey.target is not None
         assert survey.span is not None

@@ -118,6 +118,26 @@ def test_rows_of_weight_zero_are_no_rows():
     assert machine.score(X, y) > 0.85
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("settings", [{}, {"loss": "hinge"}, {"solver": "psgd"}, {"solver": "lbfgs"}], ids=str)
+def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
+    X, y = ball(200)
+    machine = KernelClassifier("gaussian", gamma=0.3, n_components=32, **settings)
+    with pytest.raises(DataError, match=r"weights are 0 in all 200 rows \(below 1e-30 counts as 0\)"):
+        machine.fit(X, y, sample_weight=np.full(200, 1e-300))
+    with pytest.raises(DataError, match=r"row 6, column 'weight': the weight is 1e\+31: .*at most 1e\+30"):
+        machine.fit(X, y, sample_weight=np.where(np.arange(200) == 6, 1e31, 1.0))
+    for scale in (1e-30, 1e30):
+        assert np.isfinite(machine.fit(X, y, sample_weight=np.full(200, scale)).coef_).all()
+
+
+def test_a_weight_below_the_least_is_that_of_no_row(tmp_path):
+    X, y = ball(200)
+    weight = np.where(np.arange(200) < 20, 1e-40, 1.0)
+    machine = KernelClassifier("gaussian", gamma=0.3)
+    assert saved(machine.fit(X, y, weight), tmp_path / "a") == saved(machine.fit(X[20:], y[20:]), tmp_path / "b")
+
+
 def surveyed(X, y, weight=None):
     source = dkernel.data.from_arrays(da.from_array(X, chunks=(70, -1)), y, weight)
     pieces = cut_pieces([unit.rows for unit in source.units])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import as_numbers
 from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
-from dkernel.errors import MissingValueError
+from dkernel.errors import DataError, MissingLabelError, MissingValueError
 
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
@@ -69,7 +69,7 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> Unchecke
     used = _plain(table, wanted)
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and not (wanted.fills and name in wanted.columns):
-            _refuse_null(column, name, place)
+            _refuse_null(column, name, place, MissingLabelError if name == wanted.label else MissingValueError)
     features = (table if wanted.as_table else used).select(list(wanted.columns))
     label = None if wanted.label is None else _values(used.column(wanted.label))
     weight = None if wanted.weight is None else _values(used.column(wanted.weight))
@@ -133,10 +133,10 @@ def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
                 X[start:stop, j] = values[start:stop]
 
 
-def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
+def _refuse_null(column: pa.ChunkedArray, name: str, place: Place, kind: type[DataError]) -> None:
     row = pc.index(pc.is_null(column), True).as_py()
     more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
-    raise MissingValueError(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
+    raise kind(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:

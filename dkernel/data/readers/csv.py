@@ -21,7 +21,7 @@ from dkernel.data.readers.csv_categories import typed
 from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
-from dkernel.errors import DataError
+from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.tiling import PIECE_ROWS
 
 _FIRST = 1000  # values of a column that tell what it was meant to hold
@@ -253,7 +253,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
-            raise DataError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
+            raise MissingLabelError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
     read = typed(table, wanted, place)
     return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
 
