@@ -32,6 +32,7 @@ from dkernel.errors import (
     RecipeError,
     UnsupportedError,
 )
+from dkernel.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
@@ -43,6 +44,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (FileNotFoundError, BAD_DATA),
     (RecipeError, 2),
     (UnsupportedError, 2),
+    (RefusedWorkerError, 1),  # of all workers: the same command would end the same way
     (ClusterError, AGAIN),
     (DKernelError, 1),
 )

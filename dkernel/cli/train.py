@@ -394,4 +394,6 @@ def lines_of(record: "Record") -> Iterator[str]:
         from dkernel.inference.baselines import format_baselines
 
         yield f"  {'baselines':<12} {format_baselines(found['baselines'])}"
-    yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"
+    peak, worker = (found.get(f"{whose}peak_memory_bytes", 0) / 2**20 for whose in ("", "worker_"))
+    words = f"client {peak:,.0f} MiB, workers up to {worker:,.0f} MiB" if worker else f"{peak:,.0f} MiB, all processes"
+    yield f"  {'peak memory':<12} {words}"
