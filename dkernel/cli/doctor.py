@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import config_text, place_of
+from dkernel.cli.options import config_text, place_of, scratch_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
 
@@ -79,17 +79,27 @@ def _job(values: Mapping[str, Any]) -> Any:
 
     places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
     places |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
-    made = [f"--{name}" for name in _FOLDERS]
+    beside, copied = scratch_of(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
+    if beside and copied:
+        places["--scratch"] = beside
+    made, shared = [f"--{name}" for name in _FOLDERS], ["--scratch"]
     if not values["data"]:
-        return Asked(places=places, made=made)
+        return Asked(places=places, shared=shared, made=made)
     try:
         check_outputs(values)
         recipe = recipe_of(values)
         source, recipe = open_for(values, recipe)
     except (DKernelError, OSError) as error:
-        return Asked(places=places, made=made, trouble=str(error))
+        return Asked(places=places, shared=shared, made=made, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
-    return Asked(source, recipe, places, made, files)
+    return Asked(source, recipe, places, shared, made, files)
+
+
+def _is_packed(data: str) -> bool:
+    """True if a name of data ends as those of files do that are unpacked first."""
+    from dkernel.data.paths import COMPRESSIONS
+
+    return data.endswith((*COMPRESSIONS, ".npz"))
 
 
 def _folder(path: str) -> str:

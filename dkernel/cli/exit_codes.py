@@ -34,6 +34,7 @@ from dkernel.errors import (
     UnknownCategoriesWarning,
     UnsupportedError,
 )
+from dkernel.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 COLLECTED_AFTER = 100_000  # objects more than before, after which the collector looks at the young ones; usually 700
@@ -46,6 +47,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (FileNotFoundError, BAD_DATA),
     (RecipeError, 2),
     (UnsupportedError, 2),
+    (RefusedWorkerError, 1),  # of all workers: the same command would end the same way
     (ClusterError, AGAIN),
     (DKernelError, 1),
 )

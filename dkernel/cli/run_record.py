@@ -45,6 +45,8 @@ class Record:
         self.facts: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.progress: Any = None
+        self.executor: Any = None
+        """Executor whose workers are not processes of this tree."""
         settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
         text = json.dumps(settings, sort_keys=True, default=str)
         # First, for it tells a record from other JSON (data/paths.py).
@@ -53,6 +55,12 @@ class Record:
     def note(self, **facts: Any) -> None:
         """Remember these."""
         self.facts.update(facts)
+
+    def measure_workers(self) -> None:
+        """Remember the memory of the largest worker of a cluster, if it is the most so far."""
+        now = self.executor.worker_memory() if self.executor is not None else None
+        if now is not None:
+            self.note(worker_peak_memory_bytes=max(now, self.facts.get("worker_peak_memory_bytes", 0)))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -91,6 +99,7 @@ class Record:
 
         def renew(final: bool = False) -> None:
             self.note(peak_memory_bytes=memory.peak, updated=_now())
+            self.measure_workers()
             if self.progress is not None:
                 self.note(phases=self.progress.seconds(), **({} if final else {"progress": self.progress.state()}))
             self._write(where, final)
@@ -142,7 +151,9 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
 
     # The last phase ends with its work: a cluster takes a third of a second to close.
     with connect(**place) as executor, show_progress(values) as progress:
-        record.progress = progress
+        record.progress, executor.tell = progress, progress.message
+        if values.get("scheduler") or values.get("scheduler_file"):  # other workers are processes of this tree
+            record.executor = executor
         record.note(executor=executor.name)
         if (dashboard := dashboard_of(getattr(executor, "client", None))) is not None:
             record.note(dashboard=dashboard)
@@ -150,6 +161,8 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
         try:
             yield progress, executor
         finally:
+            record.measure_workers()
+            record.executor = None
             record.note(faults=list(executor.faults))
 
 

@@ -57,7 +57,9 @@ def _result(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         from dkernel.inference.baselines import format_baselines
 
         yield "baselines", format_baselines(facts["baselines"])
-    yield "peak memory", f"{facts['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"
+    peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) / 2**20 for whose in ("", "worker_"))
+    of_cluster = f"client {peak:,.0f} MiB, workers up to {worker:,.0f} MiB"
+    yield "peak memory", of_cluster if worker else f"{peak:,.0f} MiB, all processes"
 
 
 def _early_end(facts: Mapping[str, Any]) -> dict[str, str]:

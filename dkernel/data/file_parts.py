@@ -72,8 +72,8 @@ def read_unit(
             found = valid_rows(file, part, wanted, place)
             found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype, first))
             blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
-    except FileNotFoundError:
-        raise DataError(f"{file.name}: the file is gone since it was opened.") from None
+    except FileNotFoundError as error:
+        raise file.gone(error) from None
     if file.local:
         file.check()  # it may have changed while it was read
     return blocks

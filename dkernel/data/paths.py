@@ -45,7 +45,7 @@ class File:
 
     `name` is what the user called it; `stamp` is its mtime in ns (local) or its etag or date (remote); a Zarr store is
     one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a scratch copy: the file it was
-    made from.
+    made from. `host` is the machine on which it was opened.
     """
 
     path: str
@@ -57,6 +57,7 @@ class File:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: "File | None" = None
     text_encoding: str = ""
+    host: str = field(default_factory=platform.node, repr=False, compare=False)
 
     @property
     def local(self) -> bool:
@@ -100,12 +101,22 @@ class File:
                     f"{self.name}: its unpacked copy {self.path} is not there on {platform.node()}. Give --scratch a "
                     "folder that the client and all workers share."
                 ) from None
-            raise DataError(f"{self.name}: the file is gone since it was opened ({error}).") from None
+            raise self.gone(error) from None
         if now != (self.size, self.stamp):
             raise DataError(
                 f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "
                 "Leave the data alone while they are used, and start again."
             )
+
+    def gone(self, error: Exception) -> DataError:
+        """The error of a file that is not there on this machine."""
+        here = platform.node()
+        if here == self.host:
+            return DataError(f"{self.name}: the file is gone since it was opened ({error}).")
+        return DataError(
+            f"{self.name}: the worker on {here} does not see this file, which {self.host} does ({error}). Mount it on "
+            "every worker under the same name, or give the data as a URL; `dkernel doctor` checks this."
+        )
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:

@@ -9,6 +9,7 @@ import codecs
 import gzip
 import lzma
 import os
+import platform
 import shutil
 import tempfile
 import uuid
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.paths import File
 from dkernel.data.writers.atomic import trouble
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 from dkernel.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
@@ -76,12 +77,14 @@ def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any
     if not packed:
         return list(files)
     folder = scratch.given or _own_folder(scratch.beside)
+    os.makedirs(folder, exist_ok=True)
     tasks = []
     for i in packed:
         key = files[i].key("unpack", folder)
         tasks.append(Delayed(key, {key: (unpack, files[i], folder)}))
     result = list(files)
     for i, copy in zip(packed, compute(*tasks), strict=True):
+        copy.check()  # that this process sees it
         result[i] = copy
     return result
 
@@ -92,7 +95,11 @@ def unpack(file: File, folder: str) -> File:
     It gets its name by a rename at the end, so a copy under its name is always whole.
     """
     file.check()
-    os.makedirs(folder, exist_ok=True)
+    if not os.path.isdir(folder):
+        raise RecipeError(
+            f"{file.name}: the folder {folder} for its unpacked copy is not there on {platform.node()}. Give --scratch "
+            "a folder that the client and all workers share."
+        )
     target = os.path.join(folder, file.key("copy", *filter(None, [file.text_encoding])) + file.suffix)
     if not os.path.exists(target):
         staged = f"{target}.{uuid.uuid4().hex}.part"

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from dkernel.training.memory_plan import Plan
 CHECKS = {
     "workers": "there are workers, and they answer",
     "versions": "equal on the client, the scheduler and every worker",
-    "write": "every process can write to the output's, checkpoint's and scratch places",
-    "shared": "every worker sees the folders that the client sees",
+    "write": "the client can write to all places, and every worker to those that workers write to",
+    "shared": "every worker sees the folder that copies of the data are written to",
     "data": "every worker can read the data",
     "disk": "room to write",
     "spill": "the workers' spill folders are on a disk",
@@ -63,6 +63,7 @@ class Job:
     ----------
     source, recipe : what the plan is made from
     places : name of an option -> folder that is written to
+    shared : names of those that workers write to as well, and so have to see
     made : names of those that a run makes if they are not there
     files : to read, as the workers see them
     trouble : why there is no source, where it was asked for
@@ -71,6 +72,7 @@ class Job:
     source: Any = None
     recipe: Any = None
     places: Mapping[str, str] = field(default_factory=dict)
+    shared: Sequence[str] = ()
     made: Sequence[str] = ()
     files: Sequence[str] = ()
     trouble: str = ""
@@ -104,20 +106,18 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     ----------
     patience : seconds that a run waits for a cluster
     """
-    plan, _ = _plan_of(job, {})
-    if plan and plan["scratch_bytes"] and not {"--scratch", "--checkpoint"} & set(job.places):
-        job = replace(job, places={**job.places, "--scratch": tempfile.gettempdir()})
-    with _tokens(job) as tokens:
+    shared = {name: folder for name, folder in job.places.items() if name in job.shared}
+    with _tokens(shared, job.made) as tokens:
         packages = [name for name in versions() if name != "python"]
-        asked = (packages, dict(job.places), list(job.made), tokens, list(job.files), list(LIMITS))
-        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
+        rest = (list(job.made), tokens, list(job.files), list(LIMITS))
+        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.places), *rest)}
         if client is not None:
-            processes |= _on_cluster(client, asked)
+            processes |= _on_cluster(client, (packages, shared, *rest))
     workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
     plan, trouble = _plan_of(job, workers)
     findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
     sound = {name: facts for name, facts in workers.items() if "error" not in facts}
-    findings += [*_disks(sound), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
+    findings += [*_disks(sound, job, plan), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     if trouble:
@@ -127,12 +127,12 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
 
 
 @contextmanager
-def _tokens(job: Job) -> Iterator[list[str]]:
+def _tokens(places: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str]]:
     """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
-    local = {name: folder for name, folder in job.places.items() if "://" not in folder}
+    local = {name: folder for name, folder in places.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
-        for folder in {probes.existing(folder) if name in job.made else folder for name, folder in local.items()}:
+        for folder in {probes.existing(folder) if name in made else folder for name, folder in local.items()}:
             if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
                     place = Path(folder).absolute()
@@ -251,7 +251,8 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
             )  # fmt: skip
 
 
-def _disks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+def _disks(workers: Mapping[str, Mapping[str, Any]], job: Job, plan: Mapping[str, Any] | None) -> Iterator[Finding]:
+    rows = plan["scratch_bytes"] / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):
@@ -263,6 +264,11 @@ def _disks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding(
                 "disk", name, f"{_size(facts['local_free'])} free for spilling in {folder}",
                 "Make room there, or start the worker with --local-directory elsewhere.",
+            )  # fmt: skip
+        elif facts["local_free"] < rows:
+            yield Finding(
+                "disk", name, f"{_size(facts['local_free'])} free in {folder}; the rows of cells need {_size(rows)}",
+                "Make room there, start the worker with --local-directory elsewhere, or give --scratch a larger disk.",
             )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ class Executor(ABC):
     def __init__(self) -> None:
         self.faults: list[str] = []
         """Faults that were recovered, in words, for the run record."""
+        self.tell: Callable[[str], None] = lambda _: None
+        """Is called with the words of a fault that whoever watches the run wants to know at once."""
 
     @property
     @abstractmethod
@@ -147,6 +149,10 @@ class Executor(ABC):
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
+
+    def worker_memory(self) -> int | None:
+        """Bytes of memory in use by the largest worker; None where this process computes, or nobody knows."""
+        return None
 
     def threads_each(self, calls: int) -> int:
         """Threads that each of so many calls at one time may take."""

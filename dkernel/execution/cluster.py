@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -60,7 +60,7 @@ class ClusterExecutor(Executor):
         self.address = client.scheduler.address
         self.settings = Settings(tuple(versions().items()), user_modules())
         self._connection = Connection(client, patience)
-        self._workers = WorkerPool(self._connection, self.settings, self.faults)
+        self._workers = WorkerPool(self._connection, self.settings, self.faults, lambda text: self.tell(text))
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
         self._open = ExitStack()
@@ -81,6 +81,12 @@ class ClusterExecutor(Executor):
         """The smallest limit of a worker."""
         found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()
         return min((int(worker["memory_limit"]) for worker in found if worker["memory_limit"]), default=None)
+
+    def worker_memory(self) -> int | None:
+        with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong
+            found = answered(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
+            return max((int(worker["metrics"].get("memory", 0)) for worker in found), default=None)
+        return None
 
     def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
         return 1

@@ -3,6 +3,7 @@
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
@@ -21,11 +22,14 @@ class WorkerPool:
     Parameters
     ----------
     settings : that a worker must meet
-    faults : gets a line for each worker that does not
+    faults : gets a line for each worker that does not, and for each that is lost
+    tell : is called with the line of one that is lost
     """
 
-    def __init__(self, connection: Connection, settings: Settings, faults: list[str]) -> None:
-        self.connection, self.settings, self.faults = connection, settings, faults
+    def __init__(
+        self, connection: Connection, settings: Settings, faults: list[str], tell: Callable[[str], None]
+    ) -> None:
+        self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.replaced = False
@@ -50,6 +54,9 @@ class WorkerPool:
     def _begin_checks(self) -> None:
         there = self._there
         self.replaced = self.replaced or bool(self.fit and not self.fit.keys() & there.keys())
+        for worker in self.fit.keys() - there.keys():
+            self.faults.append(f"the worker {worker} is gone; what it had is computed again")
+            self.tell(self.faults[-1])
         self.fit = {worker: there[worker] for worker in self.fit if worker in there}
         self.refused = {worker: why for worker, why in self.refused.items() if worker in there}
         self._checks = {worker: check for worker, check in self._checks.items() if worker in there}
@@ -117,7 +124,7 @@ class WorkerPool:
             if enough or (self.fit and waited > patience):
                 break
             if self.refused and not self._checks and not self.fit:
-                raise ClusterError("\n".join(self.refused.values()))
+                raise RefusedWorkerError(min(self.refused), "\n".join(self.refused.values()))
             if waited > patience:
                 raise ClusterError(self._nobody(patience, address))
             time.sleep(LOOK)

@@ -306,6 +306,8 @@ def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     measured = []
     if record.get("peak_memory_bytes"):
         measured.append(("measured peak, all processes here", _bytes(record["peak_memory_bytes"])))
+    if record.get("worker_peak_memory_bytes"):
+        measured.append(("measured peak, the largest worker", _bytes(record["worker_peak_memory_bytes"])))
     if seconds := record.get("seconds", {}).get("train"):
         measured.append(("measured time of the training", _seconds(seconds)))
     yield _table("Plan and peaks", [*format_plan(result.plan), *measured])

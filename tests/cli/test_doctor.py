@@ -100,7 +100,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
             assert time.monotonic() < deadline, [path.read_text() for path in tmp_path.glob("*.log")]
             time.sleep(0.1)
         job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "1024"]
-        job += ["--out", "/proc/m", "--scheduler-file", tmp_path / "s.json"]
+        job += ["--out", "/proc/m", "--scratch", "/proc", "--scheduler-file", tmp_path / "s.json"]
         done, for_people = run("doctor", *job, "--json"), run("doctor", *job)
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout)
@@ -119,6 +119,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
         "tmpfs",
         "7,200 s behind",
         "--out /proc",
+        "--scratch /proc",
         "its limit is 300 MiB",
     ):
         assert words in for_people.stdout

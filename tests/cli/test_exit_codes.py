@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from dkernel import errors
 from dkernel.cli.exit_codes import Job, Paused, Stopped, code_of
+from dkernel.execution.failures import RefusedWorkerError
 
 
 def job(action):
@@ -44,6 +45,7 @@ CODES = [
     (errors.RecipeError("a"), 2),
     (errors.UnsupportedError("a"), 2),
     (errors.ClusterError("a"), 75),
+    (RefusedWorkerError("tcp://10.0.0.1:1", "a"), 1),
     (errors.MemoryBudgetError("a"), 1),
     (PermissionError(13, "Permission denied", "x"), 1),
     (ZeroDivisionError("a"), 1),

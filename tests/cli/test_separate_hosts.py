@@ -1,55 +1,140 @@
-"""Hosts that share the data and the checkpoint and no other folder: each has temporary files and a home of its own."""
+"""Hosts that share the data, the checkpoint and the output, and no other folder: what works, and what is refused."""
 
+import gzip
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tests.deploy.processes import Group, bin_folder, environment
+from tests.deploy.processes import Group, bin_folder, environment, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-# Settings that leave nothing to be chosen by a search, so that the test is short.
+# Settings that leave nothing to be chosen by a search, so that the tests are short.
 JOB = ["--label", "y", "--gamma", "1.0", "--kernel", "gaussian", "--metric", "identity", "--n-components", "32"]
-JOB += ["--alpha", "1e-4", "--cell-rows", "200", "--local", "cells", "--baselines", "off", "--progress", "none"]
+JOB += ["--alpha", "1e-4", "--local", "none", "--baselines", "off", "--progress", "none"]
+SHARES = """
+import sys
+from pathlib import Path
+from dkernel.errors import RecipeError
+from dkernel.execution.connect import connect
+from dkernel.streaming.shared_folder import check_shared
+
+with connect(scheduler_file=sys.argv[1]) as executor:
+    for folder in map(Path, sys.argv[2:]):
+        try:
+            check_shared(executor, folder, "It is needed")
+            print("shared", folder)
+        except RecipeError as error:
+            print(error)
+"""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Three workers on hosts of their own, and what runs a command on a fourth, that of the client.
+
+    Parameters
+    ----------
+    run : (words, expected exit code) -> what the command printed
+    of_client, of_workers : folders that are empty on the other hosts
+    own : the folder of temporary files and the home, another one on each host
+    """
+
+    run: Callable[..., str]
+    of_client: Path
+    of_workers: Path
+    own: Path
+    scheduler_file: Path
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """What runs a command on a host of its own, whose temporary folder and home lie at the same path as the others'."""
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("no mount namespaces here")
-    own = tmp_path_factory.mktemp("own")
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-mu", "true"], check=False).returncode:
+        pytest.skip("no namespaces of mounts and host names here")
+    own, of_client, of_workers, folder = map(tmp_path_factory.mktemp, ("own", "of_client", "of_workers", "logs"))
 
-    def host(command):
-        script = f'mount -t tmpfs none {own} && cd {own} && exec "$@"'
-        return ["unshare", "--mount", "sh", "-c", script, "host", *command]
+    def host(name, command, *hidden):
+        mounts = " && ".join(f"mount -t tmpfs none {place}" for place in (own, *hidden))
+        script = f'hostname {name} && {mounts} && cd {own} && exec "$@"'
+        return ["unshare", "--mount", "--uts", "sh", "-c", script, "host", *map(str, command)]
 
-    return own, host
-
-
-@pytest.fixture(scope="module")
-def separate(hosts, tmp_path_factory):
-    """Three workers on hosts of their own, and what runs dkernel on a fourth."""
-    (own, host), folder = hosts, tmp_path_factory.mktemp("logs")
-    paths = {"TMPDIR": str(own), "HOME": str(own)}
-    with Group(folder, environment(bin_folder(folder / "bin")) | paths) as group:
-        file = folder / "scheduler.json"
-        group.start("scheduler", host(["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", file]))
+    with Group(folder, environment(bin_folder(folder / "bin")) | {"TMPDIR": str(own), "HOME": str(own)}) as group:
+        file, seen = folder / "scheduler.json", []
+        scheduler = ["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", file]
+        group.start("scheduler", host("scheduler", scheduler))
         for i in range(3):
             options = ["--nthreads", 1, "--no-dashboard", "--memory-limit", "1GiB", "--scheduler-file", file]
-            group.start(f"worker-{i}", host(list(map(str, ["dask", "worker", *options]))))
+            group.start(f"worker-{i}", host(f"worker-{i}", ["dask", "worker", *options], of_client))
+        for i in range(3):
+            wait_until(lambda i=i: "established connection" in group.log(f"worker-{i}"), f"worker-{i}")
 
-        def run(name, *arguments, expect=0):
-            command = ["dkernel", *map(str, arguments), "--scheduler-file", str(file)]
-            group.run(name, host(command), expect=expect)
+        def run(*words, expect=0):
+            seen.append(words)
+            name = f"client-{len(seen)}"
+            group.run(name, host("client", words, of_workers), expect=expect)
             return group.log(name)
 
-        yield run, group
+        yield Hosts(run, of_client, of_workers, own, file)
 
 
-def test_cells_are_fitted_to_the_same_bytes(separate, stripes, run_to, tmp_path):
-    run, _ = separate
-    run("cells", "train", stripes, "--out", tmp_path / "there", "--checkpoint", tmp_path / "kept", *JOB)
-    run_to("train", stripes, "--out", tmp_path / "here", *JOB)
+def test_cells_are_fitted_to_the_same_bytes(hosts, stripes, run_to, tmp_path):
+    job = [*JOB, "--local", "cells", "--cell-rows", "200"]
+    there = ["--out", tmp_path / "there", "--checkpoint", tmp_path / "kept", "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "train", stripes, *there, *job)
+    assert "peak memory  client " in told
+    assert "MiB, workers up to " in told
+    run_to("train", stripes, "--out", tmp_path / "here", *job)
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
     assert "cells of" in run_to("show", tmp_path / "there").stdout
+
+
+def test_the_doctor_finds_no_fault_where_train_works(hosts, stripes):
+    places = ["--out", hosts.of_client / "m", "--checkpoint", hosts.own / "kept"]
+    job = [stripes, *places, *JOB, "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "doctor", *job, expect=None)
+    assert not [line for line in told.splitlines() if " shared, " in line or " write, " in line], told
+    hosts.run("dkernel", "train", *job)
+    assert (hosts.of_client / "m").exists()
+    scratch = hosts.run("dkernel", "doctor", *job, "--scratch", hosts.of_client, expect=1)
+    assert f"{hosts.of_client} is another folder there than on the client" in scratch
+
+
+def test_data_that_only_the_client_sees_are_named_with_the_worker(hosts, stripes, tmp_path):
+    shutil.copy(stripes, hosts.of_client / "rows.parquet")
+    job = [hosts.of_client / "rows.parquet", "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "train", *job, expect=65)
+    assert f"{hosts.of_client}/rows.parquet: the worker on worker-" in told
+    assert "does not see this file, which client does" in told
+    assert "`dkernel doctor` checks this" in told
+    assert "data, tcp://" in hosts.run("dkernel", "doctor", *job, expect=1)
+
+
+def test_data_that_only_the_workers_see_are_missed_on_this_machine(hosts, stripes, tmp_path):
+    shutil.copy(stripes, hosts.of_workers / "rows.parquet")
+    job = [hosts.of_workers / "rows.parquet", "--out", tmp_path / "m", *JOB]
+    told = hosts.run("dkernel", "train", *job, "--scheduler-file", hosts.scheduler_file, expect=65)
+    assert "there is no such file or folder on this machine" in told
+
+
+def test_unpacked_copies_are_beside_the_output_or_refused(hosts, stripes, tmp_path):
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(pd.read_parquet(stripes).to_csv(index=False).encode()))
+    job = ["dkernel", "train", tmp_path / "rows.csv.gz", *JOB, "--scheduler-file", hosts.scheduler_file]
+    (tmp_path / "models").mkdir()
+    hosts.run(*job, "--out", tmp_path / "models" / "m")
+    assert {path.name for path in (tmp_path / "models").iterdir()} == {"m", "m.run.json"}
+    assert "Give --scratch a folder" in hosts.run(*job, "--out", hosts.own / "m", expect=2)
+
+
+def test_a_folder_of_one_host_is_no_shared_one(hosts, tmp_path):
+    places = [tmp_path, hosts.own, hosts.of_client]
+    shared, own, other = hosts.run("python", "-c", SHARES, hosts.scheduler_file, *places).splitlines()
+    assert shared == f"shared {tmp_path}"
+    for line, folder in ((own, hosts.own), (other, hosts.of_client)):
+        assert line.startswith("It is needed. The worker tcp://")
+        assert f"and 2 more does not see what is written to {folder}" in line
+        assert "--scratch" in line
+    assert list(tmp_path.iterdir()) == []

@@ -60,7 +60,7 @@ REFUSED, USAGE = 65, 2
 # line -> the data, arguments beside the label, the exit code, words of the answer
 LINES = {
     "a file that is not there": (
-        lambda: parquet("s.parquet") and "nosuch.parquet", "", REFUSED, "on this machine. Did you mean",
+        lambda: parquet("s.parquet") and "nosuch.parquet", "", REFUSED, "no such file or folder on this",
     ),
     "a label that is not there": (parquet, "--label target", REFUSED, "has no column 'target'"),
     "a label in capitals": (parquet, "--label Y", REFUSED, "Did you mean 'y'?"),

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +54,7 @@ class Cluster:
 def job(tmp_path):
     X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
     recipe = Recipe(n_components=64)
-    return Job(from_arrays(X, X[:, 0] > 0), recipe, {"--out": str(tmp_path)}, (), [__file__])
+    return Job(from_arrays(X, X[:, 0] > 0), recipe, {"--scratch": str(tmp_path)}, ["--scratch"], (), [__file__])
 
 
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
@@ -74,7 +73,10 @@ def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp
 
 FAULTS = {
     "versions": ({"versions": {"numpy": "1.0"}}, ["numpy 1.0 instead of", "Install the same versions"]),
-    "write": ({"places": {"--out": {"error": "PermissionError: no", "free": None}}}, ["--out", "PermissionError"]),
+    "write": (
+        {"places": {"--scratch": {"error": "PermissionError: no", "free": None}}},
+        ["--scratch", "PermissionError"],
+    ),
     "shared": ({"missing": ["/data/.dkernel-doctor-x"]}, ["/data is another folder", "share"]),
     "data": ({"unreadable": ["/data/a.csv", "/data/b.csv"]}, ["/data/a.csv and 1 more", "Mount the data"]),
     "disk": ({"local_free": 1000}, ["free for spilling in /scratch", "--local-directory"]),
@@ -116,21 +118,30 @@ def test_a_machine_that_promised_more_memory_than_it_has(job):
     assert "2 workers may use 8192 MiB in all" in finding.found
 
 
-@pytest.mark.parametrize("scratch", [None, "new"])
-def test_workers_share_the_scratch_that_a_plan_needs(job, tmp_path, scratch):
-    class Elsewhere(Cluster):
-        """A second worker that sees no folder of the client."""
+class Elsewhere(Cluster):
+    """A second worker that sees no folder of the client."""
 
-        def run(self, function, *args, on_error):
-            found = super().run(function, *args, on_error=on_error)
-            return found if function is time.time else found | {WORKERS[1]: found[WORKERS[1]] | {"missing": args[3]}}
+    def run(self, function, *args, on_error):
+        found = super().run(function, *args, on_error=on_error)
+        return found if function is time.time else found | {WORKERS[1]: found[WORKERS[1]] | {"missing": args[3]}}
 
-    places = {"--scratch": str(tmp_path / scratch)} if scratch else {}
-    cells = replace(job, recipe=job.recipe.replace(local="cells"), places=places, made=["--scratch"])
-    (finding,) = diagnose(Elsewhere(), cells).findings
-    assert (finding.check, finding.where) == ("shared", WORKERS[1])
-    assert finding.found.startswith(f"{tmp_path if scratch else tempfile.gettempdir()} is another folder")
-    assert diagnose(Elsewhere(), replace(job, places={})).findings == []
+
+def test_workers_have_to_share_what_they_write_and_nothing_else(job, tmp_path):
+    for place in (tmp_path, tmp_path / "new"):
+        copies = replace(job, places={"--scratch": str(place)}, made=["--scratch"])
+        (finding,) = diagnose(Elsewhere(), copies).findings
+        assert (finding.check, finding.where) == ("shared", WORKERS[1])
+        assert finding.found.startswith(f"{tmp_path} is another folder")
+    of_the_client = {"--out": str(tmp_path), "--checkpoint": str(tmp_path / "new")}
+    assert diagnose(Elsewhere(), replace(job, places=of_the_client, made=["--checkpoint"])).findings == []
+
+
+def test_the_rows_of_cells_need_room_on_the_disk_of_each_worker(job):
+    cells = replace(job, recipe=job.recipe.replace(local="cells"), places={})
+    assert diagnose(Cluster(), cells).findings == []
+    (finding,) = diagnose(Cluster({"local_free": 100, "spills": False}), cells).findings
+    assert (finding.check, finding.where) == ("disk", WORKERS[1])
+    assert "the rows of cells need" in finding.found
 
 
 def test_limits_of_a_cluster_are_its_own_configuration(job):
@@ -156,7 +167,7 @@ def test_no_workers_and_a_job_that_cannot_be_planned():
 
 
 def test_a_full_place_is_a_finding_of_the_disk(job):
-    change = {"places": {"--out": {"error": None, "free": 10}}}
+    change = {"places": {"--scratch": {"error": None, "free": 10}}}
     (finding,) = diagnose(Cluster(change), job).findings
     assert (finding.check, finding.where) == ("disk", WORKERS[1])
 
