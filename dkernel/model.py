@@ -1,8 +1,8 @@
 """The model: the result of a fit, which is all that scoring needs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -26,6 +26,12 @@ from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
+
+# Float32 components may round a score by these shares of the largest one. Nearly every model of many rows is above the
+# first, which its own error hides, and float64 takes four to nine times as long.
+FINE, COARSE = 5e-6, 1e-3
+FEW_ROWS = 4096  # as many as solver="exact" takes, in float64; their models are fine
+JUDGED = 256  # landmarks whose scores tell the rounding
 
 
 class ScaledComponents:
@@ -171,7 +177,8 @@ class Model:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
 
         Of classes in float32. Predictions are float64: the tiles sum what they are beyond the intercept, in a unit that
-        is a power of two, so that neither a large mean of the label nor its unit costs digits.
+        is a power of two, so that neither a large mean of the label nor its unit costs digits. A model that `is_wide`
+        has its components in float64.
 
         Raises
         ------
@@ -180,15 +187,46 @@ class Model:
         """
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
-            if self.classes is not None:
+            if self.is_wide:
+                S = self._wide_scores(X)
+            elif self.classes is not None:
                 S = self._columns.scores(X, self.coef, self.intercept)
-                if self.local is not None:
-                    S += self.local.scores(X).astype(S.dtype)
-                return _finite(S, "score")
-            unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
-            S = self._columns.scores(X, self.coef / unit, np.zeros_like(self.intercept))
-            S = S * unit + self.intercept
-            return _finite(S if self.local is None else S + self.local.scores(X), "score")
+            else:
+                S = _in_units(self._columns.scores, X, self.coef) + self.intercept
+            if self.local is not None:
+                S = S + self.local.scores(X).astype(S.dtype, copy=False)
+            return _finite(S, "score")
+
+    def _wide_scores(self, X: NDArray) -> NDArray[np.floating]:
+        S = tiling.wide_scores(lambda rows: self.map.components(self.scaling.apply(rows)), X, self.coef)
+        S += self.intercept
+        return S if self.classes is None else S.astype(np.float32)
+
+    @cached_property
+    def rounding(self) -> float:
+        """Share of the largest score by which float32 components round one, as seen at the landmarks; 0 without these.
+
+        Coefficients that cancel each other make it large: a score is what is left of them.
+        """
+        Z = self.map.landmarks
+        if Z is None:
+            return 0.0
+        Z = Z[:JUDGED]
+        with one_blas_thread(), silent_overflow():
+            exact = tiling.wide_scores(self.map.components, Z, self.coef)
+            off = np.abs(_in_units(partial(tiling.scores, self.map), Z, self.coef) - exact).max(axis=0)
+            largest = np.minimum(np.abs(exact).max(axis=0), np.abs(exact + self.intercept).max(axis=0))
+        return float(np.where(off > 0, off / np.where(largest > 0, largest, np.finfo(np.float64).tiny), 0.0).max())
+
+    @property
+    def is_wide(self) -> bool:
+        """True if the components of scores are float64: float32 would round them by more than it may.
+
+        It may by FINE of the largest score in a model of at most FEW_ROWS rows, or of rows read in float64; else by
+        COARSE.
+        """
+        fine = self.facts.get("rows", np.inf) <= FEW_ROWS or self.recipe.dtype == "float64"
+        return not self.rounding <= (FINE if fine else COARSE)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -272,7 +310,13 @@ class Model:
         return p if self.loss.joint else _of_classes(p)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading", "rounding")}
+
+
+def _in_units(scores: Callable[..., NDArray], X: NDArray, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The float32 scores without an intercept for coefficients of any size: they are summed in a power of two."""
+    unit = np.ldexp(1.0, np.frexp(np.abs(coef).max(axis=0, initial=0.0))[1] - 1)
+    return scores(X, coef / unit, np.zeros(coef.shape[1])) * unit
 
 
 def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:

@@ -15,7 +15,7 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
-from dkernel.model import Model
+from dkernel.model import FINE, Model
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
 QUARTER = np.pi / 2  # turns a cosine into a sine
@@ -41,7 +41,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"A coefficient of this model is {largest:.3g}, which is too large for {dtype}. Export it with "
             "dtype='float64'."
         )
-    to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model.map, model.coef) else dtype)
+    to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model) else dtype)
     x, inputs = _inputs(to, model, dtype)
     scores = _scores(to, model.map, _scaled(to, model, x), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
@@ -67,21 +67,13 @@ def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueIn
     return (x if model.encoding is None else filled(to, model.encoding, x)), [info]
 
 
-def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
-    """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other.
-
-    A float32 column is wrong by some 1e-7, so a score by that times the length of the coefficients. Those of an exact
-    optimum of few rows are as large as alpha lets them be, and the scores are what is left of them.
-    """
-    if wants_double(map.kernel):
-        return True
-    scores = map.components(map.landmarks[:256]) @ coef  # the first landmarks stand for all
-    # Coefficients longer than 30 times the scores lose more than 1e-5 of these.
-    return bool((np.linalg.norm(coef, axis=0) > 30.0 * np.abs(scores).max(axis=0)).any())
+def _is_delicate(model: Model) -> bool:
+    """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other."""
+    return wants_double(model.map.kernel) or model.rounding > FINE
 
 
 def _scaled(to: Nodes, model: Model, x: str) -> str:
-    scaling = model.scaling
+    scaling = model.scaling.in_dtype(model.recipe.dtype)
     if scaling.shift.any():
         x = to("Sub", x, to.constant(scaling.shift))
     if (scaling.factor != 1.0).any():

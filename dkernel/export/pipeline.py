@@ -39,9 +39,10 @@ def to_sklearn(model: Any) -> Pipeline:
     The steps are: for tables with categories, dates or missing values a ColumnTransformer, which takes a data frame
     with the columns of the training; StandardScaler; for a learned metric PCA, which is a linear map; RBFSampler,
     Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in
-    float64, where dkernel rounds components to float32, so they agree to some 1e-5 of the largest score, and labels
-    agree where the score is farther than that from a tie. `normalization_` of Nystroem holds the coefficients, so its
-    outputs are the scores without the intercept: a row costs one value of the kernel per landmark, and no whitening.
+    float64. dkernel rounds components to float32 unless `Model.is_wide`, so they agree to some 1e-5 of the largest
+    score, of a model of many rows to 1e-3, and labels agree where the score is farther than that from a tie.
+    `normalization_` of Nystroem holds the coefficients, so its outputs are the scores without the intercept: a row
+    costs one value of the kernel per landmark, and no whitening.
 
     Parameters
     ----------
@@ -92,9 +93,10 @@ def to_sklearn(model: Any) -> Pipeline:
 
 
 def _scaler(model: Model) -> StandardScaler:
-    scaling: Scaling = model.scaling
+    scaling: Scaling = model.scaling.in_dtype(model.recipe.dtype)
     scaler = StandardScaler()
-    scaler.mean_, scaler.scale_, scaler.n_features_in_ = scaling.shift, 1.0 / scaling.factor, len(scaling.shift)
+    scaler.mean_, scaler.n_features_in_ = scaling.shift.astype(np.float64), len(scaling.shift)
+    scaler.scale_ = 1.0 / scaling.factor.astype(np.float64)
     if model.encoding is not None:
         units = units_of(model.encoding)
         scaler.mean_, scaler.scale_ = scaler.mean_ / units, scaler.scale_ / units

@@ -124,14 +124,26 @@ class Scaling:
         if isinstance(X, SparseRows):
             return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
-        shift = self.shift.astype(np.float64 if X.dtype == np.float64 else np.float32)
-        # The factor of a column of subnormal numbers is larger than any float32.
-        small = shift.dtype == np.float64 or self.factor.max(initial=0.0) <= np.finfo(np.float32).max
-        scaled = (X - shift) * (self.factor.astype(shift.dtype) if small else self.factor)
-        if self.rotation is not None:
-            rotation = self.rotation.astype(shift.dtype)
-            scaled = products(scaled, rotation) if scaled.dtype == np.float32 else scaled @ rotation
+        own = self.in_dtype("float64" if X.dtype == np.float64 else "float32")
+        scaled, rotation = (X - own.shift) * own.factor, own.rotation
+        if rotation is not None:
+            narrow = scaled.dtype == np.float32
+            scaled = products(scaled, rotation.astype(np.float32, copy=False)) if narrow else scaled @ rotation
         return np.ascontiguousarray(scaled, dtype=dtype)
+
+    def in_dtype(self, dtype: str) -> "Scaling":
+        """The scaling with the numbers that `apply` takes for rows of this dtype.
+
+        The shift of a column far from 0, a year say, is rounded by more of its deviation than anything else in a score.
+        """
+        # The factor of a column of subnormal numbers is larger than any float32.
+        small = dtype == "float64" or self.factor.max(initial=0.0) <= np.finfo(np.float32).max
+        return replace(
+            self,
+            shift=self.shift.astype(dtype),
+            factor=self.factor.astype(dtype) if small else self.factor,
+            rotation=None if self.rotation is None else self.rotation.astype(dtype),
+        )
 
     def _of_sparse(self, X: SparseRows, dtype: str) -> SparseRows:
         if self.kind == "none":

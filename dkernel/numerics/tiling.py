@@ -309,6 +309,24 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     return out
 
 
+def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDArray) -> NDArray[np.float64]:
+    """components(X) @ coef in float64, with ROWS rows of components in memory.
+
+    Parameters
+    ----------
+    components : of ROWS rows, float64 (ROWS, D)
+    X : (rows, p);  coef : (D, C)
+
+    Returns
+    -------
+    float64 (rows, C)
+    """
+    out = np.empty((len(X), coef.shape[1]))
+    for first in range(0, len(X), ROWS):
+        out[first : first + ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+    return out
+
+
 Residual = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import DataError
@@ -12,6 +13,7 @@ from dkernel.execution.versions import versions
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
+from dkernel.numerics.rows import contents
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
 from dkernel.selection.landmark_selection import certificate
@@ -46,11 +48,12 @@ def build_model(
     if outcome.variance is not None and (local is None or local.machine is None):
         variance = _in_columns(evaluator, outcome.variance, targets)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
+    coef = evaluator.coordinates.expand(outcome.v[:-1]) * targets.width
     model = Model(
         recipe=posed.recipe,
         scaling=problem.components.scaling,
         map=map,
-        coef=np.ascontiguousarray(evaluator.coordinates.expand(outcome.v[:-1]) * targets.width),
+        coef=np.ascontiguousarray(coef) if map.landmarks is None else _merged(map.landmarks, coef),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
         columns=job.source.table_columns,
@@ -61,6 +64,18 @@ def build_model(
         local=None if local is None else local.machine,
     )
     return model if posed.recipe.calibration is None else calibrate(model, posed.split.holdout, targets)
+
+
+def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The coefficients with those of equal landmarks summed in the first of these, and 0 in the others.
+
+    The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
+    """
+    first: dict[bytes, int] = {}
+    place = [first.setdefault(row, i) for i, row in enumerate(contents(landmarks))]
+    sums = np.zeros_like(coef)
+    np.add.at(sums, place, coef)
+    return sums
 
 
 def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverResult) -> dict[str, Any]:

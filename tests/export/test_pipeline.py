@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import dkernel
-from dkernel import KernelClassifier
+from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, UnsupportedError
 from tests.export.models import NYSTROM, RANDOM, classifier, height, regressor, rows, wide_scores
 
@@ -131,3 +131,15 @@ def test_a_calibration_stays_behind():
     X = rows(500, seed=1)
     assert (pipeline.predict(X) == machine.predict(X)).mean() > 0.99
     assert not hasattr(pipeline, "predict_proba")  # that of the scores would not be the calibrated one
+
+
+def test_a_column_far_from_zero_is_scaled_by_the_same_numbers():
+    """The float32 shift of a year is off by 1e-4 of its deviation, and a sharp kernel sees that."""
+    rng = np.random.default_rng(0)
+    years = rng.integers(2019, 2024, 500).astype(np.float32)
+    X = np.column_stack([years, rng.normal(size=500)]).astype(np.float32)
+    machine = KernelRegressor("gaussian", gamma=20.0, n_components=100, local="none").fit(
+        X, np.sin(3 * years) + X[:, 1]
+    )
+    own = machine.predict(X)
+    np.testing.assert_allclose(machine.to_sklearn().predict(X), own, rtol=0, atol=2e-6 * np.abs(own).max())
