@@ -125,10 +125,10 @@ class Scaling:
             return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
         own = self.in_dtype("float64" if X.dtype == np.float64 else "float32")
-        scaled, rotation = (X - own.shift) * own.factor, own.rotation
+        scaled: NDArray[Any] = (X - own.shift) * own.factor
+        rotation: NDArray[Any] | None = own.rotation
         if rotation is not None:
-            narrow = scaled.dtype == np.float32
-            scaled = products(scaled, rotation.astype(np.float32, copy=False)) if narrow else scaled @ rotation
+            scaled = products(scaled, rotation) if scaled.dtype == np.float32 else scaled @ rotation
         return np.ascontiguousarray(scaled, dtype=dtype)
 
     def in_dtype(self, dtype: str) -> "Scaling":
