@@ -1,8 +1,8 @@
 """Files of a source, in order, from the names that a user gives: a file, several, a folder, a glob, an fsspec URL.
 
 The files of a folder or a glob come in natural order (part.2 before part.10), those of its folders key=value in their
-place. Names that begin with '_' or '.' are skipped, and so are files of dkernel: models, run records, reports,
-checkpoints.
+place. Names that begin with '_' or '.', of folders that a glob enters too, are skipped, and so are files of dkernel:
+models, run records, reports, checkpoints.
 """
 
 import glob
@@ -10,6 +10,8 @@ import hashlib
 import os
 import platform
 import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.data.table_formats import refuse_tables
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, DKernelWarning, RecipeError
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -144,6 +146,11 @@ def expand(
     for found in items:
         found.check()
         files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
+    if twice := [path for path, times in Counter(file.path for file in files).items() if times > 1]:
+        others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
+        warnings.warn(
+            f"{twice[0]}{others}: named more than once, and its rows are read as often.", DKernelWarning, stacklevel=3
+        )
     return files
 
 
@@ -220,7 +227,7 @@ def _local(path: str) -> _Found:
     if os.path.exists(path):
         return _Found(path, [path], "file")
     if glob.has_magic(path):
-        return _Found(path, _data(glob.glob(path, recursive=True), _SYSTEM), "glob")
+        return _Found(path, _matches(path, glob.glob(path, recursive=True), _SYSTEM), "glob")
     return _Found(path, [], "file")
 
 
@@ -248,6 +255,8 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
     except ValueError as error:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
+    except OSError as error:  # of an archive that the address names
+        raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     try:
         return _listed_by(system, url, path)
     except (FileNotFoundError, PermissionError) as error:
@@ -261,7 +270,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
 def _listed_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
     if glob.has_magic(path):
-        found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")
+        found = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
         found = _folder(url, _listed(system, path), reach)
     else:
@@ -298,7 +307,15 @@ def _base(path: str) -> str:
 
 def _data(paths: Sequence[str], system: _System) -> list[str]:
     """The paths that may be data, in natural order."""
-    return sorted((p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system)), key=natural)
+    seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system))
+    return sorted(seen, key=natural)  # of equal keys, 9 and 09, always the same is the first
+
+
+def _matches(pattern: str, paths: Sequence[str], system: _System) -> list[str]:
+    """The data among the matches of a glob; no folder that begins with '_' or '.' is entered unless it is named."""
+    named = pattern.split("/")
+    entered = [p for p in paths if all(part in named or part[:1] not in ("_", ".") for part in p.split("/"))]
+    return _data(entered, system)
 
 
 # First bytes of the files that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs.

@@ -118,9 +118,9 @@ class Scaling:
         """
         if X.dtype.kind == "O":
             numbers = number_columns(X)
-            scaled = X.copy()
-            scaled[:, numbers] = (X[:, numbers].astype(np.float64) - self.shift[numbers]) * self.factor[numbers]
-            return scaled
+            mixed = X.copy()
+            mixed[:, numbers] = (X[:, numbers].astype(np.float64) - self.shift[numbers]) * self.factor[numbers]
+            return mixed
         if isinstance(X, SparseRows):
             return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.

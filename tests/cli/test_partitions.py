@@ -7,6 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dkernel
@@ -103,3 +104,30 @@ def test_a_value_too_long_for_a_folder_is_bad_data(run, rows, tmp_path, word):
     assert "'city'" in said.stderr
     assert "too long for the name of a folder" in said.stderr
     assert not [path.name for path in tmp_path.iterdir() if "staging" in path.name]
+
+
+KINDS = {
+    "list": pa.array([[1]] * 600),
+    "map": pa.array([[("a", 1)]] * 600, pa.map_(pa.string(), pa.int64())),
+    "bytes": pa.array([b"\xff"] * 600),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_of_no_text_is_bad_data(run, rows, kind):
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    pq.write_table(table.append_column("k", KINDS[kind]), "odd.parquet")
+    said = run("score", "m", "odd.parquet", "--partition-by", "k", "--out", "s")
+    assert said.exit_code == 65, said.output
+    assert "Column 'k'" in said.stderr
+
+
+def test_keys_and_columns_that_are_views_of_text_are_written(run, rows):
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    for name in ("k", "v"):
+        table = table.append_column(name, pa.array(["a", "b"] * 300, pa.string_view()))
+    pq.write_table(table, "views.parquet")
+    said = run("score", "m", "views.parquet", "--partition-by", "k", "--keep", "v", "--out", "s")
+    assert said.exit_code == 0, said.output
+    found = pd.read_parquet("s")
+    assert (len(found), (found["v"] == found["k"].astype(str)).all()) == (600, True)

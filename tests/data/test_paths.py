@@ -7,7 +7,7 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.data.paths import expand
-from dkernel.errors import DataError
+from dkernel.errors import DataError, DKernelWarning
 
 
 def names(found: list) -> list[str]:
@@ -73,3 +73,31 @@ def test_a_worker_with_another_working_folder_finds_the_file(tmp_path, monkeypat
     found.check()
     assert found.name == "a.csv"
     assert found.read(0, 1) == b"x"
+
+
+def test_a_glob_enters_no_hidden_folder_that_it_does_not_name(tmp_path):
+    for folder in ("day=1", "_temporary/0", ".spark/0", "day=1/_tmp"):
+        (tmp_path / folder).mkdir(parents=True)
+        make(tmp_path / folder, folder.strip("_.")[:3] + ".npy")
+    assert names(expand(f"{tmp_path}/**/*.npy")) == ["day.npy"]
+    assert names(expand(f"{tmp_path}/*/*.npy")) == ["day.npy"]
+    assert names(expand(f"{tmp_path}/_temporary/*/*.npy")) == ["tem.npy"]
+
+
+def test_files_of_equal_numbers_have_one_order(tmp_path, monkeypatch):
+    make(tmp_path, "9.npy", "09.npy", "10.npy")
+    for listed in (["9.npy", "10.npy", "09.npy"], ["09.npy", "9.npy", "10.npy"]):
+        monkeypatch.setattr("os.listdir", lambda _, listed=listed: listed)
+        assert names(expand(str(tmp_path))) == ["09.npy", "9.npy", "10.npy"]
+
+
+def test_a_file_that_is_named_twice_is_told_of(tmp_path):
+    make(tmp_path, "a.npy", "b.npy")
+    for given in (["a.npy", "a.npy"], ["*.npy", "a.npy"], ["", "a.npy"], ["a.npy", "../" + tmp_path.name + "/a.npy"]):
+        with pytest.warns(DKernelWarning, match=r"a\.npy: named more than once, and its rows are read as often"):
+            expand([f"{tmp_path}/{name}" for name in given])
+
+
+def test_an_archive_that_is_not_there_is_bad_data(tmp_path):
+    with pytest.raises(DataError, match="no such file, folder or bucket"):
+        expand(f"zip://x.csv::{tmp_path}/nothing.zip")

@@ -58,7 +58,7 @@ def test_a_table_is_refused_by_name_however_it_is_reached(place, kind, data, giv
 
 def test_a_folder_of_parquet_is_read_beside_other_names(place):
     fill(place, "a.parquet", "notes/plain.json", "metadata/notes.json")
-    assert len(expand([f"{place}/a.parquet", f"{place}/*.parquet"])) == 2
+    assert len(expand(f"{place}/a.parquet")) == len(expand(f"{place}/*.parquet")) == 1
     fill(f"{place}/x", "data/a.parquet")
     assert len(expand(f"{place}/x/data")) == 1
 

@@ -4,12 +4,13 @@ Missing values and empty texts share the folder that Hive has for them.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
@@ -34,6 +35,21 @@ class Partitioned(Folder):
         if not form.folder:
             raise UnsupportedError("An output that is divided is a folder. Give a name without an ending.")
         return cls(keys)
+
+    def check(self, schema: pa.Schema) -> None:
+        for key, kind in zip(schema.names, schema.types, strict=True):
+            if key not in self.keys:
+                continue
+            try:
+                pa.array([], kind).cast(pa.large_string())
+            except pa.ArrowNotImplementedError:
+                raise DataError(
+                    f"Column {key!r} is of type {kind}, and its values cannot be the names of folders. Divide by a "
+                    "column of numbers, text or times."
+                ) from None
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        super().stage(map(_without_views, tables), path)
 
     def check_rows(self, table: pa.Table, folder: Path) -> None:
         """Refuse values that are too many, or too long for the names of folders."""
@@ -70,7 +86,7 @@ class Partitioned(Folder):
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
         texts = []
-        for words, codes in (coded(table.column(key)) for key in self.keys):
+        for words, codes in (_coded(table.column(key), key) for key in self.keys):
             texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
         found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
@@ -79,6 +95,21 @@ class Partitioned(Folder):
             values = [groups.column(name)[i].as_py() for name in names]
             parts = [f"{key}={_folder_word(value)}" for key, value in zip(self.keys, values, strict=True)]
             yield "/".join(parts), groups.column("row_list")[i].values
+
+
+def _coded(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
+    try:
+        return coded(column)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Views of text as text: of views Arrow takes no rows."""
+    for number, field in enumerate(table.schema):
+        if field.type == pa.string_view():
+            table = table.set_column(number, field.name, table.column(number).cast(pa.large_string()))
+    return table
 
 
 def _folder_word(word: str) -> str:
