@@ -5,9 +5,11 @@ import json
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dkernel
+from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.partitions import Partitioned
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "16", "--alpha", "1e-4", "--metric", "identity"]
@@ -78,3 +80,17 @@ def test_what_cannot_be_divided_is_refused(run, tmp_path):
     assert "no column" in run("score", "m", "t.parquet", "--out", "s", "--partition-by", "month").stderr
     assert "is not divided" in run("score", "m", "t.parquet", "--out", "memory://b/s", "--partition-by", "year").stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_folders_have_the_words_that_categories_have():
+    keys = {
+        "number": (pa.array([0.0, -0.0, float("nan"), None, 1.5]), ["0", NULL, "1.5"]),
+        "truth": (pa.array([True, None, False]), ["True", NULL, "False"]),
+        "day": (pa.array([0, 86_400_000], pa.timestamp("ms")), ["1970-01-01", "1970-01-02"]),
+        "moment": (pa.array([1], pa.timestamp("s")), ["1970-01-01%2000%3A00%3A01"]),
+        "text": (pa.array(["01", "1", "true"]), ["01", "1", "true"]),
+    }
+    for key, (column, folders) in keys.items():
+        found = dict(Partitioned([key])._folders(pa.table({key: column})))
+        assert list(found) == [f"{key}={folder}" for folder in folders]
+        assert sum(map(len, found.values())) == len(column)
