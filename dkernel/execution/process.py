@@ -161,3 +161,8 @@ def import_ahead() -> None:
     importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
         np.zeros(1, np.float32)
     )  # the first loop has numba load its compiler
+
+
+def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+    """Warn here, and on a worker of a cluster at its clients too."""
+    importlib.import_module("distributed").warn(message, category, stacklevel=stacklevel + 1)
