@@ -21,7 +21,7 @@ IMPORTED = {
     "dask.threaded": {"get"},
     "dask.tokenize": {"tokenize"},
     "dask.utils": {"parse_bytes"},
-    "distributed": {"Client", "LocalCluster", "Security", "get_worker", "warn"},
+    "distributed": {"Client", "LocalCluster", "Security", "get_worker"},
 }
 CLIENT = {
     "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nthreads", "retry", "run",

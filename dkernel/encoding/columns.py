@@ -20,7 +20,7 @@ CALENDAR = ("year", *(f"{part}.{axis}" for part in ("month", "weekday", "hour") 
 RADIUS = 0.5
 """Of the circles of a calendar: two opposite points, as January and July, are then at distance 1, as two levels are."""
 
-MISSING, UNKNOWN, ABSENT = 1, 2, 3
+MISSING, UNKNOWN, ABSENT = 1, 2, 3  # 0 is a value that training saw
 MARKS = {"missing": MISSING, "unknown": UNKNOWN, "absent": ABSENT}
 """Marks of values: missing where training had none, a category that it never saw, a missing one where it had some."""
 

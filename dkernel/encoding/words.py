@@ -18,11 +18,12 @@ import pyarrow as pa
 TEXT, NUMBER, BOOL, DATE, TIME, DURATION = KINDS = ("text", "number", "bool", "date", "time", "duration")
 """What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
 
-FORMAT = re.compile(r"%0[1-9]\d*d|%\.[1-9]\d*f")
+FORMAT = re.compile(r"%0[1-9]\d?d|%\.[1-9]\d?f")
 
 _WRITTEN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.0|\.\d*[1-9])?(?:e\+?\d\d+|e-\d+|E[-+]\d+)?|-?inf", re.ASCII)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf", re.ASCII)
 _TRUTH = {"true": "True", "True": "True", "TRUE": "True", "false": "False", "False": "False", "FALSE": "False"}
+_ONES = {"True": "1", "False": "0"}
 _CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d+))?"
 _TIME = re.compile(_CLOCK, re.ASCII)
 _ZONE = r"(?P<zone> ?UTC|Z|[-+]\d\d(?::?\d\d)?)?"
@@ -32,8 +33,8 @@ _DURATION = re.compile(r"(-?\d+) days?(?:,? ([-+]?)(\d\d?):(\d\d):(\d\d(?:\.\d+)
 _EXACT = 2.0**64
 """Whole numbers below have their digits as a word, as 64-bit integers have."""
 
-_DIGITS = 19
-"""Digits of a text that is a number: a longer one is a code, of which float64 would not hold the end."""
+_DIGITS, _LONGEST = 19, 32
+"""Digits and characters of a text that is a number: a longer one is a code, of which float64 would not hold the end."""
 
 
 def kind_of(type_: pa.DataType) -> str:
@@ -105,8 +106,9 @@ def in_kind(text: str, kind: str) -> str:
 
 def _number(text: str) -> str:
     if not _NUMBER.fullmatch(text):
-        return {"True": "1", "False": "0"}.get(_TRUTH.get(text, ""), text)
-    if text.lstrip("+-").isdigit() and abs(int(text)) < _EXACT:
+        duration = _DURATION.fullmatch(text)
+        return _number(_seconds(*duration.groups())) if duration else _ONES.get(_TRUTH.get(text, ""), text)
+    if text.lstrip("+-").isdigit() and len(text) <= _DIGITS:
         return str(int(text))
     value = float(text)
     if value.is_integer() and abs(value) < _EXACT:
@@ -128,7 +130,8 @@ def _formatted(text: str, kind: str) -> str:
 
 
 def _truth(text: str) -> str:
-    return _TRUTH.get(text) or {"1": "True", "0": "False"}.get(_number(text), text)
+    number = _number(text)
+    return next((truth for truth, one in _ONES.items() if one == number), text)
 
 
 def _date(text: str) -> str:
@@ -155,18 +158,14 @@ def _clock(time: str, fraction: str | None) -> str:
     return f"{time}:00"[:8] + (f".{rest}" if rest else "")
 
 
-def _duration(text: str) -> str:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return _number(text)
-    days, sign, *parts = match.groups()
-    hours, minutes, seconds = (Decimal(part or 0) for part in parts)
+def _seconds(days: str, sign: str | None, *clock: str | None) -> str:
+    hours, minutes, seconds = (Decimal(part or 0) for part in clock)
     rest = hours * 3600 + minutes * 60 + seconds
-    return _number(str(Decimal(days) * 86400 + (-rest if sign == "-" else rest)))
+    return str(Decimal(days) * 86400 + (-rest if sign == "-" else rest))
 
 
 _RULES: dict[str, Callable[[str], str]] = {
-    TEXT: str, NUMBER: _number, BOOL: _truth, DATE: _date, TIME: _time, DURATION: _duration,
+    TEXT: str, NUMBER: _number, BOOL: _truth, DATE: _date, TIME: _time, DURATION: _number,
 }  # fmt: skip
 
 
@@ -202,7 +201,7 @@ def _kinds_of(text: str) -> set[str]:
     if text in _TRUTH:
         found.add(BOOL)
     whole, point, decimals = text.partition(".")
-    if not _NUMBER.fullmatch(text) or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
+    if not _NUMBER.fullmatch(text) or len(text) > _LONGEST or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
         return found
     if _WRITTEN.fullmatch(text):
         found.add(NUMBER)

@@ -20,6 +20,7 @@ from dkernel.estimators.validation import is_frame
 from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
+from dkernel.execution.process import warn
 from dkernel.model import Model
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
@@ -204,10 +205,7 @@ def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
     block, unseen = shape.gate(X, place)
-    if unseen.unknown_columns:
-        from distributed import warn
-
-        unseen.warn(warn)  # at the client too, where there is a cluster
+    unseen.warn(warn)
     return _evaluated(function, carried, block, place)
 
 

@@ -171,3 +171,8 @@ def local_folder() -> str:
         with suppress(ValueError):  # this is no task of a worker
             return str(importlib.import_module("distributed").get_worker().local_directory)
     return tempfile.gettempdir()
+
+
+def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+    """Warn here, and on a worker of a cluster at its clients too."""
+    importlib.import_module("distributed").warn(message, category, stacklevel=stacklevel + 1)

@@ -46,11 +46,19 @@ def filled(at: Doors, model: str, make: Make) -> dict:
     return json.loads(Path("s/_manifest.json").read_text())["filled"]
 
 
-@bad("tables", "category that training never saw", HANDLED, "its inputs are 0, and it is counted by column")
+@bad(
+    "tables",
+    "category that training never saw",
+    HANDLED,
+    "its inputs are 0, and it is counted; a warning where most are",
+)
 def unknown(at: Doors) -> None:
     model = of_words(at)
-    assert filled(at, model, arrow(s=words("x", "new"))).keys() == {"unknown"}
-    assert np.isfinite(dkernel.load(model).decision_function(with_column(s="new")[[*NAMES, "s"]])).all()
+    assert filled(at, model, arrow(s=words("x", "y", "new"))).keys() == {"unknown"}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert np.isfinite(dkernel.load(model).decision_function(with_column(s="new")[[*NAMES, "s"]])).all()
+    assert any("'s': more than half of the values" in str(warning.message) for warning in told)
 
 
 @bad("tables", "category missing where training had all", HANDLED, "its inputs are 0, and it is counted by column")
@@ -112,7 +120,12 @@ def kinds_of_missing(at: Doors) -> None:
     assert found.names[-1] == "s=missing"
 
 
-@bad("tables", "category of another type than in training", HANDLED, "1, 1.0 and '1' are one value")
+@bad(
+    "tables",
+    "category of another type than in training",
+    HANDLED,
+    "1, 1.0 and '1' are one value, and other spellings too",
+)
 def other_type(at: Doors) -> None:
     codes = np.arange(ROWS) % 3
     at.trains(arrow(s=codes), "--categorical", "s")
@@ -120,6 +133,11 @@ def other_type(at: Doors) -> None:
     expected = at.scores(arrow(s=codes), model=at.place / "codes")
     for form in (codes.astype(float), codes.astype(str), pd.Categorical(codes, [2, 1, 0, 9])):
         pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "codes"), expected)
+    at.trains(arrow(s=codes == 1), "--categorical", "s")
+    shutil.copy("m", at.place / "truths")
+    expected = at.scores(arrow(s=codes == 1), model=at.place / "truths")
+    for form in (np.where(codes == 1, "true", "FALSE"), (codes == 1).astype(float)):
+        pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "truths"), expected)
 
 
 @bad(
@@ -158,7 +176,7 @@ def not_there(at: Doors) -> None:
     at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named as a category")
 
 
-@bad("tables", "true and false as text", HANDLED, "a category of two values")
+@bad("tables", "true and false as text", HANDLED, "a category of two values, in capitals or not")
 def truths(at: Doors) -> None:
     assert at.trains(arrow(s=words("yes", "no"))).encoding.columns[-1].levels == ("no", "yes")
 

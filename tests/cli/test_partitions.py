@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
+from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.partitions import Partitioned
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "16", "--alpha", "1e-4", "--metric", "identity"]
@@ -131,3 +132,17 @@ def test_keys_and_columns_that_are_views_of_text_are_written(run, rows):
     assert said.exit_code == 0, said.output
     found = pd.read_parquet("s")
     assert (len(found), (found["v"] == found["k"].astype(str)).all()) == (600, True)
+
+
+def test_folders_have_the_words_that_categories_have():
+    keys = {
+        "number": (pa.array([0.0, -0.0, float("nan"), None, 1.5]), ["0", NULL, "1.5"]),
+        "truth": (pa.array([True, None, False]), ["True", NULL, "False"]),
+        "day": (pa.array([0, 86_400_000], pa.timestamp("ms")), ["1970-01-01", "1970-01-02"]),
+        "moment": (pa.array([1], pa.timestamp("s")), ["1970-01-01%2000%3A00%3A01"]),
+        "text": (pa.array(["01", "1", "true"]), ["01", "1", "true"]),
+    }
+    for key, (column, folders) in keys.items():
+        found = dict(Partitioned([key])._folders(pa.table({key: column})))
+        assert list(found) == [f"{key}={folder}" for folder in folders]
+        assert sum(map(len, found.values())) == len(column)

@@ -5,6 +5,9 @@ import json
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
 import pytest
 
 import dkernel
@@ -298,3 +301,48 @@ def test_a_calendar_on_request(run, tmp_path, monkeypatch):
     np.testing.assert_allclose(machine.to_sklearn().decision_function(frame[["when"]]), expected, atol=1e-4)
     refused = run("train", "t.csv", "--label", "y", "--out", "n", "--dates", "months")
     assert (refused.exit_code, "--dates months" in refused.stderr) == (2, True)
+
+
+@pytest.mark.filterwarnings("always::dkernel.errors.UnknownCategoriesWarning")
+@pytest.mark.usefixtures("there")
+def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run):
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+    new = mixed(100, 2)
+    new.loc[:30, "city"] = None
+    for share, told in ((0.3, False), (0.8, True)):
+        odd = new["city"].where(np.arange(100) < 100 - 69 * share, "Chur").where(new["city"].notna())
+        new.assign(city=odd).to_parquet("odd.parquet", index=False)
+        for command in (["evaluate"], ["score", "--out", f"s{share}"], ["score", "--out", f"s{share}"]):
+            result = ok(run, command[0], "m", "odd.parquet", *command[1:], "--quiet", "--json")
+            assert ("warning: 'city': more than half of the values" in result.stderr) is told, result.stderr
+            assert set(json.loads(result.stdout)["filled"]) == {"unknown"}
+
+
+@pytest.mark.parametrize("named", ["flag", "day", "code"])
+def test_a_named_category_is_the_same_in_the_next_file(run, tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    code = rng.integers(1, 4, 400)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "flag": code == 2, "code": (code / 10).astype("float32")})
+    frame["day"] = pd.Timestamp("2024-01-01").as_unit("us") + pd.to_timedelta(code, "D")
+    frame = frame[["x", named]].assign(y=np.where((code == 2) ^ (frame["x"] > 0), "yes", "no"))
+    frame.to_parquet("one.parquet", index=False)
+    frame.to_csv("two.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame), "three.parquet", coerce_timestamps="ms", use_dictionary=False)
+    arrow_csv.write_csv(pa.Table.from_pandas(frame), "four.csv")
+    ok(run, "train", "one.parquet", "--label", "y", "--categorical", named, "--out", "m", *FIXED)
+    figures = [ok(run, "evaluate", "m", name, "--json", "--quiet").stdout for name in
+               ("one.parquet", "two.csv", "three.parquet", "four.csv")]  # fmt: skip
+    assert len(set(figures)) == 1
+    assert json.loads(figures[0])["accuracy"] > 0.95
+
+
+@pytest.mark.usefixtures("there")
+def test_dates_are_no_numbers_and_numbers_no_dates(run):
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+    new = mixed(100, 2)
+    for name, values, what in (("x", new["when"], "dates or times"), ("when", new["x"], "floating-point numbers")):
+        new.assign(**{name: values}).to_parquet("odd.parquet", index=False)
+        result = run("score", "m", "odd.parquet", "--out", "s")
+        assert result.exit_code == 65
+        assert f"odd.parquet: column '{name}' holds {what}, and the model takes" in result.stderr

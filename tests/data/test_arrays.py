@@ -210,3 +210,22 @@ def test_tasks_that_count_values_are_of_their_frame_alone() -> None:
     for _ in range(2):
         from_arrays(frame, categorical="auto", missing="indicator", compute=compute)
     assert len(set(keys)) == len(keys) == 2
+
+
+def test_inputs_may_have_equal_names_where_columns_have_none():
+    n = 40
+    frame = pd.DataFrame(
+        {
+            "d": pd.date_range("2024-01-01", periods=n),
+            "d.year": np.arange(n),
+            "s": np.where(np.arange(n) % 2, "a", "b"),
+            "s=a": np.arange(n),
+        }
+    )
+    sources = [from_arrays(data, missing="indicator", categorical="auto") for data in (frame, dd.from_pandas(frame, 2))]
+    for source in sources:
+        assert sorted(source.columns.count(name) for name in ("d.year", "s=a")) == [2, 2]
+    one, other = (np.concatenate([b.X for u in s.units for b in u.task.compute(scheduler="sync")]) for s in sources)
+    np.testing.assert_array_equal(one, other)
+    with pytest.raises(DataError, match="the column 's' twice"):
+        from_arrays(pd.concat([frame, frame[["s"]]], axis=1), missing="indicator", categorical="auto")

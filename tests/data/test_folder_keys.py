@@ -114,3 +114,19 @@ def test_folders_in_memory_of_a_store(folder):
         assert open_source("memory://hive").table_columns == ("x", "year", "city")
     finally:
         system.rm("/hive", recursive=True)
+
+
+@pytest.mark.parametrize("months", [("01", "02", "12"), ("1", "2", "12"), ("01", "x", "12")])
+def test_a_key_and_a_column_of_the_same_text_are_one_category(tmp_path, months):
+    for month in months:
+        (tmp_path / "folders" / f"month={month}").mkdir(parents=True)
+        frame(4)[["x"]].to_parquet(tmp_path / "folders" / f"month={month}" / "a.parquet")
+    texts = pd.concat([frame(4)[["x"]].assign(month=month) for month in months])
+    texts.to_parquet(tmp_path / "texts.parquet", index=False)
+    texts.to_csv(tmp_path / "texts.csv", index=False)
+    doors = {"folders": {}, "texts.parquet": {}, "texts.csv": {"categorical": ("month",)}}
+    for door, more in doors.items():
+        encoding = open_source(tmp_path / door, **more).encoding
+        for other in doors:
+            source = open_source(tmp_path / other, columns=encoding.column_names, encoding=encoding)
+            assert all(block.marks is None for block in rows_of(source)), (door, other, encoding)

@@ -81,3 +81,15 @@ def test_a_dict_and_a_lazy_frame_are_answered_with_the_call_that_makes_a_table()
         for call in (lambda X: KernelClassifier().fit(X, [0, 1, 0, 1]), fitted.predict):
             with pytest.raises(DataError, match=answer):
                 call(given)
+
+
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_dates_where_the_training_had_numbers_are_refused(partitions):
+    frame = pd.DataFrame({"x": np.arange(40.0), "d": pd.date_range("2024-01-01", periods=40), "s": ["a", "b"] * 20})
+    machine = KernelClassifier("gaussian", gamma=1.0, n_components=8, alpha=1e-3).fit(frame, np.arange(40) % 2)
+    for name, other, what in (("x", frame["d"], "numbers"), ("d", frame["x"], "dates or times")):
+        new = frame.assign(**{name: other})
+        rows = dd.from_pandas(new, npartitions=partitions) if partitions else new
+        with pytest.raises(DataError, match=f"'{name}' of X holds .*, where other rows or the training have {what}"):
+            np.asarray(machine.predict(rows))
+    assert len(machine.predict(frame.assign(x=np.nan, d=pd.NaT, s=None))) == 40  # columns of nothing are of any type

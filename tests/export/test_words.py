@@ -18,7 +18,17 @@ N = 300
 RNG = np.random.default_rng(0)
 X, CODES = RNG.normal(size=N), RNG.integers(0, 3, N)
 Y = (CODES == 1) ^ (X > 0)
-SETTINGS = {"kernel": "gaussian", "gamma": 1.0, "n_components": 64, "features": "fourier", "local": "none"}
+SETTINGS = {
+    "kernel": "gaussian",
+    "gamma": 1.0,
+    "n_components": 64,
+    "features": "fourier",
+    "local": "none",
+    "alpha": 1e-3,
+    "metric": "identity",
+    "scale": "standard",
+    "passes": 1,
+}
 
 
 def values(*three, gaps=False, dtype=object):
@@ -54,13 +64,13 @@ def check(machine, frame):
     """The pipeline and the graph have the scores of the machine."""
     expected = machine.decision_function(frame)
     pipeline = pickle.loads(pickle.dumps(machine.to_sklearn()))
-    np.testing.assert_allclose(pipeline.decision_function(frame), expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(pipeline.decision_function(frame), expected, rtol=0, atol=5e-5 * np.abs(expected).max())
     graph = dkernel.to_onnx(machine, "float64")
     onnx.checker.check_model(graph, full_check=True)
     session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
     feeds = {value.name: feed(machine, frame, value.doc_string) for value in graph.graph.input}
     score = session.run(["score"], feeds)[0]
-    np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=5e-5 * np.abs(expected).max())
 
 
 def feed(machine, frame, name):
