@@ -7,13 +7,18 @@ config file, the default.
 import json
 import os
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+
+from dkernel.errors import DataError, MissingLabelError
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -187,6 +192,25 @@ def bad_rows_option(command: Command) -> Command:
     return setting(
         "--max-bad-rows", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad rows."
     )(command)
+
+
+@contextmanager
+def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], recipe: Any) -> Iterator[None]:
+    """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them.
+
+    Parameters
+    ----------
+    opened : gives the source of such values and a recipe
+    """
+    try:
+        yield
+    except MissingLabelError as error:
+        n = 0
+        with warnings.catch_warnings(), suppress(DataError):
+            warnings.simplefilter("ignore")
+            n = len(opened({**values, "max_bad_rows": sys.maxsize}, recipe).rejected)
+        rows = "1 row is bad in all" if n == 1 else f"{n:,} rows are bad in all"
+        raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
 
 
 def rejected_of(source: Any) -> dict[str, Any]:

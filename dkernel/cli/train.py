@@ -1,10 +1,7 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
-import sys
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +15,7 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    counting_bad_rows,
     place_of,
     rejected_of,
     require,
@@ -28,7 +26,6 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
-from dkernel.errors import DataError, MissingLabelError
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -255,7 +252,8 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
 
 
-def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
+def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
+    """The source that the options name."""
     from dkernel.data import open_source
 
     return open_source(
@@ -276,24 +274,10 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
     """The source that the options name, and the recipe for its label."""
-    source = _open(values, recipe)
+    source = open_rows(values, recipe)
     if source.dtype == "float64":
         recipe = recipe.replace(dtype="float64")
     return source, _for_label(values, recipe, source.label_kind)
-
-
-@contextmanager
-def counting_bad_rows(values: Mapping[str, Any], recipe: "Recipe") -> Iterator[None]:
-    """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them."""
-    try:
-        yield
-    except MissingLabelError as error:
-        n = 0
-        with warnings.catch_warnings(), suppress(DataError):
-            warnings.simplefilter("ignore")
-            n = len(_open({**values, "max_bad_rows": sys.maxsize}, recipe).rejected)
-        rows = "1 row is bad in all" if n == 1 else f"{n:,} rows are bad in all"
-        raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
 
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
@@ -331,11 +315,11 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(values, recipe):
+        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
             source, recipe = open_for(values, recipe)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(values, recipe):
+        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
             result = run(
                 source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
             )

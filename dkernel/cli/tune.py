@@ -15,6 +15,7 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    counting_bad_rows,
     place_of,
     rejected_of,
     require,
@@ -25,9 +26,9 @@ from dkernel.cli.options import (
 )
 from dkernel.cli.train import (
     check_fit,
-    counting_bad_rows,
     loss_of,
     open_for,
+    open_rows,
     recipe_of,
     recipe_options,
     report_on,
@@ -133,12 +134,12 @@ def _tune(
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(values, recipe):
+        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(values, recipe):
+        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
             checkpoint = _checkpoint(values)
 
             def search(source: Any, recipe: "Recipe") -> Any:

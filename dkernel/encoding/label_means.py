@@ -275,7 +275,8 @@ def shrunken(
     if not spread > 0:
         return None, base
     between = spread / (total - (n**2).sum() / total)
-    return base + n * between / (n * between + within) * (means - base), base
+    share = np.divide(n * between, n * between + within, out=np.zeros_like(n), where=n > 0)
+    return base + share * (means - base), base
 
 
 def places_of(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:

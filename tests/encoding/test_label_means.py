@@ -51,6 +51,15 @@ def test_the_mean_of_a_value_is_that_of_a_random_effect():
     np.testing.assert_allclose(found, base + n * 4 / (n * 4 + 9) * (means - base), atol=0.1)
 
 
+def test_values_of_one_fold_that_decide_the_label_have_the_mean_of_all_in_it():
+    # Within values the label does not vary, and a value without rows in the other folds has none to go by.
+    frame = table(900)
+    frame["y"] = frame["zip"].str.len() > 3
+    encoding = encoding_of(frame)
+    assert encoding.columns[0].means is not None
+    assert np.isfinite(inputs(encoding, frame, 0)).all()
+
+
 def test_values_that_say_nothing_have_no_means():
     encoding = encoding_of(table(effect=0.0))
     assert encoding.columns[0].means is None

@@ -162,7 +162,9 @@ def _encoded(
         if found is None:
             return X, beside, names, None, {}
         rows = TableRows.of(X, *beside, compute)
-        parts, X, beside = rows.parts(compute), rows.X, (rows.label, rows.weight)
+        # The numbers of rows decide the folds of means of the label, which only categories have.
+        parts = rows.parts(compute, weighed="category" in found[0].values())
+        X, beside = rows.X, (rows.label, rows.weight)
         encoding, notes = encoding_of(parts, *found, request, compute)
     if not is_dask(X):
         return X, beside, names, encoding, notes

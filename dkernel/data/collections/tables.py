@@ -61,15 +61,16 @@ class TableRows:
             return cls(*aligned(*known(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
         return cls(X, *beside(label, weight, len(X)))
 
-    def parts(self, compute: Callable[..., Any]) -> list[Part]:
-        """The rows in parts."""
+    def parts(self, compute: Callable[..., Any], weighed: bool = True) -> list[Part]:
+        """The rows in parts; unless they are `weighed`, rows of weight 0 have numbers too."""
+        weighed = weighed and self.label is not None and self.weight is not None
         if is_dask(self.X):
             columns = [None if each is None else each.to_delayed() for each in (self.X, self.label, self.weight)]
             chunks, labels, weights = (
                 [None] * len(self.X.chunks[0]) if each is None else list(each.reshape(len(each), -1)[:, 0])
                 for each in columns
             )
-            counts = self.X.chunks[0] if self.weight is None else compute(*map(delayed(_n_positive), weights))
+            counts = compute(*map(delayed(_n_positive), weights)) if weighed else self.X.chunks[0]
         else:
             sizes = cut(len(self.X), chunk_limit(self.X.shape[1], 8))
             slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
@@ -77,7 +78,7 @@ class TableRows:
             labels, weights = (
                 [None if each is None else each[part] for part in slices] for each in (self.label, self.weight)
             )
-            counts = sizes if self.weight is None else tuple(map(_n_positive, weights))
+            counts = tuple(map(_n_positive, weights)) if weighed else sizes
         firsts = np.cumsum([0, *counts[:-1]]).tolist()
         return list(zip(firsts, chunks, labels, weights, strict=True))
 
