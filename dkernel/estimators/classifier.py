@@ -105,9 +105,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         lowers the loss and gamma is not given.
     class_weight : {"balanced"} or dict, default=None
         Weights of the classes, label -> weight.
-    calibration : {"platt", "isotonic"}, default=None
-        Curve for each class that turns scores into probabilities, fitted to the holdout. For all losses but softmax.
-        Labels remain those of the scores, and there is no `partial_fit`.
+    calibration : {"platt", "sigmoid", "isotonic"}, default=None
+        Curve for each class that turns scores into probabilities, fitted to the holdout, for all losses but softmax;
+        "sigmoid" is "platt". Labels remain those of the scores, and there is no `partial_fit`.
     holdout : float, default=0.05
         Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.
     dtype : {"auto", "float32", "float64"}, default="auto"

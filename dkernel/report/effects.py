@@ -13,7 +13,7 @@ from dkernel.report.numbers import Quality
 MOST_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_TRIED = 100  # columns: each takes the scores of so many rows
 MOST_SHOWN = 30  # bars that a picture can show
-MOST_DEPENDENCES = 4
+MOST_DEPENDENCES = 4  # pictures, two lines of a page
 
 
 @dataclass(frozen=True, eq=False)

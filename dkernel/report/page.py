@@ -159,8 +159,8 @@ def _quality_note(model: Any, found: Quality | None) -> str:
     if found is None and judged:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in judged.items() if name != "rows")
         return (
-            f"The rows are few, so the model learned from all of them, and parts that were left out judged it: {figures} "
-            f"on {judged.get('rows', 0):,.0f} rows. `dkernel evaluate --report` draws pictures of other rows."
+            "The rows are few, so the model learned from all of them, and parts that were left out judged it: "
+            f"{figures} on {judged.get('rows', 0):,.0f} rows. `dkernel evaluate --report` draws pictures of other rows."
         )
     if found is None:
         return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."

@@ -87,7 +87,6 @@ def test_synonyms_lead_to_options_that_exist():
         ("--loss", "squared_error", "squared"),
         ("--task", "regression", "regress"),
         ("--kernel", "poly", "polynomial"),
-        ("--calibration", "sigmoid", "platt"),
         ("--features", "rff", "fourier"),
         ("--landmarks", "random", "uniform"),
     ],
