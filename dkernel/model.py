@@ -1,6 +1,6 @@
 """The model: the result of a fit, which is all that scoring needs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar
@@ -104,6 +104,19 @@ class Model:
     def inputs(self) -> Sequence[str]:
         """Names of the inputs, the columns of a block."""
         return self.columns if self.encoding is None else self.encoding.names
+
+    @property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """Column -> the places of its inputs."""
+        return {name: [j] for j, name in enumerate(self.columns)} if self.encoding is None else self.encoding.places
+
+    @property
+    def column_weights(self) -> dict[str, float] | None:
+        """Column -> its share in the learned metric, the sum of those of its inputs; None where none was learned."""
+        weights = self.facts.get("weights")
+        if not weights or len(weights) != len(self.inputs):
+            return None
+        return {name: float(sum(weights[j] for j in places)) for name, places in self.places.items()}
 
     @property
     def known_columns(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class Recipe:
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
     local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
-        a partition; "auto" tries grids where the machine is open, see `dkernel.training.local_stage`. Left out where
+        a partition; "auto" tries both where the machine is open, see `dkernel.training.local_stage`. Left out where
         the holdout gains nothing
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each

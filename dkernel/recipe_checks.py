@@ -215,7 +215,8 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
     "seed": _whole(0),
     "dtype": _word,
-    "calibration": _or_none(_word),
+    # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
+    "calibration": _or_none(lambda name, value: _word(name, "platt" if value == "sigmoid" else value)),
     "local": _word,
     "n_grids": _word_or(_whole(1)),
     "cell_rows": _word_or(_whole(16)),

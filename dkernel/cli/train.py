@@ -104,9 +104,9 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "scale": ("auto|standard|minmax|global|maxabs|none", "auto", "Scaling of the features."),
     "holdout": ("SHARE", "0.05", "Share of the rows kept out of training to judge it; 0 for none."),
     "calibration": (
-        "platt|isotonic",
+        "platt|sigmoid|isotonic",
         "",
-        "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
+        "Fit probabilities to the scores of the holdout; sigmoid is platt. Default: those of the loss, if it has any.",
     ),
     "categorical": ("auto|none|COL,...", "auto", "auto: text and stored categories."),
     "missing": ("indicator|mean|error", "indicator", "Missing features: mean and 0/1 input, mean, or error."),

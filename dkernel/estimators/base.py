@@ -223,12 +223,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     @property
     def feature_weights_(self) -> Any:
-        """Share of each input in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        """Share of each column in the learned metric, a pandas Series by name; None where none was learned."""
         import pandas as pd
 
-        columns = self.model_.inputs
-        weights = self.model_.facts.get("weights")
-        return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
+        weights = self.model_.column_weights
+        return None if weights is None else pd.Series(weights, name="weight")
 
     def _warn_of_an_early_end(self) -> None:
         """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""

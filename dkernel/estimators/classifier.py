@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine
-from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.prediction import predicted, probable, scored
 from dkernel.linear.losses import LOSSES
@@ -76,7 +76,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
         where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
-        "auto" tries grids on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
+        "auto" tries both on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.
     cell_rows : int or "auto", default="auto"
@@ -105,9 +105,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         lowers the loss and gamma is not given.
     class_weight : {"balanced"} or dict, default=None
         Weights of the classes, label -> weight.
-    calibration : {"platt", "isotonic"}, default=None
-        Curve for each class that turns scores into probabilities, fitted to the holdout. For all losses but softmax.
-        Labels remain those of the scores, and there is no `partial_fit`.
+    calibration : {"platt", "sigmoid", "isotonic"}, default=None
+        Curve for each class that turns scores into probabilities, fitted to the holdout, for all losses but softmax;
+        "sigmoid" is "platt". Labels remain those of the scores, and there is no `partial_fit`.
     holdout : float, default=0.05
         Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.
     dtype : {"auto", "float32", "float64"}, default="auto"
@@ -150,8 +150,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Strength of the regularization.
     n_iter_ : int
         Passes of the solver.
-    feature_weights_ : pandas.Series
-        Share of each feature in the learned metric.
+    feature_weights_ : pandas.Series or None
+        Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict
         Loss and accuracy of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
         every eighth round also has `holdout_loss` and `holdout_accuracy`.
@@ -319,7 +319,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         require_fitted(self, "classes_")
         return self._answer(X, scored, "float32", None if len(self.classes_) == 2 else len(self.classes_))
 
-    @available_if(_has_probabilities)
+    @offered_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
         """Compute P(class | x), for loss="logistic" or "softmax", or with a calibration.
 
@@ -343,7 +343,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         require_fitted(self, "classes_")
         return self._answer(X, probable, "float64", len(self.classes_))
 
-    @available_if(_has_probabilities)
+    @offered_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
         """Compute the logarithms of `predict_proba`.
 

@@ -1,7 +1,9 @@
 """Errors of scikit-learn's checks as errors of dkernel: everything that dkernel raises is a DKernelError."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 import sklearn.exceptions
@@ -28,6 +30,26 @@ def refusals() -> Iterator[None]:
         raise DataError(str(error)) from None
     except TypeError as error:
         raise InputTypeError(str(error)) from None
+
+
+def offered_if(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A method that is there unless `check(estimator)` refuses it: `available_if` of scikit-learn, with the reason."""
+    return lambda method: _Offered(method, check)
+
+
+class _Offered:
+    def __init__(self, method: Callable[..., Any], check: Callable[[Any], Any]) -> None:
+        self.method, self.check = method, check
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, estimator: Any, owner: Any = None) -> Any:
+        if estimator is None:
+            return self.method
+        try:
+            self.check(estimator)
+        except DKernelError as refusal:
+            raise AttributeError(str(refusal)) from refusal
+        return MethodType(self.method, estimator)
 
 
 def check_callbacks(callbacks: Any) -> None:

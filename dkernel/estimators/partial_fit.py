@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, MissingValueError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
 from dkernel.numerics.rows import stacked
@@ -145,7 +145,13 @@ def same_classes(classes: Any, known: Classes) -> Classes:
 def blocks_of(source: Source) -> Iterator[Block]:
     """The blocks of a source, one unit in memory at a time."""
     for unit in source.units:
-        for block in unit.task.compute():
+        try:
+            blocks = unit.task.compute()
+        except MissingValueError as error:
+            raise MissingValueError(
+                f"{error} fit takes missing values, for it sees all rows before it starts."
+            ) from None
+        for block in blocks:
             if len(block.X):
                 yield block
 

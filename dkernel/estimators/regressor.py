@@ -56,7 +56,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
         where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
-        "auto" tries grids on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
+        "auto" tries both on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     cell_rows : int or "auto", default="auto"
@@ -123,8 +123,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Strength of the regularization.
     n_iter_ : int
         Passes of the solver.
-    feature_weights_ : pandas.Series
-        Share of each feature in the learned metric.
+    feature_weights_ : pandas.Series or None
+        Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict
         Loss and RMSE of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
         every eighth round also has `holdout_loss` and `holdout_rmse`.

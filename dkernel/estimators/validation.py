@@ -31,12 +31,23 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse an array whose mask hides values, which would be taken for numbers."""
+    hidden = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if hidden:
+        raise DataError(
+            f"{name} is a masked array with {hidden:,} masked value(s), and what is below a mask is not known. Give "
+            f"{name}.filled(...), where NaN is a missing value."
+        )
+
+
 def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
     """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns.
 
     With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
     """
     refuse_no_table(X)
+    refuse_masked("X", X)
     with refusals():
         if objects:
             X = object_table(X)
@@ -154,6 +165,7 @@ def _label(estimator: Any, y: Any) -> Any:
         raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
     if is_dask(y):
         return y
+    refuse_masked("y", y)
     if is_frame(y) and y.shape[1] == 1:
         y = y.iloc[:, 0]
     tags = estimator.__sklearn_tags__()
@@ -181,6 +193,7 @@ def _refuse_missing(y: Any) -> None:
 def _weight(sample_weight: Any, X: Any) -> Any:
     if sample_weight is None or is_dask(sample_weight) or is_dask(X):
         return sample_weight
+    refuse_masked("sample_weight", sample_weight)
     with refusals():
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 

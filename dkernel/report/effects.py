@@ -11,7 +11,9 @@ from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
 MOST_ROWS = 2048  # rows of the holdout, which give a share to a percent
-MOST_FEATURES = 30  # bars that a picture can show
+MOST_TRIED = 100  # columns: each takes the scores of so many rows
+MOST_SHOWN = 30  # bars that a picture can show
+MOST_DEPENDENCES = 4  # pictures, two lines of a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,33 +30,33 @@ class Dependence:
 
 def strongest(model: Model) -> list[tuple[str, float]]:
     """Features and their shares in the learned metric, the largest first; nothing where no metric was learned."""
-    weights = model.facts.get("weights") or []
-    if len(weights) != len(model.inputs):
-        return []
-    return sorted(zip(model.inputs, map(float, weights), strict=True), key=lambda pair: -pair[1])
+    return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
 def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, float]]:
-    """Features, and by how much the error (of classes) or RMSE grows when their values are shuffled, largest first."""
-    X, places = _rows(model, rows)
-    if not len(places):
+    """Columns, and by how much the error (of classes) or RMSE grows when their values are shuffled, largest first.
+
+    All inputs of a column move together, as if its values had been shuffled before they were encoded.
+    """
+    X, names = rows.X[:MOST_ROWS], _tried(model, rows)
+    if not names:
         return []
     truth, weight = found.truth[: len(X)], found.weight[: len(X)]
     before, order = _error(model, X, truth, weight), np.random.default_rng(0).permutation(len(X))
     grown = []
-    for j in places:
-        shuffled = X.copy()
-        shuffled[:, j] = X[order, j]
-        grown.append((model.inputs[j], _error(model, shuffled, truth, weight) - before))
-    return sorted(grown, key=lambda pair: -pair[1])
+    inputs = model.places
+    for name in names:
+        shuffled, places = X.copy(), list(inputs[name])
+        shuffled[:, places] = X[order][:, places]
+        grown.append((name, _error(model, shuffled, truth, weight) - before))
+    return sorted(grown, key=lambda pair: -pair[1])[:MOST_SHOWN]
 
 
 def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]:
-    """Partial dependence on each of these features, from its 2nd to its 98th percentile."""
-    X, _ = _rows(model, rows)
-    found, X = [], X[: MOST_ROWS // 4]
-    for name in names[:4]:  # partial dependences
-        j = list(model.inputs).index(name)
+    """Partial dependence on the first of these columns that are one number, from its 2nd to its 98th percentile."""
+    found, X, places = [], rows.X[: MOST_ROWS // 4], model.places
+    for name in [name for name in names if len(places[name]) == 1][:MOST_DEPENDENCES]:
+        (j,) = places[name]
         grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, 25)))
         answers = []
         for value in grid:
@@ -65,16 +67,22 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
     return found
 
 
-def _rows(model: Model, rows: Block) -> tuple[NDArray[Any], list[int]]:
-    """Rows to try on, and the features to try: those of numbers, the strongest where they are many."""
-    width = len(model.inputs)
-    if model.map.sparse or model.objects or rows.X.shape[1] != width:
-        return np.empty((0, 0)), []
-    places = list(range(width))
-    if width > MOST_FEATURES:
-        names = list(model.inputs)
-        places = [names.index(name) for name, _ in strongest(model)[:MOST_FEATURES]]
-    return rows.X[:MOST_ROWS], places
+def why_none(model: Model, rows: Block) -> str:
+    """Why effects are not drawn; "" if they are."""
+    if model.map.sparse or model.objects or rows.X.shape[1] != len(model.inputs):
+        return "Not drawn: these rows are sparse, or no numbers, and have no columns whose values could be shuffled."
+    if len(model.places) > MOST_TRIED and model.column_weights is None:
+        return f"Not drawn: these are more than {MOST_TRIED} columns, and no learned metric says which are strong."
+    return ""
+
+
+def _tried(model: Model, rows: Block) -> list[str]:
+    """The columns to try, the strongest where they are many."""
+    if why_none(model, rows):
+        return []
+    if len(model.places) > MOST_TRIED:
+        return [name for name, _ in strongest(model)[:MOST_TRIED]]
+    return list(model.places)
 
 
 def _error(model: Model, X: NDArray[Any], truth: NDArray[Any], weight: NDArray[np.float64]) -> float:

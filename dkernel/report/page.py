@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from dkernel.report import figures
-from dkernel.report.effects import dependences, importances, strongest
+from dkernel.report.effects import dependences, importances, strongest, why_none
 from dkernel.report.numbers import (
     Quality,
     calibration,
@@ -71,8 +71,8 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section("Quality", _quality_note(found), chain(_quality(model, holdout, found), _beside(record))),
-        _section("Effects of the features", "", _effects(model, holdout, found)),
+        _section("Quality", _quality_note(model, found), chain(_quality(model, holdout, found), _beside(record))),
+        _section("Effects of the features", _effects_note(model, holdout, found), _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("Error against cost", "", _tradeoffs(result, trail, found)),
         _section("How it learned", "", _learned(result, trail)),
@@ -106,7 +106,7 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
         f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
         _section("Quality", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
         _section("In pictures", note, _quality(model, rows, found)),
-        _section("Effects of the features", "", _effects(model, rows, found)),
+        _section("Effects of the features", _effects_note(model, rows, found), _effects(model, rows, found)),
     ]
     return _document(_name(record), parts)
 
@@ -154,7 +154,14 @@ def _section(title: str, note: str, boxes: Iterator[str]) -> str:
     return f'<section><h2>{html.escape(title)}</h2>{note}<div class="grid">{inside}</div></section>'
 
 
-def _quality_note(found: Quality | None) -> str:
+def _quality_note(model: Any, found: Quality | None) -> str:
+    judged = model.facts.get("holdout")
+    if found is None and judged:
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in judged.items() if name != "rows")
+        return (
+            "The rows are few, so the model learned from all of them, and parts that were left out judged it: "
+            f"{figures} on {judged.get('rows', 0):,.0f} rows. `dkernel evaluate --report` draws pictures of other rows."
+        )
     if found is None:
         return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
     return (
@@ -191,6 +198,12 @@ def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
         if (parts := local_regions(model, plane)) is not None:
             title = "Cells" if model.local.kind == "cells" else "Bins of one grid"
             yield _drawn(title, figures.local(parts, plane, model.inputs), "Rows of one colour share a part.")
+
+
+def _effects_note(model: Any, rows: Any, found: Quality | None) -> str:
+    if found is None:
+        return "" if strongest(model) else "Not drawn: no rows were held out. `dkernel evaluate --report` draws them."
+    return why_none(model, rows)
 
 
 def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ def test_the_choices_are_attributes(machine):
 
 
 def test_feature_weights_have_names(machine):
-    assert machine.feature_weights_.to_dict() == pytest.approx(dict.fromkeys(X.columns, 1 / 3))
+    assert machine.feature_weights_ is None  # no metric was learned
     learned = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(X, Y).feature_weights_
     assert list(learned.index) == list(X.columns)
     assert learned.sum() == pytest.approx(1)

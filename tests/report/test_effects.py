@@ -92,11 +92,40 @@ def test_a_table_with_categories_has_its_inputs_on_the_page(run, tmp_path):
     machine = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(
         table[["city", "warmth"]], table["y"]
     )
-    assert machine.feature_weights_.index.tolist() == list(machine.model_.inputs)
+    assert machine.feature_weights_.index.tolist() == ["city", "warmth"]
+    assert machine.feature_weights_.sum() == pytest.approx(1)
     machine.report(tmp_path / "fit.html")
     options = ["--label", "y", "--kernel", "gaussian", "--metric", "diagonal", "--n-components", "64"]
     assert run("train", tmp_path / "t.csv", *options, "--out", tmp_path / "m").exit_code == 0
     assert run("show", tmp_path / "m").exit_code == 0
     result = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--report", tmp_path / "test.html")
     assert result.exit_code == 0, result.output
-    assert "<h3>Partial dependence: warmth</h3>" in (tmp_path / "test.html").read_text()
+    text = (tmp_path / "test.html").read_text()
+    assert "<h3>Permutation importance</h3>" in text
+    assert "<h3>Partial dependence: warmth</h3>" in text
+
+
+def test_a_column_is_shuffled_with_all_its_inputs():
+    n = 1200
+    table = pd.DataFrame({"city": RNG.choice([f"city {i}" for i in range(40)], n), "day": RNG.normal(size=n)})
+    table["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 400, n), "D")
+    high = table["city"].str[5:].astype(int) >= 20
+    machine = KernelRegressor("gaussian", gamma=0.01, metric="identity", n_components=128, solver="psgd", alpha=1e-6)
+    machine = machine.fit(table, high + 0.0)
+    assert len(machine.model_.inputs) > 40  # more than a picture shows
+    result = machine._finished[0]
+    found = importances(machine.model_, result.holdout, quality(machine.model_, result.holdout))
+    assert {name for name, _ in found} == {"city", "day", "when"}
+    assert found[0][0] == "city"
+
+
+def test_why_there_are_no_effects_is_said(tmp_path):
+    few = KernelRegressor("gaussian", n_components=64, metric="identity").fit(X, Y)
+    few.report(tmp_path / "few.html")
+    page = (tmp_path / "few.html").read_text()
+    assert "The rows are few, so the model learned from all of them" in page
+    assert "Not drawn: no rows were held out." in page
+    wide = pd.DataFrame(RNG.normal(size=(600, 120)), columns=[f"c{i}" for i in range(120)])
+    machine = KernelRegressor("gaussian", gamma=0.01, metric="identity", n_components=32, solver="psgd").fit(wide, Y)
+    machine.report(tmp_path / "wide.html")
+    assert "more than 100 columns, and no learned metric" in (tmp_path / "wide.html").read_text()

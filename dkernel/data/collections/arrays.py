@@ -238,7 +238,10 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
     for name, found in zip(columns if len(dtypes) > 1 or hasattr(table, "dtypes") else ["X"], dtypes, strict=True):
         if getattr(found, "kind", "O") not in "biuf":
             what = "X is" if name == "X" and not hasattr(table, "dtypes") else f"column {name!r} of X is"
-            raise DataError(f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers.")
+            raise DataError(
+                f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers. "
+                "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others sklearn.preprocessing has encoders."
+            )
 
 
 def _blocks_of_arrays(
