@@ -14,7 +14,6 @@ from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric, learnable, with_metric
 from dkernel.training.fit import TrainResult, train
-from tests.processor import place_moves_bits
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -130,7 +129,6 @@ def test_a_given_gamma_speaks_of_given_distances() -> None:
     assert fit("full", gamma=0.1).model.recipe.metric == "full"
 
 
-@place_moves_bits
 def test_rows_alone_and_in_a_batch_have_the_same_scores() -> None:
     model = fit("full").model
     X, _ = turned(700)

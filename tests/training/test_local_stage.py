@@ -96,7 +96,9 @@ def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, sta
     dkernel.save(found, tmp_path / "m.safetensors")
     again = dkernel.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
-    near = 0.0 if WIDE else 1e-3  # without AVX-512 a row's place in a tile moves its last bits
+    near = (
+        0.0 if WIDE or "n_grids" in stage else 1e-3
+    )  # BLAS, which cells call, rounds by a row's place without AVX-512
     lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
     np.testing.assert_allclose(lazy.compute(), found.decision_function(X), rtol=0, atol=near)
     np.testing.assert_allclose(found.decision_function(X[7:8]), found.decision_function(X)[7:8], rtol=0, atol=near)
