@@ -7,11 +7,13 @@ import importlib
 import json
 import logging
 import os
+import signal
 import ssl
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +177,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}):
+        with dask.config.set({**MEMORY, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -196,6 +198,20 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
     finally:
         with suppress(TimeoutError):
             cluster.close(timeout=CLOSE_TIMEOUT)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads that begin in this block, and so the processes that these start, never get SIGINT.
+
+    Ctrl-C reaches every process of a terminal: this one ends its workers, which would print tracebacks before.
+    """
+    resource_tracker.ensure_running()  # started later, it would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _security(tls: Mapping[str, str] | None) -> Any:

@@ -121,7 +121,7 @@ def test_it_is_whole(document):
             assert {m["name"] for m in container.get("volumeMounts", [])} == volumes
             assert container["image"] == "dkernel:0.1.0"
             assert container["resources"]["limits"]["memory"]
-            assert refusal(container["args"]) == ""
+            assert "command" in container or refusal(container["args"]) == ""
 
 
 def argument(args, name):

@@ -64,6 +64,19 @@ def first_environment():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
+def ignores_interrupts():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_workers_of_our_own_never_get_the_interrupt_of_a_terminal(executor):
+    client = executor.client
+    before = client.run(os.getpid)
+    os.kill(min(before.values()), signal.SIGKILL)
+    wait_until(lambda: len(client.nthreads()) == 2 and not {min(before, key=before.get)} & set(client.nthreads()), 60)
+    assert list(client.run(ignores_interrupts).values()) == [True, True]  # the one that came in its place too
+    assert not ignores_interrupts()
+
+
 def test_workers_of_our_own_begin_with_one_heap_and_nobody_takes_their_calls(executor):
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
