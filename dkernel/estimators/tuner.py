@@ -27,6 +27,7 @@ _SAID = (
     "rungs",
     "rows",
     "progressive_loss",
+    "left_out_loss",
     "error",
     "rmse",
 )  # these entries of a line of the leaderboard are no parameters
@@ -42,7 +43,8 @@ def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         found[f"param_{name}"] = np.ma.masked_array(
             np.array(values, dtype=object), mask=[name not in each for each in params]
         )
-    losses = [line.get("progressive_loss") for line in leaderboard]  # none of a candidate that diverged or never ran
+    # None of a candidate that diverged or never ran.
+    losses = [line.get("progressive_loss", line.get("left_out_loss")) for line in leaderboard]
     found["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
     found["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
     found["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
@@ -65,7 +67,8 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
 
     All candidates use the same rows: each block is read once for all of them, and candidates with the same map share
     its components. At each rung the worse half is dropped, by the loss on rows before they were used. The best
-    candidate is trained at full size.
+    candidate is trained at full size. Of up to 4,096 rows, unless alpha is given, each candidate is fitted as without a
+    search, which is the first of them, and judged by the loss on rows left out of a fit.
 
     Parameters
     ----------
@@ -89,10 +92,11 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     best_model_ : Model
         Its model.
     leaderboard_ : list of dict
-        Candidates, the best first: rank, parameters, rungs, rows, progressive_loss, and error or rmse.
+        Candidates, the best first: rank, parameters, rungs, rows, progressive_loss (of few rows left_out_loss), and
+        error or rmse.
     cv_results_ : dict
         Leaderboard as scikit-learn's searches have it, one array a key: params, param_NAME, mean_test_score (the
-        negative loss on rows before they were used), rank_test_score, n_resources.
+        negative loss of the leaderboard), rank_test_score, n_resources.
     best_score_ : float
         mean_test_score of the best, whose index best_index_ is 0.
     passes_ : float

@@ -237,9 +237,11 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
     board = record.get("leaderboard")
     if not board or not board[0]["rungs"]:
         return
-    text = f"{len(board)} candidates, each at its last rung, judged on rows before they were used."
+    judged = "on rows left out of a fit" if "left_out_loss" in board[0] else "on rows before they were used"
+    text = f"{len(board)} candidates, each at its last rung, judged {judged}."
     yield _drawn("Leaderboard", figures.race(board), text)
-    names = [name for name in board[0] if name not in ("rank", "rows", "rungs", "progressive_loss", "error", "rmse")]
+    figured = ("rank", "rows", "rungs", "progressive_loss", "left_out_loss", "error", "rmse")
+    names = [name for name in board[0] if name not in figured]
     yield _table(
         "The first ten",
         [(f"{line['rank']}", ", ".join(f"{name} {_plain(line[name])}" for name in names)) for line in board[:10]],

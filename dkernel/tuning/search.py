@@ -49,6 +49,7 @@ from dkernel.training.fit import train
 from dkernel.training.job import Job
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
+from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
@@ -67,7 +68,8 @@ class TuneResult:
     ----------
     fit : of the survivor, as `train` gives it
     leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
-        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse)
+        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse); of few
+        rows the loss and error on rows left out of a fit
     params : what was searched -> the survivor's value
     recipe : that the survivor was trained with
     passes : of the search over the data: as a budget, they give the same search again
@@ -101,9 +103,13 @@ def tune(
     source = merged(source, recipe, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
-    recipe = recipe.replace(solver="psgd") if recipe.solver == "auto" else recipe
     shown = progress or Progress("none")
-    search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+    kind: type[FewRowsSearch | _Search] = _Search
+    if judges_by_rows_left_out(source, recipe, grid):
+        kind = FewRowsSearch
+    elif recipe.solver == "auto":
+        recipe = recipe.replace(solver="psgd")
+    search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
     with ExitStack() as opened:
         fit = None
         if checkpoint is not None:

@@ -22,7 +22,8 @@ OF_HEADS = ("loss", "alpha")
 """Axes whose values are heads beside each other on the columns of one map."""
 
 # A map of many columns can use a larger gamma than the sample's choice, and the choice may be off by one either way.
-GAMMAS = ("0.5*auto", "auto", "2*auto", "4*auto")
+# The choice of a fit without a search comes first: of equals it stays.
+GAMMAS = ("auto", "0.5*auto", "2*auto", "4*auto")
 ALPHAS = tuple(10.0**k for k in range(-9, -1))
 MOST = 4096  # candidates: beyond it the names of a typing error rather than a search
 
@@ -76,14 +77,18 @@ class Candidate:
     of_map: tuple[Any, ...] = field(default=())
 
 
-def candidates_of(recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: int, objects: bool) -> list[Candidate]:
+def candidates_of(
+    recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: int, objects: bool, fitted: bool = False
+) -> list[Candidate]:
     """Every combination of the axes: those of the grid, and gamma, metric and alpha where the recipe leaves them open.
 
     Parameters
     ----------
     p, objects : columns of the data, and whether some hold objects
+    fitted : whether each candidate is fitted as without a search. Then the choice of such a fit is the first of them,
+        and each fit chooses its own alpha
     """
-    axes = _axes(recipe, dict(grid or {}), p, objects)
+    axes = _axes(recipe, dict(grid or {}), p, objects, fitted)
     total = math.prod(len(values) for values in axes.values())
     if total > MOST:
         raise RecipeError(f"The grid has {total:,} candidates; at most {MOST:,} are possible. Leave out some values.")
@@ -97,7 +102,7 @@ def candidates_of(recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: i
     return found
 
 
-def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool) -> dict[str, tuple[Any, ...]]:
+def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool, fitted: bool) -> dict[str, tuple[Any, ...]]:
     for name, values in grid.items():
         if name not in AXES:
             raise RecipeError(
@@ -116,9 +121,9 @@ def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool) -> dict[s
         # A metric that suits one of the kernels alone would be refused for the others.
         best = learned[0] if len(learned) == 1 else ("diagonal" if "diagonal" in learned else "identity")
         best = "identity" if "identity" in learned else best
-        axes.setdefault("metric", tuple(dict.fromkeys(("identity", best))))
+        axes.setdefault("metric", tuple(dict.fromkeys([*["auto"] * fitted, "identity", best])))
     if recipe.alpha == "auto":
-        axes.setdefault("alpha", ALPHAS)
+        axes.setdefault("alpha", ("auto",) if fitted else ALPHAS)
     # Combinations that come twice are one.
     return {name: tuple(dict.fromkeys(axes[name])) for name in AXES if name in axes}
 

@@ -1,0 +1,154 @@
+"""A search on few rows: each candidate is fitted as `train` fits it, and judged as `train` judges its alphas.
+
+The first candidate is the choice of `train` itself. Each fit chooses its alpha by the loss on rows left out of a fit,
+and that loss compares the candidates. Races of a few rounds would compare them by some tens of rows.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.execution.base import Executor
+from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.persistence.checkpoint import run_of
+from dkernel.persistence.journal import Journal
+from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.progress import Progress
+from dkernel.training.checks import checked, with_solver
+from dkernel.training.fit import train
+from dkernel.training.job import Job
+from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
+from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
+
+PASSES = 2  # a whole search counts as so many, as a race does
+
+
+def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+    """True if `train` would solve these rows exactly and choose alpha by rows that it leaves out."""
+    asked = dict(grid or {})
+    if recipe.alpha != "auto" or "alpha" in asked:
+        return False
+    losses = [recipe.replace(loss=loss) for loss in asked.get("loss", (recipe.loss,))]
+    return all(SOLVERS[with_solver(each, source).solver].in_memory for each in losses)
+
+
+class FewRowsSearch:
+    """One search on few rows, with the parts of `dkernel.tuning.search` that a checkpoint and the final fit need."""
+
+    def __init__(
+        self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
+        budget: Budget, progress: Progress, scratch: str | None, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.source, self.executor, self.budget = source, executor, budget
+        self.progress, self.scratch, self.clock, self.began = progress, scratch, clock, clock()
+        recipe = recipe.for_columns(source.columns)
+        self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects), fitted=True)
+        # Everything that a fit would refuse is refused now, for every candidate.
+        self.jobs = {c.of_map: self._job(c.recipe) for c in self.candidates}
+        self.journal = Journal()
+        self._choices: dict[str, SelectedModel] = {}
+        self.identity = run_of(source, recipe)
+        words = {name: " | ".join(dict.fromkeys(str(c.asked[name]) for c in self.candidates)) for name in self._axes}
+        self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
+
+    @property
+    def _axes(self) -> Sequence[str]:
+        return list(self.candidates[0].asked)
+
+    def _job(self, recipe: Recipe) -> Job:
+        source, recipe = checked(self.source, recipe, self.executor, None, None)
+        return Job.of(source, recipe, self.executor, self.progress, self.scratch)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes on disk: some figures of each candidate."""
+        return 0
+
+    def run(self) -> dict[str, Any]:
+        """The search, as the journal keeps it."""
+        lines: dict[int, dict[str, Any]] = {}
+        self._leave_out_copies()
+        total, spent = len(self.candidates), 0.0
+        for number, candidate in enumerate(self.candidates):
+            if number and not self._may(PASSES * (number + 1) / total, spent):
+                break
+            self.progress.phase(f"candidate {number + 1}/{total}")
+            begin = self.clock()
+            lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judged, candidate))
+            spent = self.clock() - begin
+        return self._result(lines, PASSES * len(lines) / total)
+
+    def _leave_out_copies(self) -> None:
+        """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
+        kept: dict[tuple[str, ...], Candidate] = {}
+        for candidate in self.candidates:
+            chosen = self._chosen(candidate)
+            words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
+            kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
+        self.candidates = list(kept.values())
+
+    def _may(self, passes: float, spent: float) -> bool:
+        """True if the budget has room for another candidate, which will take as long as the one before."""
+        return passes <= self.budget.passes + 1e-3 and self.clock() - self.began + spent <= self.budget.seconds
+
+    def _judged(self, candidate: Candidate) -> dict[str, Any]:
+        """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
+        chosen = self._chosen(candidate)
+        fit = train(self.source, candidate.recipe, self.executor, scratch=self.scratch, chosen=chosen)
+        model = fit.model
+        judged = model.facts["holdout"]
+        error = {"rmse": judged["rmse"]} if model.classes is None else {"error": 1 - judged["accuracy"]}
+        asked = {**self._named(candidate), "alpha": model.recipe.alpha}
+        figures = {"left_out_loss": judged["loss"], **error}
+        return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
+
+    def _chosen(self, candidate: Candidate) -> SelectedModel:
+        """The candidate with numbers for its words, as a fit chooses them; multiples of one gamma are chosen once."""
+        job = self.jobs[candidate.of_map]
+        name = candidate.recipe.to_text()
+        if name not in self._choices:
+            feed = BlockReader(self.executor, job.source, job.plan.kept)
+            try:
+                survey = read_survey(job, feed)
+            finally:
+                feed.close()
+            self._choices[name] = choose_model(job, learn_labels(job, survey), survey, split_rows(job, survey))
+        found = self._choices[name]
+        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+
+    def _named(self, candidate: Candidate) -> dict[str, Any]:
+        """What was searched, with the metric that a word stands for."""
+        metric = self._chosen(candidate).metric
+        return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
+
+    def _measure(self, line: Mapping[str, Any]) -> float:
+        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
+        one = len({c.recipe.loss for c in self.candidates}) == 1
+        value = float(line["left_out_loss"] if one else line.get("error", line.get("rmse")))
+        return value if math.isfinite(value) else math.inf
+
+    def _result(self, lines: Mapping[int, dict[str, Any]], passes: float) -> dict[str, Any]:
+        """The leaderboard and the winner; of equals the first, which the choice of `train` is."""
+        order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
+        board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
+        for number in range(len(lines), len(self.candidates)):
+            kernel = repr(self._chosen(self.candidates[number]).kernel)
+            asked = self._named(self.candidates[number])
+            board.append({"rank": len(board) + 1, **asked, "kernel": kernel, "rungs": 0})
+        best = self.candidates[order[0]]
+        chosen = self._chosen(best)
+        params = {name: value for name, value in self._named(best).items() if name != "gamma"}
+        text = f"{len(board)} candidates in {passes:.6g} passes, the budget that repeats the search, on rows left out"
+        return {
+            "recipe": best.recipe,
+            "chosen": replace(chosen, why={"search": text}),
+            "leaderboard": board,
+            "params": {**params, "kernel": repr(chosen.kernel)},
+            "passes": float(f"{passes:.6g}"),
+        }
