@@ -43,7 +43,7 @@ class FewRowsSearch:
 
     def __init__(
         self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget, progress: Progress, scratch: str | None, clock: Callable[[], float] = time.monotonic,
+        budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.source, self.executor, self.budget = source, executor, budget
         self.progress, self.scratch, self.clock, self.began = progress, scratch, clock, clock()
