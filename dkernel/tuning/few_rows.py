@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.catalogue import SOLVERS
