@@ -68,15 +68,6 @@ def ignores_interrupts():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_workers_of_our_own_never_get_the_interrupt_of_a_terminal(executor):
-    client = executor.client
-    before = client.run(os.getpid)
-    os.kill(min(before.values()), signal.SIGKILL)
-    wait_until(lambda: len(client.nthreads()) == 2 and not {min(before, key=before.get)} & set(client.nthreads()), 60)
-    assert list(client.run(ignores_interrupts).values()) == [True, True]  # the one that came in its place too
-    assert not ignores_interrupts()
-
-
 def test_workers_of_our_own_begin_with_one_heap_and_nobody_takes_their_calls(executor):
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
@@ -166,6 +157,16 @@ def test_workers_of_our_own_read_as_many_units_each_and_sums_are_made_where_they
         assert [*executor.client.who_has([unit.ensure()]).values()] == [(worker,)]
     assert executor.places(units) == asked
     executor.release(units)
+
+
+def test_workers_of_our_own_never_get_the_interrupt_of_a_terminal(executor):
+    settled(executor)
+    address, pid = min(executor.client.run(os.getpid).items())
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: address not in executor.client.nthreads())
+    settled(executor)
+    assert list(executor.client.run(ignores_interrupts).values()) == [True, True]  # the one that came in its place too
+    assert not ignores_interrupts()
 
 
 def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
