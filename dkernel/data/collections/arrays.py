@@ -224,7 +224,8 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
             what = "X is" if name == "X" and not hasattr(table, "dtypes") else f"column {name!r} of X is"
             raise DataError(
                 f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers. "
-                "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others sklearn.preprocessing has encoders."
+                "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others "
+                "sklearn.preprocessing has encoders."
             )
 
 
