@@ -327,7 +327,7 @@ def scratch_of(values: Mapping[str, Any]) -> Any:
     if values["scratch"]:
         return Scratch.of(values["scratch"])
     place = values.get("checkpoint") or (values.get("out") and os.path.dirname(os.path.abspath(values["out"])))
-    if not place or "://" in values.get("out", ""):
+    if not place or "://" in str(values.get("out")):
         return Scratch()
     return Scratch(beside=next(str(f) for f in (Path(place).absolute(), *Path(place).absolute().parents) if f.is_dir()))
 

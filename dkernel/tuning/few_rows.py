@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dkernel.data.object_columns import check_gamma
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
@@ -52,6 +53,8 @@ class FewRowsSearch:
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects), fitted=True)
         # Everything that a fit would refuse is refused now, for every candidate.
         self.jobs = {c.of_map: self._job(c.recipe) for c in self.candidates}
+        for job in self.jobs.values():
+            check_gamma(job.recipe.kernels, job.recipe.gamma)
         self.journal = Journal()
         self._choices: dict[str, SelectedModel] = {}
         self.identity = run_of(source, recipe)

@@ -187,7 +187,7 @@ def duplicate(at: Doors) -> None:
 
 @bad("shape", "more landmarks than rows", HANDLED, "all rows except the holdout are landmarks, with a message")
 def many_landmarks(at: Doors) -> None:
-    model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500", "--solver", "psgd")
+    model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500", "--solver", "psgd", "-v")
     assert 48 <= model.map.n_components < 60
     assert f"{model.map.n_components}: all rows except the holdout; 1,500 were asked for" in at.said
     X, y = arrays(60)

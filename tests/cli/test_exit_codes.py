@@ -40,6 +40,7 @@ CODES = [
     (errors.DataError("a"), 65),
     (errors.TooLargeError("a", (0,)), 65),
     (errors.MissingValueError("a"), 65),
+    (errors.MissingLabelError("a"), 65),
     (errors.ModelFileError("a"), 65),
     (FileNotFoundError(2, "No such file", "x.csv"), 65),
     (errors.RecipeError("a"), 2),

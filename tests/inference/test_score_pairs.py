@@ -13,6 +13,7 @@ import pytest
 
 import dkernel
 from dkernel.data import open_source
+from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.writers import atomic, formats
 from dkernel.data.writers.object_store import destination_of
 from dkernel.errors import DataError
@@ -216,7 +217,7 @@ def test_lines_are_those_that_arrow_writes(tmp_path):
     }
     table = pa.table(columns)
     arrow_csv.write_csv(table, tmp_path / "arrow.csv", arrow_csv.WriteOptions(include_header=False))
-    raw = pa.field("raw", pa.string(), metadata=formats.CSV_TEXT)
+    raw = pa.field("raw", pa.string(), metadata=CSV_TEXT)
     both = table.append_column(raw, pa.array(["r"] * 50))
     formats.FORMATS[".csv"].stage([both], tmp_path / "ours.csv")
     assert (tmp_path / "ours.csv").read_bytes().replace(b",r\n", b"\n") == (tmp_path / "arrow.csv").read_bytes()

@@ -271,7 +271,7 @@ def encode_rows(
 
 def refuse_no_table(X: Any) -> None:
     """Refuse what could become a table, with the call that makes it one."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
         raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
     if type(X).__name__ == "LazyFrame":
         raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")

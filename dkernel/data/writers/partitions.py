@@ -99,8 +99,10 @@ class Partitioned(Folder):
 
 def _coded(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
     try:
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            column = column.cast(pa.large_string())
         return coded(column)
-    except (pa.ArrowInvalid, UnicodeDecodeError):
+    except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
 
 
