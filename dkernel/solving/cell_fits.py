@@ -15,8 +15,9 @@ from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.persistence.journal import Journal
 from dkernel.solving.cell_runs import CellRows, SortedRows, read_runs, run_dtype
-from dkernel.solving.driver import Callback, State, StateMachine, solve
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.driver import State, StateMachine, solve
+from dkernel.solving.fit_problem import Callback
+from dkernel.solving.residual import Residual
 
 F32 = NDArray[np.float32]
 JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
@@ -152,14 +153,14 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     Parameters
     ----------
-    name : of this fit among those of the context, and of its stage in the journal
+    name : of this fit among those of the residual, and of its stage in the journal
     """
 
     def __init__(
-        self, context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str
+        self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str
     ) -> None:
-        self.context, self.problem, self.rows, self.settings, self.name = context, problem, rows, settings, name
-        self.executor = context.feed.executor
+        self.residual, self.problem, self.rows, self.settings, self.name = residual, problem, rows, settings, name
+        self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
         self._held: list[Handle] = []
         self._results: Generator[tuple[int, dict[str, Any]]] | None = None
@@ -173,7 +174,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def advance(self, state: CellState, found: dict[str, Any]) -> CellState:
         after = self._after(state, found)
-        self.context.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
+        self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
         return after
 
     def stop(self, state: CellState) -> CellState:
@@ -232,15 +233,15 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
 
 def fit_cells(
-    context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str,
+    residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str,
     callback: Callback | None = None,
 ) -> CellFit:  # fmt: skip
     """Fit all cells.
 
     Parameters
     ----------
-    name : of this fit among those of the context, and of its stage in the journal
+    name : of this fit among those of the residual, and of its stage in the journal
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
     """
-    with closing(CellSolver(context, problem, rows, settings, name)) as solver:
-        return solve(solver, context.journal, callback)
+    with closing(CellSolver(residual, problem, rows, settings, name)) as solver:
+        return solve(solver, residual.run.journal, callback)

@@ -21,7 +21,7 @@ from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
 from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 
 F32 = NDArray[np.float32]
@@ -98,7 +98,7 @@ def run_dtype(p: int, outputs: int) -> np.dtype[Any]:
     return np.dtype([*columns, ("X", "<f4", (p,)), ("Y", "<f4", (outputs,)), ("scores", "<f4", (outputs,))])
 
 
-def write_runs(context: ResidualContext, router: RowRouter, folder: Path, key: str) -> list[Run]:
+def write_runs(residual: Residual, router: RowRouter, folder: Path, key: str) -> list[Run]:
     """The rows of the source, sorted to cells; a file for each unit in the folder.
 
     Parameters
@@ -107,15 +107,15 @@ def write_runs(context: ResidualContext, router: RowRouter, folder: Path, key: s
     key : of the run and this folder
     """
     inside: dict[int, list[RowSlice]] = {}
-    for piece in context.pieces:
+    for piece in residual.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
-    held = context.feed.executor.keep(router, f"{key}-router")
+    held = residual.run.executor.keep(router, f"{key}-router")
 
     def args(unit: int) -> tuple[Any, ...]:
         return held, str(folder / f"cells-{unit:06d}.npy"), inside.get(unit, [])
 
-    runs: list[Run] = context.feed.each(write_run, f"{key}-run", context.progress, args)
-    context.feed.executor.release([held])
+    runs: list[Run] = residual.fit.feed.each(write_run, f"{key}-run", residual.run.progress, args)
+    residual.run.executor.release([held])
     if runs and not Path(runs[0][0]).exists():
         raise DataError(
             f"The workers wrote the rows of the cells to {folder}, which this process cannot see. Give --scratch a "

@@ -12,7 +12,8 @@ from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, Solver, SolverResult, State
+from dkernel.solving.driver import Solver, SolverResult, State
+from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import SGD, SGDProblem
 from dkernel.solving.sgd_setup import is_wide
 from dkernel.streaming.schedule import RowSlice
@@ -64,23 +65,23 @@ class Passes(Solver[PassState]):
 
     stage = "rounds"
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.solver, self.progress = context.prepared.solver, context.progress
-        evaluator = context.evaluator
-        self.problem = evaluator.problem
-        learned = SGDProblem(evaluator.problem, evaluator.coordinates, [self.solver])
-        self.sgd = SGD(context.feed, [learned], evaluator.key)
-        self.patience = context.recipe.patience
+    def __init__(self, fit: FitProblem) -> None:
+        super().__init__(fit)
+        self.problem, self.solver, self.progress = fit.problem, fit.setup.solver, fit.run.progress
+        self.sgd = SGD(fit.feed, [SGDProblem(fit.problem, fit.coordinates, [self.solver])], self.key)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
-        self.decayed = 0 if context.sizes.large else 1
+        self.decayed = 0 if fit.sizes.large else 1
+
+    def close(self) -> None:
+        self.sgd.release()
+        super().close()
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:
         return sizes.passes + sizes.polish
 
     def start(self) -> PassState:
-        start = self.context.prepared.start
+        start = self.fit.setup.start
         return PassState(self.solver.start(start), start)
 
     def where(self, spot: PassState) -> str:
@@ -90,20 +91,19 @@ class Passes(Solver[PassState]):
         return replace(spot, ended=True)
 
     def finish(self, spot: PassState) -> SolverResult:
-        self.sgd.release()
         assert spot.best is not None
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
         return replace(spot.best, history=list(spot.history), facts=_unlearned(spot.history, nothing))
 
     def plan(self, spot: PassState) -> Callable[[], Any] | None:
-        judge = self.context.judge
+        judge = self.judge
         if spot.watched is not None:
             return partial(judge, spot.state.v[:, : self.solver.outputs], f"{spot.name}-{spot.done - 1}-watch")
         if self._is_over(spot):
             name = "start" if spot.best is None else spot.name
             return partial(judge, np.concatenate([*self._candidates(spot).values()], axis=1), f"{name}-judge")
-        over = spot.ended or spot.epoch == len(self.context.schedules) or self._is_enough(spot)
+        over = spot.ended or spot.epoch == len(self.fit.schedules) or self._is_enough(spot)
         return None if over else self._round(spot)
 
     def advance(self, spot: PassState, found: Any) -> PassState:
@@ -123,13 +123,13 @@ class Passes(Solver[PassState]):
         """True if the passes since the best have been as many as patience goes."""
         losses = [line["loss"] for line in spot.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not spot.done else 0
-        if self.patience and since >= self.patience:
+        if self.fit.patience and since >= self.fit.patience:
             self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
             return True
         return False
 
     def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
-        return self.context.schedules[epoch].rounds
+        return self.fit.schedules[epoch].rounds
 
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.problem.targets.merit(right, n)
@@ -169,10 +169,10 @@ class Passes(Solver[PassState]):
     def _round(self, spot: PassState) -> Callable[[], Any]:
         rounds, i = self._rounds(spot.epoch), spot.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.context.feed.following(rounds, i)
-        if last and spot.epoch + 1 < len(self.context.schedules):
+        following: Sequence[RowSlice] = () if last else self.fit.feed.following(rounds, i)
+        if last and spot.epoch + 1 < len(self.fit.schedules):
             following = self._rounds(spot.epoch + 1)[0]
-        turn = f"{spot.epoch + 1}/{len(self.context.schedules)}"
+        turn = f"{spot.epoch + 1}/{len(self.fit.schedules)}"
         self.show(
             f"pass {turn}",
             lambda: sum(p.n for k in range(i, len(rounds)) for p in rounds[k]),
@@ -180,7 +180,7 @@ class Passes(Solver[PassState]):
             **{"pass": turn},
         )
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
-        decay = 0 if is_wide(self.context.evaluator.coordinates) else spot.epoch + self.decayed
+        decay = 0 if is_wide(self.fit.coordinates) else spot.epoch + self.decayed
         factor = spot.shrink / (1 + 3 * decay)
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         return partial(self.sgd.round, [spot.state], rounds[i], f"{spot.name}-{i}", len(rounds), factor, following)
@@ -193,7 +193,7 @@ class Passes(Solver[PassState]):
         line = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         spot = replace(spot, state=state)
         # Callbacks see the holdout's loss after so many rounds.
-        if self.context.watched and self.context.holdout is not None and (i + 1) % 8 == 0:
+        if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(spot, watched=line)
         return self._reported(spot, line)
 
