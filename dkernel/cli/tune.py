@@ -115,7 +115,6 @@ def _tune(
 ) -> None:  # fmt: skip
     from dkernel.cli.run_record import running
     from dkernel.persistence.model_file import save
-    from dkernel.training.missing_values import with_missing_values
     from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
@@ -126,15 +125,10 @@ def _tune(
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):
-            checkpoint = _checkpoint(values)
-
-            def search(source: Any, recipe: "Recipe") -> Any:
-                return run(
-                    source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
-                    checkpoint=checkpoint,
-                )  # fmt: skip
-
-            found = with_missing_values(search, source, recipe, checkpoint, progress)
+            found = run(
+                source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
+                checkpoint=_checkpoint(values),
+            )  # fmt: skip
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit

@@ -1,6 +1,6 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, solver, local stage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -76,7 +76,8 @@ def _outputs(source: Source, recipe: Recipe) -> int:
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
     scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: SelectedModel | None = None, validation: Block | None = None, callback: Callback | None = None,
+    chosen: SelectedModel | None = None, validation: Block | Callable[[Source, Recipe], Block] | None = None,
+    callback: Callback | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -87,16 +88,18 @@ def train(
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
-    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
+    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from; or what reads
+        them, with the encoding that the source has by then
     callback : called with each line of the history, after each round of the passes; where it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
-        source, recipe = checked(source, recipe, executor, chosen, validation)
+        judges = validation(source, recipe) if callable(validation) else validation
+        source, recipe = checked(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
-            request = FitRequest.of(source, recipe, executor, landmarks, chosen, validation)
+            request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
             run = FitRun(executor, request.key, shown, callback=callback, scratch=scratch)
             return _resume_or_fit(request, run, checkpoint)
 

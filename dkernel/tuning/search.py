@@ -45,6 +45,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.checks import merged
 from dkernel.training.fit import train
+from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
@@ -97,29 +98,42 @@ def tune(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    source = merged(source, recipe, executor)
-    if source.n_counted < 2:
-        raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
-    recipe = recipe.replace(solver="psgd") if recipe.solver == "auto" else recipe
-    shown = progress or Progress("none")
-    search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+    shown, of_search, of_fit = progress or Progress("none"), None, None
+    if checkpoint is not None:
+        of_search = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
+        of_fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+
+    def run(source: Source, recipe: Recipe) -> TuneResult:
+        source = merged(source, recipe, executor)
+        if source.n_counted < 2:
+            raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
+        recipe = recipe.replace(solver="psgd") if recipe.solver == "auto" else recipe
+        search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+        found = _resume_or_search(search, of_search)
+        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=of_fit, chosen=chosen)
+        params = found["params"]
+        if winner.alpha == "auto":
+            params = {**params, "alpha": result.model.recipe.alpha}
+        facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
+        model = replace(result.model, facts={**result.model.facts, "search": facts})
+        return TuneResult(replace(result, model=model), board, params, winner, passes)
+
+    return with_missing_values(run, source, recipe, of_search, progress)
+
+
+def _resume_or_search(search: "_Search", checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """The result of a search, from the checkpoint if that has it."""
     with ExitStack() as opened:
-        fit = None
         if checkpoint is not None:
-            inside = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
-            search.journal = opened.enter_context(inside.opened(search.identity, search.checkpoint_bytes, shown))
-            fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
-        found = search.journal.found("result")
+            kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
+            search.journal = opened.enter_context(kept)
+        found: dict[str, Any] | None = search.journal.found("result")
         if found is None:
-            with one_blas_thread(), shown:
+            with one_blas_thread(), search.progress:
                 found = search.run()
             search.journal.finish(found)
-        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
-        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=fit, chosen=chosen)
-    params = found["params"] if winner.alpha != "auto" else {**found["params"], "alpha": result.model.recipe.alpha}
-    facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
-    model = replace(result.model, facts={**result.model.facts, "search": facts})
-    return TuneResult(replace(result, model=model), board, params, winner, passes)
+        return found
 
 
 class _Search:
