@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 R = TypeVar("R")
 
 
-@stored("Outcome")
+@stored("SolverResult")
 @dataclass(frozen=True, eq=False)
 class SolverResult:
     """Coefficients of a solver, and the figures of the holdout.

@@ -16,7 +16,7 @@ from dkernel.model import Model
 from dkernel.numerics.sparse_rows import named
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
-from dkernel.recipe import Recipe
+from dkernel.recipe import SettledRecipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.driver import SolverResult
@@ -71,7 +71,7 @@ def build_model(
 def settle_recipe(
     request: FitRequest, data: FitData, chosen: SelectedModel, fit: FitProblem, outcome: SolverResult,
     local: LocalStage | None,
-) -> Recipe:  # fmt: skip
+) -> SettledRecipe:  # fmt: skip
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
     asked, sizes = data.recipe, fit.sizes
     settled = {
@@ -90,7 +90,7 @@ def settle_recipe(
         settled["local"] = "none" if local is None or local.machine is None else local.machine.kind
     if local is not None and local.start is not None:
         settled |= {"features": "none", "gamma": "auto"}
-    return asked.replace(**settled)
+    return SettledRecipe(asked.replace(**settled))
 
 
 def _facts(

@@ -15,6 +15,7 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
+from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.metric_learning import MOST_COLUMNS
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype, write_runs
@@ -228,10 +229,10 @@ def _chosen(
     small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
 
     @cache
-    def judged(place: tuple[int, ...]) -> tuple[float, float]:
+    def judged(place: Place) -> tuple[float, float]:
         return judge_settings(residual.run.executor, small, rows, parts, CellSettings(*settings(place)), key)
 
-    def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
+    def settings(place: Place) -> tuple[float, float, float, int]:
         return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]
 
     wanted = inf if asked else (1 - LEAST_GAIN) * judged((*MIDDLE, 0, 0))[1]
@@ -239,29 +240,18 @@ def _chosen(
     return settings(found) if judged(found)[0] <= wanted else ()
 
 
-def lowest(loss: Callable[[tuple[int, ...]], float], wanted: float = inf) -> tuple[int, ...]:
+def lowest(loss: Callable[[Place], float], wanted: float = inf) -> Place:
     """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers.
 
     Parameters
     ----------
     wanted : loss that the middle width must have with the first smoothness, or the search ends there
     """
-
-    def walk(best: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-        for axis in axes:
-            for direction in (1, -1):
-                while 0 <= best[axis] + direction < SIZES[axis]:
-                    other = tuple(k + direction * (j == axis) for j, k in enumerate(best))
-                    if not loss(other) < loss(best):
-                        break
-                    best = other
+    starts = (descend(loss, (*MIDDLE, smoothness, 0), SIZES, FIRST) for smoothness in range(len(SMOOTHNESS)))
+    best = next(starts)
+    if loss(best) > wanted:
         return best
-
-    starts = (walk((*MIDDLE, smoothness, 0), FIRST) for smoothness in range(len(SMOOTHNESS)))
-    found = next(starts)
-    if loss(found) > wanted:
-        return found
-    found = min((found, *starts), key=loss)
-    while (further := walk(found, THEN)) != found:
-        found = further
-    return found
+    best = min((best, *starts), key=loss)
+    while (further := descend(loss, best, SIZES, THEN)) != best:
+        best = further
+    return best

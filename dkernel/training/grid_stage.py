@@ -17,6 +17,7 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.relevance import ROWS, relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids
 from dkernel.solving.residual import Residual
@@ -271,16 +272,12 @@ def _chosen(
     rows = sum(piece.n for piece in residual.pieces)
 
     @cache
-    def loss(which: int, step: int, ridge: float) -> float:
+    def judged(place: Place, ridge: float) -> float:
+        which, step = place[0], place[1] - STEPS
         tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
         return residual.gain(fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
 
-    which, best = min(range(len(gammas)), key=lambda which: loss(which, 0, RIDGES[1])), 0
-    for direction in (1, -1):
-        while (
-            abs(best + direction) <= STEPS
-            and loss(which, best + direction, RIDGES[1]) < loss(which, best, RIDGES[1])
-        ):  # fmt: skip
-            best += direction
-    ridge = min(RIDGES, key=lambda ridge: loss(which, best, ridge))
-    return which, WIDTH * WIDER**best, ridge, loss(which, best, ridge)
+    sizes = len(gammas), 2 * STEPS + 1
+    place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
+    ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
+    return place[0], WIDTH * WIDER ** (place[1] - STEPS), ridge, judged(place, ridge)
