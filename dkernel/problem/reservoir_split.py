@@ -116,9 +116,9 @@ def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Blo
 
 
 def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
+            return reader.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
     finally:
-        feed.close()
+        reader.close()

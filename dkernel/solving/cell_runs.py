@@ -114,7 +114,7 @@ def write_runs(residual: Residual, router: RowRouter, folder: Path, key: str) ->
     def args(unit: int) -> tuple[Any, ...]:
         return held, str(folder / f"cells-{unit:06d}.npy"), inside.get(unit, [])
 
-    runs: list[Run] = residual.fit.feed.each(write_run, f"{key}-run", residual.run.progress, args)
+    runs: list[Run] = residual.fit.reader.each(write_run, f"{key}-run", residual.run.progress, args)
     residual.run.executor.release([held])
     if runs and not Path(runs[0][0]).exists():
         raise DataError(

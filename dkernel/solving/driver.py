@@ -147,7 +147,9 @@ class Solver(StateMachine[S, SolverResult]):
         if kind not in self._kept:  # every reading of a solver needs it again
             self._kept[kind] = executor.keep(statistic, f"{self.key}-{kind}")
         broadcast = executor.keep(value, key)
-        total = fit.feed.fold(statistic, fit.pieces, key, fit.run.progress, held=self._kept[kind], broadcast=broadcast)
+        total = fit.reader.fold(
+            statistic, fit.pieces, key, fit.run.progress, held=self._kept[kind], broadcast=broadcast
+        )
         executor.release([broadcast])
         return total
 

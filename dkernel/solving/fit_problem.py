@@ -111,7 +111,7 @@ class FitProblem(SampledProblem):
 
     Parameters
     ----------
-    feed : of the rows, in the order of the schedules
+    reader : of the rows, in the order of the schedules
     alpha : a number or "auto"
     near : alpha that the choice has found best, None where it judged nothing
     dtype : of the arithmetic of solvers that go to the optimum
@@ -122,7 +122,7 @@ class FitProblem(SampledProblem):
     """
 
     sizes: Sizes
-    feed: BlockReader
+    reader: BlockReader
     alpha: float | str
     near: float | None
     dtype: str
@@ -136,4 +136,4 @@ class FitProblem(SampledProblem):
         """All pieces of the source."""
         if self.schedules:
             return tuple(piece for pieces in self.schedules[0].rounds for piece in pieces)
-        return cut_pieces([unit.rows for unit in self.feed.source.units])
+        return cut_pieces([unit.rows for unit in self.reader.source.units])

@@ -97,7 +97,7 @@ class FullBatch(Solver[FullBatchState]):
 
     def _show(self, state: FullBatchState) -> None:
         turn = f"{state.state.passes + 1}/{self.limit}"
-        self.show(f"pass {turn}", lambda: self.fit.feed.source.n_rows, **{"pass": turn})
+        self.show(f"pass {turn}", lambda: self.fit.reader.source.n_rows, **{"pass": turn})
 
     def advance(self, state: FullBatchState, found: Any) -> FullBatchState:
         if self._is_over(state):
@@ -166,7 +166,7 @@ class Polish(FullBatch):
         return batch_solver(self.settings.loss)
 
     def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
-        self.show("polish", lambda: self.limit * self.fit.feed.source.n_rows)
+        self.show("polish", lambda: self.limit * self.fit.reader.source.n_rows)
 
     def finish(self, state: FullBatchState) -> SolverResult:
         found, before = super().finish(state), self.before

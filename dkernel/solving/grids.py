@@ -278,7 +278,13 @@ class GridSolver(StateMachine[GridState, GridFit]):
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         inputs = settings.inputs
         self.statistic = GridRound(
-            residual.problem, residual.start, inputs, settings.binning, self.fixed, reading.run, residual.fit.feed.keep
+            residual.problem,
+            residual.start,
+            inputs,
+            settings.binning,
+            self.fixed,
+            reading.run,
+            residual.fit.reader.keep,
         )
         self.held = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
@@ -358,7 +364,7 @@ def fit_grids(residual: Residual, settings: GridSettings, name: str, callback: C
     name : of this fit among those of the residual, and of its stage in the journal
     callback : called with the line of each round; where it returns True the other grids stay empty
     """
-    with RepeatedReading(residual.fit.feed, residual.pieces, f"{residual.key}-{name}") as reading:
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-{name}") as reading:
         return solve(GridSolver(residual, settings, reading, name), residual.run.journal, callback)
 
 

@@ -73,7 +73,7 @@ class NormalEquations(Solver[Found]):
 
     def plan(self, state: Found) -> Callable[[], Any] | None:
         if state.value is None:
-            self.show("pass 1/1", lambda: self.fit.feed.source.n_rows, **{"pass": "1/1"})
+            self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
             return partial(self.over_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 

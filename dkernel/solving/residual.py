@@ -45,7 +45,7 @@ class Residual:
     ----------
     fit : the problem that the global stage has solved
     start : coefficients of the global stage
-    pieces : all of the feed's
+    pieces : all of the source's
     sampled : rows that the fit may hold in memory, raw; none of the holdout
     weight : of all rows, None where each has the weight 1
     bound : of a residual

@@ -68,7 +68,7 @@ class Passes(Solver[PassState]):
     def __init__(self, fit: FitProblem) -> None:
         super().__init__(fit)
         self.problem, self.solver, self.progress = fit.problem, fit.setup.solver, fit.run.progress
-        self.sgd = SGD(fit.feed, [SGDProblem(fit.problem, fit.coordinates, [self.solver])], self.key)
+        self.sgd = SGD(fit.reader, [SGDProblem(fit.problem, fit.coordinates, [self.solver])], self.key)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         self.decayed = 0 if fit.sizes.large else 1
 
@@ -172,7 +172,7 @@ class Passes(Solver[PassState]):
     def _round(self, state: PassState) -> Callable[[], Any]:
         rounds, i = self._rounds(state.epoch), state.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.fit.feed.following(rounds, i)
+        following: Sequence[RowSlice] = () if last else self.fit.reader.following(rounds, i)
         if last and state.epoch + 1 < len(self.fit.schedules):
             following = self._rounds(state.epoch + 1)[0]
         turn = f"{state.epoch + 1}/{len(self.fit.schedules)}"

@@ -75,7 +75,7 @@ def runs_on_client(executor: Executor, wide: bool) -> bool:
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
 
-def at_home(sampled: Sampled, little: bool = False) -> Sampled:
+def on_client(sampled: Sampled, little: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `little` or `runs_on_client` says so."""
     executor = sampled.run.executor
     if executor.name != "cluster" or not (little or runs_on_client(executor, is_wide(sampled.coordinates))):
@@ -316,7 +316,7 @@ def warm_start(sampled: SampledProblem, solver: PSGD, start: Array, epochs: rang
     problem, rows = sampled.of_sample, sampled.split.sample
     map = problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
-    sampled = at_home(sampled, flops <= rounds * LITTLE_FLOPS)
+    sampled = on_client(sampled, flops <= rounds * LITTLE_FLOPS)
     pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])

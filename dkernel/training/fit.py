@@ -126,25 +126,25 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
 def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     """The stages of the fit, in their order."""
     source = request.source
-    feed = BlockReader(run.executor, source, request.plan.kept)
+    reader = BlockReader(run.executor, source, request.plan.kept)
     try:
         load_beside(_loops(request))
-        survey = read_survey(request, run, feed)
+        survey = read_survey(request, run, reader)
         data = learn_labels(request, run, survey)
         stages = request.local_stages(run.executor, data.targets.outputs)
         for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
             run.note(name, text)
         chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes))
         sizes = settle_sizes(request, run, survey, chosen, stages)
-        problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, feed))
-        schedules, feed, order = choose_order(request, run, survey, sizes, feed, opened)
-        problem = replace(problem, schedules=schedules, feed=feed)
+        problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
+        schedules, reader, order = choose_order(request, run, survey, sizes, reader, opened)
+        problem = replace(problem, schedules=schedules, reader=reader)
         outcome = _solve(request, problem)
         if request.recipe.local == "auto":
             stages = worth_trying(stages, chosen.enough is not None, chosen.rough)
         local = _fit_local(request, data, problem, outcome, stages, opened) if stages else None
     finally:
-        feed.close()
+        reader.close()
     run.progress.phase("finish")
     if local is not None and local.start is not None:
         chosen, problem, outcome = without_components(request, chosen, problem, outcome, local.start)
@@ -187,7 +187,7 @@ def _fit_local(
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    copied = problem.feed.source is not request.source
+    copied = problem.reader.source is not request.source
     pieces = local_pieces(request.units, problem.schedules[0].rounds if copied else ())
     folder = partial(folder_of, run.journal, run.scratch, opened)
     residual = residual_of(problem, outcome.v, pieces, data.survey, weight, folder, learns_label(data.recipe))

@@ -169,7 +169,7 @@ def given_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
 
 def _groups(residual: Residual, wanted: str | Sequence[Sequence[str]]) -> Groups:
     """The inputs that are one category together: by the encoding, and of its numbers as the sample or names say."""
-    source = residual.fit.feed.source
+    source = residual.fit.reader.source
     known: Groups = () if source.encoding is None else source.encoding.groups
     if wanted == "none":
         return known
@@ -235,7 +235,7 @@ def fit_grid_stage(
     )
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
-    words += f", categories {named}" if (named := _in_words(groups, _names(residual.fit.feed.source))) else ""
+    words += f", categories {named}" if (named := _in_words(groups, _names(residual.fit.reader.source))) else ""
     return LocalStage.judged(machine, fit.history, facts, words, residual, fit.scores)
 
 

@@ -30,8 +30,8 @@ from dkernel.solving.sgd_setup import (
     WARM_EPOCHS,
     alpha_path,
     alpha_paths,
-    at_home,
     kept_setup,
+    on_client,
     prepare,
     warm_start,
 )
@@ -61,14 +61,14 @@ class FitData:
     counts: dict[Any, float]
 
 
-def read_survey(request: FitRequest, run: FitRun, feed: BlockReader) -> SurveyResult:
+def read_survey(request: FitRequest, run: FitRun, reader: BlockReader) -> SurveyResult:
     """One reading: figures of the columns, the labels, and the reservoir."""
 
     def read() -> SurveyResult:
         run.progress.phase("survey", request.source.n_rows)
         statistic = Survey(request.recipe.seed, request.sizes.n, request.sizes.reservoir)
         pieces, key = cut_pieces(request.units), f"{run.key}-survey"
-        return feed.fold(statistic, pieces, key, run.progress, journal=run.journal, name="survey")
+        return reader.fold(statistic, pieces, key, run.progress, journal=run.journal, name="survey")
 
     return run.journal.stage("survey", read)
 
@@ -189,7 +189,7 @@ def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:
 
 
 def pose_problem(
-    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, sizes: Sizes, feed: BlockReader
+    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, sizes: Sizes, reader: BlockReader
 ) -> FitProblem:
     """The problem that this choice makes of the rows."""
     for name, why in chosen.why.items():
@@ -209,7 +209,7 @@ def pose_problem(
         coordinates=coordinates,
         split=split,
         sizes=sizes,
-        feed=feed,
+        reader=reader,
         alpha=alpha,
         near=chosen.alpha,
         dtype=recipe.dtype,
@@ -254,7 +254,7 @@ def prepare_solver(request: FitRequest, fit: FitProblem) -> FitProblem:
 
 
 def _setup(fit: FitProblem, request: FitRequest) -> Setup:
-    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, at_home(fit)
+    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, on_client(fit)
     alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
     setup = prepare(fit, alphas, sizes.n, request.plan.flops, sizes.polish > 0)
     solver, best, path = setup.solver, 0, {}
@@ -293,7 +293,7 @@ def without_components(
 
 
 def choose_order(
-    request: FitRequest, run: FitRun, survey: SurveyResult, sizes: Sizes, feed: BlockReader, opened: ExitStack
+    request: FitRequest, run: FitRun, survey: SurveyResult, sizes: Sizes, reader: BlockReader, opened: ExitStack
 ) -> tuple[Sequence[Schedule], BlockReader, dict[str, str]]:
     """The pieces of each round, one schedule a pass, the reader of them, and an order that is not the usual one.
 
@@ -304,21 +304,21 @@ def choose_order(
     opened : what is closed at the end of the fit
     """
     if not request.solver.in_rounds:
-        return (), feed, {}
+        return (), reader, {}
     verdict = exchangeable(survey)
     rounds, passes, units = sizes.rounds, sizes.passes, request.units
     if verdict.alike:
         bundle = bundle_size(units, request.source.row_bytes)
-        return [shuffled(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], feed, {}
+        return [shuffled(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
     schedule = interleaved(units, rounds)
     # The reason does not name a rewriting: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
-    if feed.keep:
+    if reader.keep:
         run.note("order", f"interleaved: {verdict.why}")
-        return [schedule] * passes, feed, why
+        return [schedule] * passes, reader, why
     run.note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
     run.progress.phase("rewrite to scratch", request.source.n_rows)
     folder = folder_of(run.journal, run.scratch, opened)
-    source, schedule = rewrite_shuffled(feed, schedule, folder, run.key, run.progress, run.journal)
-    feed.close()
+    source, schedule = rewrite_shuffled(reader, schedule, folder, run.key, run.progress, run.journal)
+    reader.close()
     return [schedule] * passes, BlockReader(run.executor, source, keep=False), why
