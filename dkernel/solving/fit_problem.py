@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.features.base import Coordinates
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, LossStatistic, LossSums, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.sgd_round import coefficients_of
+from dkernel.solving.sgd_round import PSGD, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Solver, SolverResult, State
 from dkernel.solving.fit_problem import FitProblem
-from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_round import SGD, SGDProblem, SGDState
 from dkernel.solving.sgd_setup import is_wide
 from dkernel.streaming.schedule import RowSlice
 
@@ -41,7 +40,7 @@ class PassState(State):
     ended : True if a callback has stopped the rounds
     """
 
-    sgd: psgd.State
+    sgd: SGDState
     before: Array
     best: SolverResult | None = None
     epoch: int = 0
@@ -188,7 +187,7 @@ class Passes(Solver[PassState]):
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         return partial(self.sgd.round, [state.sgd], rounds[i], f"{state.name}-{i}", len(rounds), factor, following)
 
-    def _after_round(self, state: PassState, after: Sequence[psgd.State], totals: Sequence[GradientSum]) -> PassState:
+    def _after_round(self, state: PassState, after: Sequence[SGDState], totals: Sequence[GradientSum]) -> PassState:
         rounds, i, (sgd,), (total,) = self._rounds(state.epoch), state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self._merit(float(total.right[0]), total.n)

@@ -12,7 +12,6 @@ from dkernel.execution.base import Executor
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.tiling import ROWS
@@ -25,7 +24,7 @@ from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.fit_problem import SampledProblem, Setup
-from dkernel.solving.sgd_round import SGD, SGDProblem, mean_gradient
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
 from dkernel.streaming.kept_block import pieces_of
 

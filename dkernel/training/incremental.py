@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
@@ -29,7 +28,7 @@ from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
 from dkernel.solving.fit_problem import FitRun, SampledProblem
-from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.solving.sgd_setup import prepare
 from dkernel.streaming.kept_block import KeptBlock, pieces_of
 from dkernel.streaming.progress import Progress

@@ -12,7 +12,6 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.kernels import parse
 from dkernel.linear.losses import LOSSES, Loss, loss_named
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
@@ -25,6 +24,7 @@ from dkernel.selection.landmark_selection import landmarks_of
 from dkernel.selection.model_selection import select_model
 from dkernel.solving.driver import SolverResult
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
+from dkernel.solving.sgd_round import PSGD
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,

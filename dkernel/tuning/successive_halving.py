@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.problem.objective import Problem
-from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
 

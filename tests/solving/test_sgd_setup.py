@@ -11,7 +11,6 @@ from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
@@ -19,6 +18,7 @@ from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.targets import Targets
 from dkernel.solving import sgd_setup
 from dkernel.solving.fit_problem import FitRun, SampledProblem
+from dkernel.solving.sgd_round import PSGD
 from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, alpha_paths, damp_directions, warm_start
 from dkernel.streaming.progress import Progress
 
