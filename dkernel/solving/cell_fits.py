@@ -233,9 +233,13 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
 
 def fit_cells(
-    residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings, name: str,
+    residual: Residual,
+    problem: CellProblem,
+    rows: SortedRows,
+    settings: CellSettings,
+    name: str,
     callback: Callback | None = None,
-) -> CellFit:  # fmt: skip
+) -> CellFit:
     """Fit all cells.
 
     Parameters

@@ -28,9 +28,14 @@ from dkernel.training.stages import FitData, features_of
 
 
 def build_model(
-    request: FitRequest, data: FitData, chosen: SelectedModel, fit: FitProblem, outcome: SolverResult,
-    order: Mapping[str, str], local: LocalStage | None,
-) -> Model:  # fmt: skip
+    request: FitRequest,
+    data: FitData,
+    chosen: SelectedModel,
+    fit: FitProblem,
+    outcome: SolverResult,
+    order: Mapping[str, str],
+    local: LocalStage | None,
+) -> Model:
     """The model of a fit.
 
     Parameters
@@ -69,9 +74,13 @@ def build_model(
 
 
 def settle_recipe(
-    request: FitRequest, data: FitData, chosen: SelectedModel, fit: FitProblem, outcome: SolverResult,
+    request: FitRequest,
+    data: FitData,
+    chosen: SelectedModel,
+    fit: FitProblem,
+    outcome: SolverResult,
     local: LocalStage | None,
-) -> SettledRecipe:  # fmt: skip
+) -> SettledRecipe:
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
     asked, sizes = data.recipe, fit.sizes
     settled = {

@@ -135,9 +135,12 @@ def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray
 
 
 def fit_cell_stage(
-    residual: Residual, survey: SurveyResult, recipe: Recipe, n: int,
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
@@ -176,9 +179,12 @@ def fit_cell_stage(
 
 
 def _fitted(
-    residual: Residual, problem: CellProblem, rows: SortedRows, asked: bool,
+    residual: Residual,
+    problem: CellProblem,
+    rows: SortedRows,
+    asked: bool,
     callback: Callable[[dict[str, Any]], Any] | None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
     suffix, cells = ("", "cells") if problem.start is None else ("-label", "cells of the label")
     residual.run.progress.phase(f"choose width and ridge of {cells}")
@@ -196,9 +202,12 @@ def _fitted(
 
 
 def _judged(
-    residual: Residual, machine: CellMachine, history: list[dict[str, Any]], settings: CellSettings,
+    residual: Residual,
+    machine: CellMachine,
+    history: list[dict[str, Any]],
+    settings: CellSettings,
     start: NDArray[np.float32] | None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The stage with this machine, or without one where the holdout does not gain."""
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}

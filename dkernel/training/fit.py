@@ -74,11 +74,18 @@ def _outputs(source: Source, recipe: Recipe) -> int:
 
 
 def train(
-    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
-    scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: SelectedModel | None = None, validation: Block | Callable[[Source, Recipe], Block] | None = None,
+    source: Source,
+    recipe: Recipe,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    scratch: str | None = None,
+    landmarks: Any = None,
+    checkpoint: Checkpoint | None = None,
+    chosen: SelectedModel | None = None,
+    validation: Block | Callable[[Source, Recipe], Block] | None = None,
     callback: Callback | None = None,
-) -> TrainResult:  # fmt: skip
+) -> TrainResult:
     """Fit a model; the same bytes for every executor.
 
     Parameters
@@ -180,9 +187,13 @@ def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
 
 
 def _fit_local(
-    request: FitRequest, data: FitData, problem: FitProblem, outcome: SolverResult, stages: Sequence[str],
+    request: FitRequest,
+    data: FitData,
+    problem: FitProblem,
+    outcome: SolverResult,
+    stages: Sequence[str],
     opened: ExitStack,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The best of the local stages."""
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None

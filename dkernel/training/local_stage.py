@@ -153,9 +153,14 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 
 def residual_of(
-    fit: FitProblem, v: NDArray[np.float64], pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None,
-    scratch: Callable[[], Path], alone: bool,
-) -> Residual:  # fmt: skip
+    fit: FitProblem,
+    v: NDArray[np.float64],
+    pieces: Sequence[RowSlice],
+    survey: SurveyResult,
+    weight: float | None,
+    scratch: Callable[[], Path],
+    alone: bool,
+) -> Residual:
     """The residual of a fit's global stage.
 
     Parameters

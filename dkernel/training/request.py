@@ -47,9 +47,14 @@ class FitRequest:
 
     @classmethod
     def of(
-        cls, source: Source, recipe: Recipe, executor: Executor, landmarks: Any = None,
-        chosen: SelectedModel | None = None, validation: Block | None = None,
-    ) -> "FitRequest":  # fmt: skip
+        cls,
+        source: Source,
+        recipe: Recipe,
+        executor: Executor,
+        landmarks: Any = None,
+        chosen: SelectedModel | None = None,
+        validation: Block | None = None,
+    ) -> "FitRequest":
         """The request; one that cannot be met is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         recipe, landmarks = for_given(recipe.for_columns(source.columns), landmarks, source)

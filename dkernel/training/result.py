@@ -61,9 +61,14 @@ class LocalStage:
 
     @classmethod
     def judged(
-        cls, machine: LocalMachine, history: list[dict[str, Any]], facts: dict[str, Any], words: str,
-        residual: Residual, scores: NDArray[np.float32],
-    ) -> Self:  # fmt: skip
+        cls,
+        machine: LocalMachine,
+        history: list[dict[str, Any]],
+        facts: dict[str, Any],
+        words: str,
+        residual: Residual,
+        scores: NDArray[np.float32],
+    ) -> Self:
         """The stage with this machine, or without one where the holdout does not gain.
 
         Parameters

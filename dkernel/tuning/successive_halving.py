@@ -145,9 +145,16 @@ class Score:
 
 
 def run_rounds(
-    lanes: Sequence[RacedMap], rounds: Sequence[Sequence[RowSlice]], feed: BlockReader, key: str, first: int,
-    length: int, whole: int, following: Sequence[RowSlice], progress: Any,
-) -> tuple[list[RacedMap], dict[int, Score]]:  # fmt: skip
+    lanes: Sequence[RacedMap],
+    rounds: Sequence[Sequence[RowSlice]],
+    feed: BlockReader,
+    key: str,
+    first: int,
+    length: int,
+    whole: int,
+    following: Sequence[RowSlice],
+    progress: Any,
+) -> tuple[list[RacedMap], dict[int, Score]]:
     """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
 
     Parameters
