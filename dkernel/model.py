@@ -22,7 +22,7 @@ from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.recipe import Recipe
+from dkernel.recipe import SettledRecipe
 from dkernel.validation import as_features, silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
@@ -87,7 +87,7 @@ class Model:
     local : what the local stage has fitted, whose scores are added; None for none
     """
 
-    recipe: Recipe
+    recipe: SettledRecipe
     scaling: Scaling
     map: FeatureMap
     coef: NDArray[np.float64]

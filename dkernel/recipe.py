@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as _replace
-from typing import Any
+from typing import Any, NewType
 
 from dkernel.errors import RecipeError
 from dkernel.features import by_landmarks
@@ -20,7 +20,7 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe_checks import CHECKS, CHOICES, GIVEN, LABELS, Label
 from dkernel.validation import nearest_name
 
-__all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
+__all__ = ["CHOICES", "GIVEN", "Label", "Recipe", "SettledRecipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
@@ -285,6 +285,10 @@ class Recipe:
     def digest(self) -> str:
         """sha256 of the text: the recipe's name in logs and run records."""
         return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+
+SettledRecipe = NewType("SettledRecipe", Recipe)
+"""The recipe of a model: a fit has settled what the words of the recipe that was asked for left open."""
 
 
 def _refuse_unknown(name: str) -> None:

@@ -129,7 +129,6 @@ def _tune(
     from dkernel.cli.run_record import running
     from dkernel.cli.summary import form_of
     from dkernel.persistence.model_file import save
-    from dkernel.training.missing_values import with_missing_values
     from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
@@ -140,15 +139,10 @@ def _tune(
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
-            checkpoint = _checkpoint(values)
-
-            def search(source: Any, recipe: "Recipe") -> Any:
-                return run(
-                    source, recipe, executor, grid, budget, progress=progress, scratch=scratch_of(values),
-                    checkpoint=checkpoint,
-                )  # fmt: skip
-
-            found = with_missing_values(search, source, recipe, checkpoint, progress)
+            found = run(
+                source, recipe, executor, grid, budget, progress=progress, scratch=scratch_of(values),
+                checkpoint=_checkpoint(values),
+            )  # fmt: skip
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit

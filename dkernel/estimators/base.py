@@ -1,7 +1,6 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
-from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -29,13 +28,11 @@ from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import digest_of
-from dkernel.problem.reservoir_split import counted, rows_of
+from dkernel.problem.reservoir_split import rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
-from dkernel.training.missing_values import with_missing_values
-from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 
@@ -173,16 +170,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
         )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
-        def run(source: Source, recipe: Recipe) -> TrainResult:
-            source = counted(source, executor)
-            judges = None if eval_set is None else self._judges(eval_set, recipe, source.encoding, executor)
-            landmarks = rule_of(self.landmarks)[1]
-            return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
-                         checkpoint=checkpoint, validation=judges,
-                         callback=self._call_back if self.callbacks else None)  # fmt: skip
+        def judges(source: Source, recipe: Recipe) -> Block:
+            return self._judges(eval_set, recipe, source.encoding, executor)
 
         with default_executor() as executor, self._progress() as progress:
-            result = with_missing_values(run, source, recipe, checkpoint, progress)
+            result = train(source, recipe, executor, progress=progress, landmarks=rule_of(self.landmarks)[1],
+                           checkpoint=checkpoint, validation=None if eval_set is None else judges,
+                           callback=self._call_back if self.callbacks else None)  # fmt: skip
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
         self._warn_of_an_early_end()

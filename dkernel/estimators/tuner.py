@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
-from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
@@ -18,9 +17,7 @@ from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.recipe import Recipe
-from dkernel.training.missing_values import with_missing_values
-from dkernel.tuning.search import TuneResult, tune
+from dkernel.tuning.search import tune
 
 _SAID = (
     "rank",
@@ -186,13 +183,10 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
-        def run(source: Source, recipe: Recipe) -> TuneResult:
-            return tune(
+        with default_executor() as executor, best._progress() as progress:
+            found = tune(
                 source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
             )
-
-        with default_executor() as executor, best._progress() as progress:
-            found = with_missing_values(run, source, recipe, checkpoint, progress)
         best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best._take(found.fit.model, found.fit.history, found.fit.chosen)
         self.best_estimator_ = best.set_params(**found.params)

@@ -53,7 +53,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # version of the files; FORMAT, the version of the values in them, is part of the run
-FORMAT = 3  # raised where the stored values change
+FORMAT = 4  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "

@@ -35,7 +35,7 @@ from dkernel.persistence.tensor_file import (
     read_tensors,
     write_tensors,
 )
-from dkernel.recipe import Recipe
+from dkernel.recipe import Recipe, SettledRecipe
 from dkernel.validation import refuse_url
 
 PROTOCOL = 1
@@ -227,7 +227,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         max(len(columns if encoding is None else encoding.names), len(arrays["coef"]), 1000),
         place,
     )
-    recipe = Recipe.from_dict(document["recipe"])
+    recipe = SettledRecipe(Recipe.from_dict(document["recipe"]))
     kind, variance = recipe.calibration, held("variance.")
     model = Model(
         recipe=recipe,

@@ -27,7 +27,6 @@ from dkernel.linear.lowrank_preconditioner import LowRank, Sketch
 from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.predictive_variance import Variance
 from dkernel.linear.solvers.full_batch import BatchState
-from dkernel.linear.solvers.psgd import State
 from dkernel.local.base import LocalMachine
 from dkernel.local.catalogue import local_machine
 from dkernel.model import Model
@@ -65,7 +64,6 @@ KINDS: dict[str, TypeCodec] = {
     "Scaling": _plain(Scaling),
     "Sketch": _plain(Sketch),
     "SparseRows": _plain(SparseRows),
-    "State": _plain(State),
     "Variance": _plain(Variance),
     "Encoding": TypeCodec(Encoding, lambda encoding: encoding.to_json(), Encoding.from_json),
     "FeatureMap": TypeCodec(

@@ -14,7 +14,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
+from dkernel.streaming.schedule import RowSlice, cut_pieces
 from dkernel.streaming.survey import Reservoir, Survey
 
 
@@ -112,17 +112,9 @@ def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Blo
 
 
 def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
+            return reader.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
     finally:
-        feed.close()
-
-
-def pieces_of(n: int, size: int) -> tuple[RowSlice, ...]:
-    """A block of n rows in pieces of `size`."""
-    return tuple(
-        RowSlice(i, RowRange(0, 0, start, min(n, start + size)), min(size, n - start), start)
-        for i, start in enumerate(range(0, n, size))
-    )
+        reader.close()

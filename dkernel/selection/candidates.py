@@ -33,7 +33,7 @@ class Candidate:
     plain: bool = False
 
 
-@stored("Chosen")
+@stored("SelectedModel")
 @dataclass(frozen=True, eq=False)
 class SelectedModel:
     """The choice, and a line for each of its parts that says why.

@@ -15,8 +15,9 @@ from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.persistence.journal import Journal
 from dkernel.solving.cell_runs import CellRows, Run, SortedRows, rows_of_cell
-from dkernel.solving.driver import Callback, State, StateMachine, solve
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.driver import State, StateMachine, solve
+from dkernel.solving.fit_problem import Callback
+from dkernel.solving.residual import Residual
 
 F32 = NDArray[np.float32]
 JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
@@ -178,12 +179,10 @@ class CellState(State):
 class CellSolver(StateMachine[CellState, CellFit]):
     """Solver of all cells: the parts of the shuffle are tasks, the largest first, and are taken in that order."""
 
-    def __init__(
-        self, context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings
-    ) -> None:
-        self.context, self.problem, self.rows, self.settings = context, problem, rows, settings
+    def __init__(self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings) -> None:
+        self.residual, self.problem, self.rows, self.settings = residual, problem, rows, settings
         self.name = f"cells{problem.suffix}"  # of its stage in the journal
-        self.executor = context.feed.executor
+        self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
         self._held: list[Handle] = []
         self._results: Generator[dict[int, dict[str, Any]]] | None = None
@@ -197,7 +196,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def advance(self, state: CellState, found: dict[str, Any]) -> CellState:
         after = self._after(state, found)
-        self.context.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
+        self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
         return after
 
     def stop(self, state: CellState) -> CellState:
@@ -246,7 +245,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def _calls(self, first: int) -> Iterator[Call]:
         self.rows.sort()
-        self.context.progress.phase(self.problem.words, int(self.rows.sizes.sum()))
+        self.residual.run.progress.phase(self.problem.words, int(self.rows.sizes.sum()))
         key = f"{self.rows.key}{self.problem.suffix}-fit"
         held = self.executor.keep(self.problem, f"{key}-problem")
         self._held.append(held)
@@ -257,7 +256,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
 
 def fit_cells(
-    context: ResidualContext, problem: CellProblem, rows: SortedRows, settings: CellSettings,
+    residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings,
     callback: Callback | None = None,
 ) -> CellFit:  # fmt: skip
     """Fit all cells.
@@ -266,5 +265,5 @@ def fit_cells(
     ----------
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
     """
-    with closing(CellSolver(context, problem, rows, settings)) as solver:
-        return solve(solver, context.journal, callback)
+    with closing(CellSolver(residual, problem, rows, settings)) as solver:
+        return solve(solver, residual.run.journal, callback)

@@ -20,7 +20,7 @@ from dkernel.execution.base import Call, Handle
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import Place, StoredRows
 
@@ -103,36 +103,36 @@ class SortedRows:
 
     Parameters
     ----------
-    context : whose source they are of, and whose progress shows the reading
+    residual : whose source they are of, and whose progress shows the reading
     numbers : of the tree's cells, by which these are cut again
     key : of these rows
     n : rows of the source
     """
 
-    def __init__(self, context: ResidualContext, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
-        self.executor, self.key, self.numbers = context.feed.executor, key, numbers
+    def __init__(self, residual: Residual, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
+        self.executor, self.key, self.numbers = residual.run.executor, key, numbers
         self.inputs, self.tree = router.inputs, router.tree
-        self._context, self._router, self._n = context, router, n
+        self._residual, self._router, self._n = residual, router, n
         self._runs: list[Handle] = []
         self._counts: NDArray[np.int64] | None = None
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Rows of each cell, which a checkpoint remembers."""
-        sizes: NDArray[np.int64] = self._context.journal.stage("cells-rows", self.sort)
+        sizes: NDArray[np.int64] = self._residual.run.journal.stage("cells-rows", self.sort)
         return sizes
 
     def sort(self) -> NDArray[np.int64]:
         """The number of rows of each cell; the source is read unless that was done."""
         if self._counts is None:
-            context, inside = self._context, dict[int, list[RowSlice]]()
-            for piece in context.pieces:
+            residual, inside = self._residual, dict[int, list[RowSlice]]()
+            for piece in residual.pieces:
                 inside.setdefault(piece.place.unit, []).append(piece)
-            context.progress.phase("sort rows to cells", self._n)
+            residual.run.progress.phase("sort rows to cells", self._n)
             held = self.executor.keep(self._router, f"{self.key}-router")
-            place = Place(context.scratch, self.key)
-            self._runs, counts = context.feed.leave_each(
-                write_run, f"{self.key}-run", context.progress, lambda unit: (held, place, inside.get(unit, [])),
+            place = Place(residual.run.scratch.given, self.key)
+            self._runs, counts = residual.fit.reader.leave_each(
+                write_run, f"{self.key}-run", residual.run.progress, lambda unit: (held, place, inside.get(unit, [])),
                 count_rows,
             )  # fmt: skip
             self.executor.release([held])

@@ -6,8 +6,7 @@ followed in the same way.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
@@ -15,25 +14,22 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
 from dkernel.execution.base import Handle
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import LossSums
 from dkernel.problem.sizes import Sizes, flops_of
-from dkernel.recipe import Recipe
-from dkernel.solving.sgd_setup import Prepared, SampleEvaluator, evaluate_candidates
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.problem.targets import Targets
+from dkernel.solving.fit_problem import Callback, FitProblem
+from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
 Array = NDArray[np.float64]
 R = TypeVar("R")
-Callback = Callable[[dict[str, Any]], Any]
 
 
-@stored("Outcome")
+@stored("SolverResult")
 @dataclass(frozen=True, eq=False)
 class SolverResult:
     """Coefficients of a solver, and the figures of the holdout.
@@ -55,75 +51,6 @@ class SolverResult:
     facts: dict[str, Any] = field(default_factory=dict)
     variance: dict[str, Any] | None = None
     tried: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """Data and settings of a fit, as its solvers get them.
-
-    Parameters
-    ----------
-    evaluator : of the problem that leaves the holdout out
-    inside : of the problem that knows no holdout, by which its rows are judged
-    schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
-    sample : rows of the training
-    holdout : handle of the holdout's block and its rows, None for none
-    callback : called with each line of the history as it is made; where it returns True the solver stops
-    watched : whether the holdout is to be judged within a pass too
-    near : alpha that the choice has found best, None where it judged nothing
-    """
-
-    recipe: Recipe
-    sizes: Sizes
-    prepared: Prepared
-    evaluator: SampleEvaluator
-    inside: SampleEvaluator
-    feed: BlockReader
-    schedules: Sequence[Schedule]
-    sample: Block
-    holdout: tuple[Handle, int] | None
-    progress: Any
-    journal: Journal = field(default_factory=Journal)
-    callback: Callback | None = None
-    watched: bool = False
-    near: float | None = None
-    _handles: dict[str, Handle] = field(default_factory=dict)
-
-    @property
-    def pieces(self) -> Sequence[RowSlice]:
-        """All pieces of the source."""
-        if self.schedules:
-            return tuple(piece for turn in self.schedules[0].rounds for piece in turn)
-        return cut_pieces([unit.rows for unit in self.feed.source.units])
-
-    def over_all(self, statistic: Statistic[Any, R], broadcast: Any, key: str) -> R:
-        """The statistic of all rows."""
-        with self.kept(broadcast, key) as at:
-            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
-            return self.feed.fold(statistic, self.pieces, key, self.progress, held=held, broadcast=at)
-
-    def judge(self, v: Array, key: str) -> LossSums | None:
-        """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
-        return None if self.holdout is None else evaluate_candidates(self.inside, *self.holdout, v, key)
-
-    @contextmanager
-    def kept(self, value: Any, key: str) -> Iterator[Handle]:
-        """The handle of a value while it is needed."""
-        handle = self.evaluator.executor.keep(value, f"{self.evaluator.key}-{key}")
-        yield handle
-        self.evaluator.executor.release([handle])
-
-    def _held(self, statistic: Statistic[Any, Any]) -> Handle:
-        """The handle of a statistic, which every reading of a solver needs again."""
-        name = type(statistic).__name__
-        if name not in self._handles:
-            self._handles[name] = self.evaluator.executor.keep(statistic, f"{self.evaluator.key}-{name}")
-        return self._handles[name]
-
-    def release(self) -> None:
-        """Forget the statistics."""
-        self.evaluator.executor.release(self._handles.values())
-        self._handles.clear()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -195,9 +122,44 @@ class Solver(StateMachine[S, SolverResult]):
     stage: ClassVar[str]
     """Name of its states in a checkpoint."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, fit: FitProblem) -> None:
+        self.fit, self.key = fit, f"{fit.run.key}-fit"
         self._shown = ""
+        self._kept: dict[str, Handle] = {}
+        self._holdout: KeptBlock | None = None
+
+    def close(self) -> None:
+        """Let the workers forget what the solver has given them."""
+        self.fit.run.executor.release(self._kept.values())
+        self._kept.clear()
+        if self._holdout is not None:
+            self._holdout.close()
+
+    def over_all(self, statistic: Statistic[Any, R], value: Any, name: str) -> R:
+        """The statistic of all rows.
+
+        Parameters
+        ----------
+        value : what its steps get beside the rows
+        name : in the keys of the tasks
+        """
+        fit, executor, kind, key = self.fit, self.fit.run.executor, type(statistic).__name__, f"{self.key}-{name}"
+        if kind not in self._kept:  # every reading of a solver needs it again
+            self._kept[kind] = executor.keep(statistic, f"{self.key}-{kind}")
+        broadcast = executor.keep(value, key)
+        total = fit.reader.fold(
+            statistic, fit.pieces, key, fit.run.progress, held=self._kept[kind], broadcast=broadcast
+        )
+        executor.release([broadcast])
+        return total
+
+    def judge(self, v: Array, name: str) -> LossSums | None:
+        """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
+        if not len(self.fit.split.holdout.X):
+            return None
+        if self._holdout is None:
+            self._holdout = self.fit.keep(self.fit.split.holdout, "holdout")
+        return self.fit.losses(self._holdout, v, name)
 
     def kept(self, journal: Journal) -> S | None:
         found: S | None = journal.position(self.stage, self.where)
@@ -210,7 +172,7 @@ class Solver(StateMachine[S, SolverResult]):
         """Show a phase, once: readings of the same name and key follow each other in one."""
         if self._shown != name + key:
             self._shown = name + key
-            self.context.progress.phase(name, rows(), **more)
+            self.fit.run.progress.phase(name, rows(), **more)
 
     def where(self, state: S) -> str:
         """The state in words, for a run that continues from it."""
@@ -233,15 +195,15 @@ class Solver(StateMachine[S, SolverResult]):
 
 
 def judged(
-    context: Context, alphas: Sequence[float], found: LossSums | None, name: str
+    targets: Targets, alphas: Sequence[float], found: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
-    """Figures of the best of some alphas, by the losses of `Context.judge`, and the line of the history."""
+    """Figures of the best of some alphas, by the losses of `Solver.judge`, and the line of the history."""
     if found is None:
         return {}, ()
     losses = found.loss / found.weight
     i = int(np.argmin(losses))
     figures = {"loss": float(losses[i]), "rows": int(found.n)}
-    figures |= context.evaluator.problem.targets.merit(float(found.right[i]), found.n)
+    figures |= targets.merit(float(found.right[i]), found.n)
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)

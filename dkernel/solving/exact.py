@@ -32,10 +32,11 @@ from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_split import counted, pieces_of, rows_of
+from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import Found, Solver, SolverResult
+from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
 
@@ -149,22 +150,22 @@ class Exact(Solver[Found]):
         )  # fmt: skip
 
     def _optimum(self) -> dict[str, Any]:
-        context, rows = self.context, self.context.sample
-        problem, coordinates = context.inside.problem, context.evaluator.coordinates
+        fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress
+        problem, coordinates = fit.of_sample, fit.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_root(coordinates.metric)  # refuses a kernel that is none
         found = _Judged()
-        if context.recipe.alpha == "auto":
-            context.progress.phase("choose alpha")
-            found = _judged(problem, coordinates, rows, context.near)
+        if fit.alpha == "auto":
+            progress.phase("choose alpha")
+            found = _judged(problem, coordinates, rows, fit.near)
             least = min(found.losses.values())
             check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
         losses, judged = found.losses, found.figures
         # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
         least = ALIKE * min(losses.values(), default=0.0)
-        alpha = max((each for each, loss in losses.items() if loss <= least), default=context.recipe.alpha)
+        alpha = max((each for each, loss in losses.items() if loss <= least), default=fit.alpha)
         assert not isinstance(alpha, str)
-        context.progress.phase("solve")
+        progress.phase("solve")
         matrix = found.matrix or _Rows.of(problem, coordinates, rows)
         v, readings, moved = matrix.optimum(alpha, TOLERANCE, found.starts.get(alpha))
         loss, right, weight, n = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)

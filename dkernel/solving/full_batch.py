@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.linear.solvers.alpha_path import AlphaPath
 from dkernel.linear.solvers.full_batch import LBFGS, PCG, Batch, BatchState, batch_solver
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, Solver, SolverResult, State, judged
+from dkernel.solving.driver import Solver, SolverResult, State, judged
+from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import mean_gradient
 
 Array = NDArray[np.float64]
@@ -54,19 +55,18 @@ class FullBatch(Solver[FullBatchState]):
     stage = "batch"
     kind: ClassVar[type[Batch]]
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
+    def __init__(self, fit: FitProblem) -> None:
+        super().__init__(fit)
         self.settings, self.first, self.limit = self._begin()
-        dtype, problem = context.recipe.dtype, context.evaluator.problem
-        self.machine = self._kind()(self.settings, TOLERANCE[dtype])
-        self.statistic = ExactGradient(problem) if dtype == "float64" else Gradient(problem)
+        self.machine = self._kind()(self.settings, TOLERANCE[fit.dtype])
+        self.statistic = ExactGradient(fit.problem) if fit.dtype == "float64" else Gradient(fit.problem)
 
-    def _begin(self) -> tuple[PSGD, Array, int]:
-        of_fit, start = self.context.prepared.solver, self.context.prepared.start
+    def _begin(self) -> tuple[AlphaPath, Array, int]:
+        of_fit, start = self.fit.setup.solver, self.fit.setup.start
         paths = [list(of_fit.alphas).index(alpha) for alpha in dict.fromkeys(of_fit.alphas)]
         heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
         settings = of_fit.only([(j, 1.0) for j in paths])
-        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.context.sizes)
+        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.fit.sizes)
 
     def _kind(self) -> type[Batch]:
         return self.kind
@@ -81,13 +81,13 @@ class FullBatch(Solver[FullBatchState]):
     def plan(self, state: FullBatchState) -> Callable[[], Any] | None:
         if self._is_over(state):
             done = state.holdout is not None
-            return None if done else partial(self.context.judge, state.state.v, f"{self.stage}-judge")
+            return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
-        points, evaluator = self.machine.candidates(state.state), self.context.evaluator
-        wanted: Any = evaluator.coefficients(points)
+        points = self.machine.candidates(state.state)
+        wanted: Any = self.fit.coefficients(points)
         if isinstance(self.statistic, ExactGradient):
-            wanted = evaluator.coordinates.expand(points[:-1]), points[-1]
-        return partial(self.context.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
+            wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
+        return partial(self.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
         return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
@@ -97,17 +97,17 @@ class FullBatch(Solver[FullBatchState]):
 
     def _show(self, state: FullBatchState) -> None:
         turn = f"{state.state.passes + 1}/{self.limit}"
-        self.show(f"pass {turn}", lambda: self.context.feed.source.n_rows, **{"pass": turn})
+        self.show(f"pass {turn}", lambda: self.fit.reader.source.n_rows, **{"pass": turn})
 
     def advance(self, state: FullBatchState, found: Any) -> FullBatchState:
         if self._is_over(state):
-            figures, lines = judged(self.context, self.settings.alphas, found, self.machine.name)
+            figures, lines = judged(self.fit.problem.targets, self.settings.alphas, found, self.machine.name)
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = found
         loss = total.loss / max(total.weight, 1e-300)
-        made = self.machine.advance(state.state, loss, mean_gradient(self.context.evaluator.coordinates, total))
+        made = self.machine.advance(state.state, loss, mean_gradient(self.fit.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
-        figures |= self.context.evaluator.problem.targets.merit(float(total.right[0]), total.n)
+        figures |= self.fit.problem.targets.merit(float(total.right[0]), total.n)
         line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
         return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
 
@@ -125,7 +125,7 @@ class FullBatch(Solver[FullBatchState]):
         return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
-        self.context.progress.message(
+        self.fit.run.progress.message(
             f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
             "the optimum"
         )
@@ -153,20 +153,20 @@ class Polish(FullBatch):
 
     stage = "polish"
 
-    def __init__(self, context: Context, before: SolverResult) -> None:
+    def __init__(self, fit: FitProblem, before: SolverResult) -> None:
         self.before = before
-        super().__init__(context)
+        super().__init__(fit)
 
-    def _begin(self) -> tuple[PSGD, Array, int]:
-        of_fit, before = self.context.prepared.solver, self.before
+    def _begin(self) -> tuple[AlphaPath, Array, int]:
+        of_fit, before = self.fit.setup.solver, self.before
         only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
-        return only, before.v, int(self.context.recipe.polish)
+        return only, before.v, self.fit.sizes.polish
 
     def _kind(self) -> type[Batch]:
         return batch_solver(self.settings.loss)
 
     def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
-        self.show("polish", lambda: self.limit * self.context.feed.source.n_rows)
+        self.show("polish", lambda: self.limit * self.fit.reader.source.n_rows)
 
     def finish(self, state: FullBatchState) -> SolverResult:
         found, before = super().finish(state), self.before

@@ -24,8 +24,9 @@ from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.solving.driver import Callback, State, StateMachine, solve
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.driver import State, StateMachine, solve
+from dkernel.solving.fit_problem import Callback
+from dkernel.solving.residual import Residual
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
@@ -265,37 +266,43 @@ class GridSolver(StateMachine[GridState, GridFit]):
     Parameters
     ----------
     reading : of the pieces
-    name : of this fit among those of the context, and of its stage in the journal
+    name : of this fit among those of the residual, and of its stage in the journal
     """
 
-    def __init__(self, context: ResidualContext, settings: GridSettings, reading: RepeatedReading, name: str) -> None:
-        self.context, self.settings, self.reading, self.name = context, settings, reading, name
+    def __init__(self, residual: Residual, settings: GridSettings, reading: RepeatedReading, name: str) -> None:
+        self.residual, self.settings, self.reading, self.name = residual, settings, reading, name
         self.rounds = settings.n_grids // GROUP
-        smooth = context.problem.loss.smooth
+        smooth = residual.problem.loss.smooth
         self.widths = np.zeros(self.rounds) if smooth else np.geomspace(*WIDTHS, self.rounds)
-        self.fixed = FixedPoint.of(context.bound, context.weight)
+        self.fixed = FixedPoint.of(residual.bound, residual.weight)
         inputs = settings.inputs
         self.statistic = GridRound(
-            context.problem, context.start, inputs, settings.binning, self.fixed, reading.run, context.feed.keep
+            residual.problem,
+            residual.start,
+            inputs,
+            settings.binning,
+            self.fixed,
+            reading.run,
+            residual.fit.reader.keep,
         )
-        self.held = context.feed.executor.keep(self.statistic, f"{reading.run}-statistic")
-        self.sample, self.holdout = inputs(context.sample.X), inputs(context.holdout.X)
+        self.held = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
+        self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
         # Of the groups so far; a group that is fitted again has the same. Its pages come as groups are written.
-        self.coef = np.zeros((settings.n_grids, settings.binning.n_bins, context.problem.targets.outputs), np.float32)
+        self.coef = np.zeros((settings.n_grids, settings.binning.n_bins, residual.problem.targets.outputs), np.float32)
 
     def start(self) -> GridState:
-        return GridState(scores=self.context.holdout.scores)
+        return GridState(scores=self.residual.holdout.scores)
 
     def plan(self, state: GridState) -> Callable[[], BinSums] | None:
         return None if state.ended or state.steps == self.rounds else lambda: self._read(state)
 
     def advance(self, state: GridState, found: BinSums) -> GridState:
-        context, settings, part = self.context, self.settings, self._part(state.steps)
-        coef = np.zeros((GROUP, part.n_bins, context.problem.targets.outputs), np.float32)
+        residual, settings, part = self.residual, self.settings, self._part(state.steps)
+        coef = np.zeros((GROUP, part.n_bins, residual.problem.targets.outputs), np.float32)
         ridge = settings.ridge * settings.n_grids
-        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample.T), context.sample.weight)
-        after = self._after(state, change, _line(context, found, state.steps))
-        judged = context.figures(after.scores)
+        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
+        after = self._after(state, change, _line(residual, found, state.steps))
+        judged = residual.figures(after.scores)
         after.history[-1].update((f"holdout_{name}", value) for name, value in judged.items() if name != "rows")
         return after
 
@@ -303,7 +310,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         return replace(state, ended=True)
 
     def finish(self, state: GridState) -> GridFit:
-        self.context.feed.executor.release([self.held])
+        self.residual.run.executor.release([self.held])
         return GridFit(self.settings, self.coef, state.scores, list(state.history))
 
     def kept(self, journal: Journal) -> GridState | None:
@@ -327,7 +334,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         return GridState(history=(*state.history, line), steps=state.steps + 1, change=change, scores=scores)
 
     def _read(self, state: GridState) -> BinSums:
-        executor, number = self.context.feed.executor, state.steps
+        executor, number = self.residual.run.executor, state.steps
         turn = Turn(number, float(self.widths[number]), state.change)
         key = f"{self.reading.run}-{number}"
 
@@ -341,26 +348,26 @@ class GridSolver(StateMachine[GridState, GridFit]):
             broadcast,
             restored,
             key,
-            lambda rows: self.context.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
+            lambda rows: self.residual.run.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
             number + 1 == self.rounds,
         )
         executor.release([broadcast])
         return total
 
 
-def fit_grids(context: ResidualContext, settings: GridSettings, name: str, callback: Callback | None = None) -> GridFit:
+def fit_grids(residual: Residual, settings: GridSettings, name: str, callback: Callback | None = None) -> GridFit:
     """Fit all grids.
 
     Parameters
     ----------
-    name : of this fit among those of the context, and of its stage in the journal
+    name : of this fit among those of the residual, and of its stage in the journal
     callback : called with the line of each round; where it returns True the other grids stay empty
     """
-    with RepeatedReading(context.feed, context.pieces, f"{context.key}-{name}") as reading:
-        return solve(GridSolver(context, settings, reading, name), context.journal, callback)
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-{name}") as reading:
+        return solve(GridSolver(residual, settings, reading, name), residual.run.journal, callback)
 
 
-def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, Any]:
+def _line(residual: Residual, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
-    return line | context.problem.targets.merit(total.right * unit, total.n)
+    return line | residual.problem.targets.merit(total.right * unit, total.n)

@@ -20,8 +20,10 @@ from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
 from dkernel.problem.components import with_intercept
 from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
+from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, Found, Solver, SolverResult, judged
+from dkernel.solving.driver import Found, Solver, SolverResult, judged
+from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -46,11 +48,10 @@ class NormalEquations(Solver[Found]):
 
     stage = "normal"
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        alpha, problem = context.recipe.alpha, context.evaluator.problem
-        self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
-        self.statistic = FoldedGram(problem, _folds(problem.components.map.n_components))
+    def __init__(self, fit: FitProblem) -> None:
+        super().__init__(fit)
+        self.alphas = ALPHAS if isinstance(fit.alpha, str) else [float(fit.alpha)]
+        self.statistic = FoldedGram(fit.problem, _folds(fit.problem.components.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -72,17 +73,17 @@ class NormalEquations(Solver[Found]):
 
     def plan(self, state: Found) -> Callable[[], Any] | None:
         if state.value is None:
-            self.show("pass 1/1", lambda: self.context.feed.source.n_rows, **{"pass": "1/1"})
-            return partial(self.context.over_all, self.statistic, None, "gram")
-        return partial(self.context.judge, state.value["v"], "normal-judge") if state.holdout is None else None
+            self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
+            return partial(self.over_all, self.statistic, None, "gram")
+        return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
     def advance(self, state: Found, found: Any) -> Found:
         if state.value is None:
-            self.context.progress.phase("normal equations")
+            self.fit.run.progress.phase("normal equations")
             value = self._path(found)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
-        figures, lines = judged(self.context, [self.alphas[state.value["best"]]], found, self.stage)
+        figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], found, self.stage)
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
     def finish(self, state: Found) -> SolverResult:
@@ -98,7 +99,7 @@ class NormalEquations(Solver[Found]):
 
     def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
         """The regressions of all alphas, and the one to take."""
-        problem, coordinates = self.context.evaluator.problem, self.context.evaluator.coordinates
+        problem, coordinates = self.fit.problem, self.fit.coordinates
         parts = [
             Moments(
                 in_coordinates(coordinates, one.gram),
@@ -120,7 +121,7 @@ class NormalEquations(Solver[Found]):
         }
         if len(parts) > 1 and all(part.weight > 0 for part in parts):
             figures["kfold"] = [unit * float(error) for error in _crossed(parts, coordinates.metric, self.alphas)]
-        figures["loo"] = [unit * float(error) for error in _left_out(self.context, ridge, self.alphas)]
+        figures["loo"] = [unit * float(error) for error in _left_out(self.fit, ridge, self.alphas)]
         best = int(np.argmin(figures.get("kfold", figures["gcv"])))
         alpha = self.alphas[best]
         variance = _variance(ridge, alpha) if problem.targets.classes is None else None
@@ -165,9 +166,9 @@ class LeaveOneOut(Statistic[Array, Array]):
         return left + right
 
 
-def _left_out(context: Context, ridge: Ridge, alphas: Sequence[float]) -> Array:
-    n = min(len(context.sample.X), 4096)  # rows of the sample that are left out one by one, at two D x D products each
-    statistic = LeaveOneOut(context.inside.problem, context.evaluator.coordinates, ridge, alphas)
-    with context.kept(context.sample, "left-out") as block:
-        total = context.inside.over(statistic, block, n, 1024, "left-out")
+def _left_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
+    # rows of the sample that are left out one by one, at two D x D products each
+    some = part_of(fit.split.sample, slice(4096))
+    with fit.keep(some, "left-out") as block:
+        total = block.fold(LeaveOneOut(fit.of_sample, fit.coordinates, ridge, alphas), 1024, "errors")
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

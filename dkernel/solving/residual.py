@@ -1,7 +1,7 @@
 """The residual of the global stage, which all fits of a local stage to one source share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.solving.fit_problem import FitProblem, FitRun
 from dkernel.streaming.schedule import RowRange, RowSlice
 
 F32 = NDArray[np.float32]
@@ -37,35 +36,39 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualContext:
-    """A source, the global stage that was fitted to it, and the rows to judge by.
+class Residual:
+    """The residual of a global stage: what the local stages learn.
 
     Parameters
     ----------
+    fit : the problem that the global stage has solved
     start : coefficients of the global stage
-    pieces : all of the feed's
+    pieces : all of the source's
     sampled : rows that the fit may hold in memory, raw; none of the holdout
-    held_out : rows that no residual is taken of, raw; may be empty
     weight : of all rows, None where each has the weight 1
     bound : of a residual
     key : of the fit and of its global stage
-    scratch : folder for rows on disk; None for the local one of each process
     alone : whether the local stage may learn the label, without a global stage, where the holdout prefers it
     """
 
-    problem: Problem
+    fit: FitProblem
     start: Coefficients
-    feed: BlockReader
     pieces: Sequence[RowSlice]
     sampled: Block
-    held_out: Block
     weight: float | None
     bound: float
     key: str
-    progress: Any
-    journal: Journal
-    scratch: str | None
-    alone: bool = False
+    alone: bool
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, map and targets of the global stage."""
+        return self.fit.problem
+
+    @property
+    def run(self) -> FitRun:
+        """The run of the fit."""
+        return self.fit.run
 
     @cached_property
     def sample(self) -> Rows:
@@ -75,15 +78,15 @@ class ResidualContext:
     @cached_property
     def holdout(self) -> Rows:
         """The rows to judge by."""
-        return self._rows(self.held_out)
+        return self._rows(self.fit.split.holdout)
 
     @property
     def judges(self) -> bool:
         """True where the holdout has enough rows to judge by."""
-        return len(self.held_out.X) >= 50  # rows below which nothing is judged
+        return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
 
     def _rows(self, block: Block) -> Rows:
-        problem = replace(self.problem, threshold=-1)  # no row of these is kept back
+        problem = self.fit.of_sample
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         return Rows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))

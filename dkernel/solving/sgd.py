@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, Solver, SolverResult, State
-from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.driver import Solver, SolverResult, State
+from dkernel.solving.fit_problem import FitProblem
+from dkernel.solving.sgd_round import SGD, SGDProblem, SGDState
 from dkernel.solving.sgd_setup import is_wide
 from dkernel.streaming.schedule import RowSlice
 
@@ -24,14 +24,14 @@ WINDOW = "average"  # without a holdout this mean of the iterates is returned
 FEW_ROUNDS = 8  # of fewer, one may have most of the loss by chance
 
 
-@stored("Spot")
+@stored("PassState")
 @dataclass(frozen=True, eq=False)
 class PassState(State):
     """The position of the passes.
 
     Parameters
     ----------
-    state : of the pass that runs, `state.done` rounds into it
+    sgd : of the pass that runs, `sgd.done` rounds into it
     before : v at the beginning of that pass
     best : of the passes that are over; None before the start is judged
     epoch, retries : passes that are over; repetitions of passes so far
@@ -40,7 +40,7 @@ class PassState(State):
     ended : True if a callback has stopped the rounds
     """
 
-    state: psgd.State
+    sgd: SGDState
     before: Array
     best: SolverResult | None = None
     epoch: int = 0
@@ -56,7 +56,7 @@ class PassState(State):
 
     @property
     def done(self) -> int:
-        return self.state.done
+        return self.sgd.done
 
 
 class Passes(Solver[PassState]):
@@ -64,138 +64,140 @@ class Passes(Solver[PassState]):
 
     stage = "rounds"
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.solver, self.progress = context.prepared.solver, context.progress
-        evaluator = context.evaluator
-        self.problem = evaluator.problem
-        learned = SGDProblem(evaluator.problem, evaluator.coordinates, [self.solver])
-        self.sgd = SGD(context.feed, [learned], evaluator.key)
-        self.patience = context.recipe.patience
+    def __init__(self, fit: FitProblem) -> None:
+        super().__init__(fit)
+        self.problem, self.solver, self.progress = fit.problem, fit.setup.solver, fit.run.progress
+        self.sgd = SGD(fit.reader, [SGDProblem(fit.problem, fit.coordinates, [self.solver])], self.key)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
-        self.decayed = 0 if context.sizes.large else 1
+        self.decayed = 0 if fit.sizes.large else 1
+
+    def close(self) -> None:
+        self.sgd.release()
+        super().close()
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:
         return sizes.passes + sizes.polish
 
     def start(self) -> PassState:
-        start = self.context.prepared.start
+        start = self.fit.setup.start
         return PassState(self.solver.start(start), start)
 
-    def where(self, spot: PassState) -> str:
-        return f"pass {spot.epoch + 1} round {spot.done}/{len(self._rounds(0))}"
+    def where(self, state: PassState) -> str:
+        return f"pass {state.epoch + 1} round {state.done}/{len(self._rounds(0))}"
 
-    def stop(self, spot: PassState) -> PassState:
-        return replace(spot, ended=True)
+    def stop(self, state: PassState) -> PassState:
+        return replace(state, ended=True)
 
-    def finish(self, spot: PassState) -> SolverResult:
-        self.sgd.release()
-        assert spot.best is not None
+    def finish(self, state: PassState) -> SolverResult:
+        assert state.best is not None
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
-        return replace(spot.best, history=list(spot.history), facts=_unlearned(spot.history, nothing))
+        return replace(state.best, history=list(state.history), facts=_unlearned(state.history, nothing))
 
-    def plan(self, spot: PassState) -> Callable[[], Any] | None:
-        judge = self.context.judge
-        if spot.watched is not None:
-            return partial(judge, spot.state.v[:, : self.solver.outputs], f"{spot.name}-{spot.done - 1}-watch")
-        if self._is_over(spot):
-            name = "start" if spot.best is None else spot.name
-            return partial(judge, np.concatenate([*self._candidates(spot).values()], axis=1), f"{name}-judge")
-        over = spot.ended or spot.epoch == len(self.context.schedules) or self._is_enough(spot)
-        return None if over else self._round(spot)
+    def plan(self, state: PassState) -> Callable[[], Any] | None:
+        judge = self.judge
+        if state.watched is not None:
+            return partial(judge, state.sgd.v[:, : self.solver.outputs], f"{state.name}-{state.done - 1}-watch")
+        if self._is_over(state):
+            name = "start" if state.best is None else state.name
+            return partial(judge, np.concatenate([*self._candidates(state).values()], axis=1), f"{name}-judge")
+        over = state.ended or state.epoch == len(self.fit.schedules) or self._is_enough(state)
+        return None if over else self._round(state)
 
-    def advance(self, spot: PassState, found: Any) -> PassState:
-        if spot.watched is not None:
-            line = {**spot.watched, "holdout_loss": float(found.loss[0] / found.weight)}
+    def advance(self, state: PassState, found: Any) -> PassState:
+        if state.watched is not None:
+            line = {**state.watched, "holdout_loss": float(found.loss[0] / found.weight)}
             right = self._merit(float(found.right[0]), found.n)
-            return self._reported(spot, line | {f"holdout_{name}": value for name, value in right.items()})
-        return self._judged(spot, found) if self._is_over(spot) else self._after_round(spot, *found)
+            return self._reported(state, line | {f"holdout_{name}": value for name, value in right.items()})
+        return self._judged(state, found) if self._is_over(state) else self._after_round(state, *found)
 
-    def _is_over(self, spot: PassState) -> bool:
+    def _is_over(self, state: PassState) -> bool:
         """True if a pass, or the start, is to be judged."""
-        if spot.best is None:
+        if state.best is None:
             return True
-        return spot.done > 0 and (spot.ended or spot.done == len(self._rounds(spot.epoch)))
+        return state.done > 0 and (state.ended or state.done == len(self._rounds(state.epoch)))
 
-    def _is_enough(self, spot: PassState) -> bool:
+    def _is_enough(self, state: PassState) -> bool:
         """True if the passes since the best have been as many as patience goes."""
-        losses = [line["loss"] for line in spot.history if "holdout" in line]
-        since = len(losses) - 1 - int(np.argmin(losses)) if losses and not spot.done else 0
-        if self.patience and since >= self.patience:
+        losses = [line["loss"] for line in state.history if "holdout" in line]
+        since = len(losses) - 1 - int(np.argmin(losses)) if losses and not state.done else 0
+        if self.fit.patience and since >= self.fit.patience:
             self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
             return True
         return False
 
     def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
-        return self.context.schedules[epoch].rounds
+        return self.fit.schedules[epoch].rounds
 
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.problem.targets.merit(right, n)
 
-    def _reported(self, spot: PassState, line: dict[str, Any]) -> PassState:
-        return replace(spot, history=(*spot.history, line), steps=spot.steps + 1, watched=None)
+    def _reported(self, state: PassState, line: dict[str, Any]) -> PassState:
+        return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
-    def _candidates(self, spot: PassState) -> dict[str, Array]:
+    def _candidates(self, state: PassState) -> dict[str, Array]:
         """Name -> coefficients to be judged."""
-        if spot.best is None:
-            return {"start": spot.before}
-        candidates = self.solver.candidates(spot.state, spot.done)
-        if spot.done < len(self._rounds(spot.epoch)):  # stopped by a callback: the means are not complete
+        if state.best is None:
+            return {"start": state.before}
+        candidates = self.solver.candidates(state.sgd, state.done)
+        if state.done < len(self._rounds(state.epoch)):  # stopped by a callback: the means are not complete
             return {"last": candidates["last"]}
         return candidates
 
-    def _judged(self, spot: PassState, figures: LossSums | None) -> PassState:
+    def _judged(self, state: PassState, figures: LossSums | None) -> PassState:
         """Take the best candidate after the last round of a pass, or undo the pass."""
-        found, lines = self._choose(self._candidates(spot), "start" if spot.best is None else spot.name, figures)
-        if spot.best is None:
-            return replace(spot, best=found, history=lines)
-        spot = replace(spot, history=spot.history + lines, steps=spot.steps + 1)
-        best = spot.best
+        found, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
+        if state.best is None:
+            return replace(state, best=found, history=lines)
+        state = replace(state, history=state.history + lines, steps=state.steps + 1)
+        best = state.best
         assert best is not None
         failed = self._worse(found, best)
-        v = spot.before if failed else spot.state.v
-        if failed and spot.retries < 2 and not spot.ended:  # a pass is tried again twice, each time with a smaller step
+        v = state.before if failed else state.sgd.v
+        # A pass is tried again twice, each time with a smaller step.
+        if failed and state.retries < 2 and not state.ended:
             self.progress.message(
-                f"pass {spot.epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
+                f"pass {state.epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
             )
-            return replace(spot, state=self.solver.start(v), before=v, retries=spot.retries + 1, shrink=spot.shrink / 2)
+            return replace(
+                state, sgd=self.solver.start(v), before=v, retries=state.retries + 1, shrink=state.shrink / 2
+            )
         # The start was fitted to the sample alone: a pass replaces it unless it failed.
         if not failed:
             best = found if figures is None or best.iterate == "start" else min(best, found, key=_loss)
-        return replace(spot, state=self.solver.start(v), before=v, best=best, epoch=spot.epoch + 1)
+        return replace(state, sgd=self.solver.start(v), before=v, best=best, epoch=state.epoch + 1)
 
-    def _round(self, spot: PassState) -> Callable[[], Any]:
-        rounds, i = self._rounds(spot.epoch), spot.done
+    def _round(self, state: PassState) -> Callable[[], Any]:
+        rounds, i = self._rounds(state.epoch), state.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.context.feed.following(rounds, i)
-        if last and spot.epoch + 1 < len(self.context.schedules):
-            following = self._rounds(spot.epoch + 1)[0]
-        turn = f"{spot.epoch + 1}/{len(self.context.schedules)}"
+        following: Sequence[RowSlice] = () if last else self.fit.reader.following(rounds, i)
+        if last and state.epoch + 1 < len(self.fit.schedules):
+            following = self._rounds(state.epoch + 1)[0]
+        turn = f"{state.epoch + 1}/{len(self.fit.schedules)}"
         self.show(
             f"pass {turn}",
             lambda: sum(p.n for k in range(i, len(rounds)) for p in rounds[k]),
-            spot.name,
+            state.name,
             **{"pass": turn},
         )
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
-        decay = 0 if is_wide(self.context.evaluator.coordinates) else spot.epoch + self.decayed
-        factor = spot.shrink / (1 + 3 * decay)
+        decay = 0 if is_wide(self.fit.coordinates) else state.epoch + self.decayed
+        factor = state.shrink / (1 + 3 * decay)
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
-        return partial(self.sgd.round, [spot.state], rounds[i], f"{spot.name}-{i}", len(rounds), factor, following)
+        return partial(self.sgd.round, [state.sgd], rounds[i], f"{state.name}-{i}", len(rounds), factor, following)
 
-    def _after_round(self, spot: PassState, states: Sequence[psgd.State], totals: Sequence[GradientSum]) -> PassState:
-        rounds, i, (state,), (total,) = self._rounds(spot.epoch), spot.done, states, totals
+    def _after_round(self, state: PassState, after: Sequence[SGDState], totals: Sequence[GradientSum]) -> PassState:
+        rounds, i, (sgd,), (total,) = self._rounds(state.epoch), state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self._merit(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
-        line = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
-        spot = replace(spot, state=state)
+        line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
+        state = replace(state, sgd=sgd)
         # Callbacks see the holdout's loss after so many rounds.
-        if self.context.watched and self.context.holdout is not None and (i + 1) % 8 == 0:
-            return replace(spot, watched=line)
-        return self._reported(spot, line)
+        if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
+            return replace(state, watched=line)
+        return self._reported(state, line)
 
     def _choose(
         self, candidates: dict[str, Array], name: str, found: LossSums | None

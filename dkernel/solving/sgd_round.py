@@ -1,15 +1,31 @@
-"""A round of P-SGD: on a source, on its sample or on a block, for one problem or for several that share the reading.
+"""Preconditioned stochastic gradients, P-SGD: synchronous rounds, each a gradient, a step and means of the iterates.
 
     α = B v                         coefficients of the components, which the workers get
     G = Σ φ(x) ℓ'(y, φ(x) · α)      summed by them over the rows of the round
     g = Bᵀ G / Σ weight             the mean gradient, in the coordinates of v
     v ← v - η P (g + λ M v)         the step
 
-B and M are the map's (`dkernel.features.base.Coordinates`), G is `dkernel.problem.objective.Gradient`. The step with
-P, η and λ, its bounds and the means of the iterates are `dkernel.linear.solvers.psgd`.
+B and M are the map's (`dkernel.features.base.Coordinates`), G is `dkernel.problem.objective.Gradient`, P and η are
+`dkernel.linear.preconditioner`. A round is of a source, of its sample or of a block, for one problem or for several
+that share the reading.
+
+Heads are columns of v: for each λ of the path, one for each output. The mean over the last part of a pass is the
+answer, the last iterate at constant η being worse by points; at very large n the mean lags, so several windows are kept
+and the holdout chooses. Source: Polyak and Juditsky 1992.
+
+What a pass does not reach are directions in which the loss is flatter than P takes it for: those below ρ, and all of
+them where most rows are beyond the margin and only few bend the loss. There more rows make no longer steps. Momentum
+does, and is stable wherever the step without it is (Polyak 1964): heads with a share above 1 go on by β times their
+last move, so that in flat directions a step goes 1 / (1 - β) times as far; and so does the noise, which is why rows
+enough of a round are asked for.
+
+A few rows of a round may have so high a leverage that a step, made to be stable for all the others, overshoots for
+them; where their labels are mixed the next of their kind overshoots back, and farther. Nothing but the length of the
+gradient tells: where |g|_P = (g^T P g)^(1/2) is more than CLIP times what it usually was, it is cut to that (Pascanu,
+Mikolov and Bengio 2013, in the norm of P).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,12 +36,127 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Executor, Handle
 from dkernel.features.base import Coordinates
-from dkernel.linear.solvers.psgd import PSGD, State
+from dkernel.linear.preconditioner import Preconditioner
+from dkernel.linear.solvers.alpha_path import AlphaPath
+from dkernel.numerics.threads import for_each
+from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Coefficients, Gradient, GradientSum, Problem
 from dkernel.streaming.reduction import R, Statistic, StatisticTuple
 from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
+
+WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
+"""Name -> share of a pass, at its end, whose iterates are averaged."""
+
+CLIP = 2.0  # a gradient is cut to this many times its usual length
+MEMORY = 8  # the usual length is a mean of so many rounds
+
+
+@stored("SGDState")
+@dataclass(frozen=True, eq=False)
+class SGDState:
+    """SGDState of P-SGD.
+
+    Parameters
+    ----------
+    v : float64 (n + 1, heads), the intercepts last
+    sums : for each of WINDOWS the sum of its iterates so far
+    done : rounds of this pass so far
+    moved : by the last round, where a head has momentum; None for nothing
+    usual : length of the gradient of each head, (heads,); None before the first round
+    """
+
+    v: Array
+    sums: dict[str, Array]
+    done: int = 0
+    moved: Array | None = None
+    usual: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PSGD(AlphaPath):
+    """The step of P-SGD, a pure function of its state and a gradient."""
+
+    def start(self, v: Array) -> SGDState:
+        """The state before the first round of a pass."""
+        return SGDState(v, {name: np.zeros_like(v) for name in WINDOWS})
+
+    @staticmethod
+    def at_rest(v: Array) -> SGDState:
+        """The state before a round that knows nothing of others: no momentum, no usual length, no means."""
+        return SGDState(v, {})
+
+    def advance(
+        self,
+        state: SGDState,
+        gradient: Array,
+        batch: float,
+        rounds: int,
+        factor: float = 1.0,
+        pull: Array | None = None,
+    ) -> SGDState:
+        """One round.
+
+        Parameters
+        ----------
+        gradient : mean over the round's rows, float64 (n + 1, heads)
+        batch : b, how many rows they are
+        rounds : T of this pass
+        factor : of the step, for later passes and after a pass that made things worse
+        pull : `regularizer` of the state's v, where it was made meanwhile
+        """
+        alphas = np.repeat(self.alphas, self.outputs)
+        direction = gradient + alphas * (self.regularizer(state.v) if pull is None else pull)
+        shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
+        moves, gone_on, squares = np.empty_like(state.v), np.empty(len(shares)), np.empty(len(shares))
+
+        def move(group: tuple[Preconditioner, list[int]]) -> None:
+            P, heads = group
+            step = factor * P.step(batch, self.loss) * np.minimum(shares[heads], 1.0)
+            found = P.solve(direction[:, heads])
+            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], found)
+            moves[:, heads] = step * found
+            gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
+
+        groups = self.by_preconditioner()
+        for_each(move, groups, len(groups))
+        # each head has its own, so a target is learned as it would be alone
+        lengths = np.sqrt(np.maximum(squares, 0.0))
+        usual = lengths if state.usual is None else state.usual
+        kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
+        v = state.v - kept * moves
+        if state.moved is not None:
+            v += gone_on * state.moved
+        usual = usual + (kept * lengths - usual) / MEMORY
+        done = state.done + 1
+        sums = {
+            name: total + v if done > rounds - self.counted(name, rounds) else total
+            for name, total in state.sums.items()
+        }
+        return SGDState(v, sums, done, v - state.v if shares.max() > 1 else None, usual)
+
+    @staticmethod
+    def momentum(shares: Array, batch: float, rounds: int) -> Array:
+        """β of heads with these shares.
+
+        Parameters
+        ----------
+        batch : b / R^2, as so many steps the noise of one allows
+        rounds : of the pass: what a move is still felt in should be a small part of them
+        """
+        # The memory 1 / (1 - β) is at most a quarter of the rounds of a pass.
+        return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
+
+    @staticmethod
+    def counted(window: str, rounds: int) -> int:
+        """Number of rounds of a pass that a window averages, at least one."""
+        return max(1, round(WINDOWS[window] * rounds))
+
+    def candidates(self, state: SGDState, rounds: int) -> dict[str, Array]:
+        """Candidates at the end of the pass: its means and its last iterate."""
+        means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
+        return {**means, "last": state.v}
 
 
 class RowReader(Protocol):
@@ -70,14 +201,14 @@ class SGDProblem:
     coordinates: Coordinates
     heads: Sequence[PSGD]
 
-    def coefficients(self, states: Sequence[State]) -> Coefficients:
+    def coefficients(self, states: Sequence[SGDState]) -> Coefficients:
         """The value that the workers get."""
         together = states[0].v if len(states) == 1 else np.concatenate([state.v for state in states], axis=1)
         return coefficients_of(self.coordinates, together)
 
     def step(
-        self, states: Sequence[State], total: GradientSum, pulls: Sequence[Array], rounds: int, factor: float
-    ) -> list[State]:
+        self, states: Sequence[SGDState], total: GradientSum, pulls: Sequence[Array], rounds: int, factor: float
+    ) -> list[SGDState]:
         """The states after a step; see `PSGD.advance`."""
         gradient, made, first = mean_gradient(self.coordinates, total), [], 0
         for settings, state, pull in zip(self.heads, states, pulls, strict=True):
@@ -116,13 +247,13 @@ class SGD:
 
     def round(
         self,
-        states: Sequence[State],
+        states: Sequence[SGDState],
         pieces: Sequence[RowSlice],
         name: str,
         rounds: int,
         factor: float = 1.0,
         following: Sequence[RowSlice] = (),
-    ) -> tuple[list[State], list[GradientSum]]:
+    ) -> tuple[list[SGDState], list[GradientSum]]:
         """Make one round: the states after it, and the sums of each problem.
 
         Parameters
@@ -148,12 +279,12 @@ class SGD:
         made = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
         return [state for some in made for state in some], totals
 
-    def _pulls(self, groups: Sequence[Sequence[State]]) -> list[list[Array]]:
+    def _pulls(self, groups: Sequence[Sequence[SGDState]]) -> list[list[Array]]:
         return [
             [settings.regularizer(state.v) for settings, state in zip(each.heads, some, strict=True)]
             for each, some in zip(self.problems, groups, strict=True)
         ]
 
-    def _by_problem(self, states: Sequence[State]) -> list[list[State]]:
+    def _by_problem(self, states: Sequence[SGDState]) -> list[list[SGDState]]:
         rest = iter(states)
         return [[next(rest) for _ in each.heads] for each in self.problems]

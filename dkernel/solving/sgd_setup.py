@@ -1,41 +1,35 @@
 """Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor, Handle
+from dkernel.execution.base import Executor
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.tiling import ROWS
+from dkernel.persistence.journal import Journal
 from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
-from dkernel.problem.objective import (
-    Coefficients,
-    CovarianceProduct,
-    LossStatistic,
-    LossSums,
-    Problem,
-)
-from dkernel.problem.reservoir_split import ReservoirSplit, part_of, pieces_of
+from dkernel.problem.objective import CovarianceProduct
+from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.sgd_round import SGD, SGDProblem, coefficients_of, mean_gradient
+from dkernel.solving.fit_problem import SampledProblem, Setup
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
-from dkernel.streaming.kept_block import KeptBlock
-from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.shares import Item, reduce
+from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
+Sampled = TypeVar("Sampled", bound=SampledProblem)
 
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
@@ -47,7 +41,7 @@ LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
 # components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
-# The sample has so many rows for each effective dimension; without the tamed directions 16 are needed. A large source,
+# The sample has so many rows for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # the alphas of a large source are at most so many times ρ
@@ -61,7 +55,7 @@ LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that 
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # the start on the sample takes so many
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # a sample that is much of the data gets so many, since nothing else will teach what its rows can
-DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are tamed
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
 WIDE_HELD = 1000  # a sketch is measured on so many rows outside the sample: each costs all its columns
 MOST_HEADS = 64  # alphas and outputs together; more are not read for the price of one
@@ -74,62 +68,38 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-@dataclass(frozen=True, eq=False)
-class SampleEvaluator:
-    """Evaluator of the reservoir's rows: an executor, and names for its calls."""
-
-    executor: Executor
-    key: str
-    problem: Problem
-    coordinates: Coordinates
-
-    def at_home(self, little: bool = False) -> "SampleEvaluator":
-        """The evaluator of this process, with its own handles, if the work is `little` or `runs_on_client` says so."""
-        here = little or runs_on_client(self.executor, is_wide(self.coordinates))
-        slots = min(self.executor.slots, usable_cores())
-        return replace(self, executor=ThreadsExecutor(slots)) if here and self.executor.name == "cluster" else self
-
-    def coefficients(self, v: Array) -> Coefficients:
-        """The value that workers get for v, (n + 1, heads)."""
-        return coefficients_of(self.coordinates, v)
-
-    def over(
-        self, statistic: Statistic[Any, R], block: Handle, n: int, size: int, name: str, v: Array | None = None
-    ) -> R:
-        """The statistic of the n rows of a kept block."""
-        return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
-
-    def part(self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None) -> R:
-        """The statistic of some pieces of kept blocks."""
-        key = f"{self.key}-{name}"
-        held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
-        broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
-        try:
-            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
-        finally:
-            self.executor.release([held] if broadcast is None else [held, broadcast])
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Solver and start of the passes, for the alphas that are left."""
-
-    solver: PSGD
-    start: Array
-    facts: dict[str, float]
-    certificate: dict[str, float] | None = None
-
-
 def runs_on_client(executor: Executor, wide: bool) -> bool:
     """True if the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
     is. The rows are here already, and a square of the columns takes longer to travel than to make."""
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
 
+def on_client(sampled: Sampled, little: bool = False) -> Sampled:
+    """The problem with its work in this process, if that is `little` or `runs_on_client` says so."""
+    executor = sampled.run.executor
+    if executor.name != "cluster" or not (little or runs_on_client(executor, is_wide(sampled.coordinates))):
+        return sampled
+    threads = ThreadsExecutor(min(executor.slots, usable_cores()))
+    return replace(sampled, run=replace(sampled.run, executor=threads))
+
+
+def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
+    """The result of `compute`, or the one that the journal has of it."""
+
+    def parts() -> dict[str, Any]:
+        setup = compute()
+        solver = {name: getattr(setup.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
+        return {f.name: getattr(setup, f.name) for f in fields(setup)} | {"solver": solver}
+
+    kept = journal.stage(stage, parts)
+    # Metric and loss are made again.
+    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.problem.loss, **kept["solver"])
+    return Setup(**{**kept, "solver": solver})
+
+
 def prepare(
-    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0,
-    polished: bool = False,
-) -> Prepared:  # fmt: skip
+    sampled: SampledProblem, alphas: Sequence[float], n: int, flops: float = 0.0, polished: bool = False
+) -> Setup:
     """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
 
     Parameters
@@ -138,28 +108,27 @@ def prepare(
     flops : of the fit
     polished : whether a polish of all rows follows the passes
     """
-    problem, coordinates = evaluator.problem, evaluator.coordinates
-    ground = _wide(evaluator, split, n) if is_wide(coordinates) else _dense(evaluator, split, n, flops, polished)
-    rho = ground.rho
-    alphas = _worth_trying(alphas, rho, n, len(split.sample.X))
+    coordinates, rows = sampled.coordinates, len(sampled.split.sample.X)
+    estimate = _wide(sampled, n) if is_wide(coordinates) else _dense(sampled, n, flops, polished)
+    rho = estimate.rho
+    alphas = _worth_trying(alphas, rho, n, rows)
     # One factor for all alphas of a large source: none of them is far above ρ.
-    one = is_large(n, len(split.sample.X))
+    one = is_large(n, rows)
     ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
-    made = ground.at(sorted(set(ridges)))
+    made = estimate.at(sorted(set(ridges)))
     base = min(made)
-    made[base], largest = _tamed(evaluator, split, made[base])
+    made[base], largest = damp_directions(sampled, made[base])
     # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
     made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
     preconditioners = [made[ridge] for ridge in ridges]
-    outputs = problem.targets.outputs
-    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
+    problem = sampled.problem
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, problem.targets.outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
-    start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
-    turns = max(1, len(split.sample.X) // LARGE_ROUND)
-    rounds, epochs = (turns, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
-    start = warm_start(evaluator, solver, start, split.sample, range(epochs), rounds)
+    start = np.concatenate([P.solve(estimate.moment) for P in preconditioners], axis=1)
+    rounds, epochs = (max(1, rows // LARGE_ROUND), LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    start = warm_start(sampled, solver, start, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
-    return Prepared(solver, start, facts, ground.certificate)
+    return Setup(solver, start, facts, estimate.certificate)
 
 
 @dataclass(frozen=True)
@@ -170,7 +139,7 @@ class _CovarianceEstimate:
     ----------
     rho : ridge that the sample allows
     moment : mean of features times targets over the sample, (n + 1, outputs)
-    at : ridges, ascending -> the preconditioner of each; asked once, it leaves nothing of the ground
+    at : ridges, ascending -> the preconditioner of each; call it once: it overwrites the covariance
     certificate : of the landmarks, where its squares were there
     """
 
@@ -185,17 +154,14 @@ def is_wide(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(
-    evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: float, polished: bool
-) -> _CovarianceEstimate:
-    problem, coordinates, large = evaluator.problem, evaluator.coordinates, is_large(n, len(split.sample.X))
+def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _CovarianceEstimate:
+    problem, coordinates, split, executor = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run.executor
     rows = len(split.sample.X)
+    large = is_large(n, rows)
     if polished and not large:
         rows = min(rows, max(LEAST_GRAM_ROWS, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
-    size = -(-rows // GRAM_LEAVES)
-    sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
-    total = evaluator.over(Gram(problem, evaluator.executor.threads_each(GRAM_LEAVES)), sample, rows, size, "gram")
-    evaluator.executor.release([sample])
+    with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
+        total = sample.fold(Gram(problem, executor.threads_each(GRAM_LEAVES)), -(-rows // GRAM_LEAVES), "gram")
     weight = max(total.weight, 1e-300)
     total.gram /= weight
     covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
@@ -209,19 +175,19 @@ def _dense(
             certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
-    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(evaluator, split, covariance, ridges), certified)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(sampled, covariance, ridges), certified)
 
 
-def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _CovarianceEstimate:
+def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
     """Estimate the covariance by a sketch of the first rows of the sample."""
-    problem, rows = evaluator.problem, len(split.sample.X)
-    sketch = sketch_covariance(evaluator.executor, evaluator.key, problem, evaluator.coordinates, split.sample)
-    sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
-    moment = mean_gradient(evaluator.coordinates, evaluator.over(CovarianceSum(problem), sample, rows, 2048, "moment"))
-    evaluator.executor.release([sample])
+    problem, coordinates, split, run = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run
+    rows = len(split.sample.X)
+    sketch = sketch_covariance(run.executor, run.key, problem, coordinates, split.sample)
+    with sampled.keep(split.sample, "sample") as sample:
+        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), 2048, "moment"))
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(features_of(problem, evaluator.coordinates, split.held.X[:WIDE_HELD]))
+    held = sketch.project(features_of(problem, coordinates, split.held.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
@@ -277,16 +243,14 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorized(
-    evaluator: SampleEvaluator, split: ReservoirSplit, covariance: Array, ridges: Sequence[float]
-) -> dict[float, Preconditioner]:
+def _factorized(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held(evaluator, part_of(split.held, slice(most)))
+    held = _held(sampled, part_of(sampled.split.held, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
         rows = held if not made else held[: max(1, len(held) // 4)]
-        made[ridge] = factorize(covariance, evaluator.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
+        made[ridge] = factorize(covariance, sampled.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
     return made
 
 
@@ -302,45 +266,39 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held(evaluator: SampleEvaluator, block: Block) -> Array:
-    F = with_intercept(evaluator.problem.components, block.X, component_dtype(evaluator.problem.components.map))
-    if evaluator.coordinates.basis is None:
+def _held(sampled: SampledProblem, block: Block) -> Array:
+    components, coordinates = sampled.problem.components, sampled.coordinates
+    F = with_intercept(components, block.X, component_dtype(components.map))
+    if coordinates.basis is None:
         return F
-    return np.concatenate([evaluator.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
+    return np.concatenate([coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
-def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner) -> tuple[Preconditioner, float]:
-    """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
-    largest eigenvalue before.
+def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Preconditioner, float]:
+    """Scale P down in directions where unseen rows have a larger curvature than the sample; and the largest of it.
 
     Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
     (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
     that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    wide, n = is_wide(evaluator.coordinates), P.n
+    problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
+    wide = is_wide(coordinates)
     q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
     if n <= q * steps:
         q, steps = n, 1
     basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
-    block = stream(evaluator.problem.seed, "directions").standard_normal((n, q))
-    rows = evaluator.executor.keep(split.unseen, f"{evaluator.key}-unseen")
-    for step in range(steps):
-        own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
-        for _ in range(2):  # twice: what the first leaves may be nothing but rounding
-            block = np.linalg.qr(block - known @ (known.T @ block))[0]
-        basis[:, own] = block
-        total = evaluator.over(
-            CovarianceProduct(evaluator.problem),
-            rows,
-            len(split.unseen.X),
-            2048,
-            f"directions-{step}",
-            P.half_transposed(block),
-        )
-        check_finite(evaluator.problem.components.map.kernel, "products of columns", total)
-        total /= max(float(total[-1, 0]), 1e-300)
-        block = images[:, own] = P.half(np.concatenate([evaluator.coordinates.reduce(total[:-2]), total[-2:-1]]))
-    evaluator.executor.release([rows])
+    block = stream(problem.seed, "directions").standard_normal((n, q))
+    with sampled.keep(sampled.split.unseen, "unseen") as rows:
+        for step in range(steps):
+            own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+            for _ in range(2):  # twice: what the first leaves may be nothing but rounding
+                block = np.linalg.qr(block - known @ (known.T @ block))[0]
+            basis[:, own] = block
+            at = sampled.coefficients(P.half_transposed(block))
+            total = rows.fold(CovarianceProduct(problem), 2048, f"directions-{step}", at)
+            check_finite(problem.components.map.kernel, "products of columns", total)
+            total /= max(float(total[-1, 0]), 1e-300)
+            block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
     values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
     # The first values of a Krylov space are near their eigenvalues. The later ones fall behind, and the next of them
     # says how large the rest is.
@@ -352,26 +310,19 @@ def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner)
     return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
 
 
-def warm_start(
-    evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
-) -> Array:
+def warm_start(sampled: SampledProblem, solver: PSGD, start: Array, epochs: range, rounds: int = WARM_ROUNDS) -> Array:
     """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
-    map = evaluator.problem.components.map
+    problem, rows = sampled.of_sample, sampled.split.sample
+    map = problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
-    evaluator = evaluator.at_home(flops <= rounds * LITTLE_FLOPS)
+    sampled = on_client(sampled, flops <= rounds * LITTLE_FLOPS)
     pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
-    state, learned = solver.start(start), SGDProblem(evaluator.problem, evaluator.coordinates, [solver])
-    kept = KeptBlock(evaluator.executor, rows, f"{evaluator.key}-sample")
-    with kept as sample, SGD(sample, [learned], f"{evaluator.key}-warm") as sgd:
+    state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
+    with sampled.keep(rows, "sample") as sample, SGD(sample, [learned], f"{sampled.run.key}-warm") as sgd:
         for epoch in epochs:
             state = solver.start(state.v)
-            order = stream(evaluator.problem.seed, "warm", epoch).permutation(len(turns))
+            order = stream(problem.seed, "warm", epoch).permutation(len(turns))
             for done, i in enumerate(order):
                 (state,), _ = sgd.round([state], turns[i], f"{epoch}-{done}", len(turns), 1 / (1 + epoch))
     return solver.candidates(state, len(turns))["average"] if epochs else start
-
-
-def evaluate_candidates(evaluator: SampleEvaluator, block: Handle, n: int, v: Array, name: str) -> LossSums:
-    """Loss and right answers on the n rows of a kept block, of each group of heads."""
-    return evaluator.over(LossStatistic(evaluator.problem), block, n, 2048, name, v)

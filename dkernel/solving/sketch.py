@@ -22,7 +22,7 @@ from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.random_streams import stream
 from dkernel.problem.objective import Gradient, GradientSum, Problem
-from dkernel.problem.reservoir_split import pieces_of
+from dkernel.streaming.kept_block import pieces_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 

@@ -1,11 +1,12 @@
 """A block in memory, whose pieces are summed as those of a source are."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor, Handle
 from dkernel.streaming.reduction import R, S, Statistic
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.shares import reduce
 
 
@@ -18,13 +19,17 @@ class KeptBlock:
     """
 
     def __init__(self, executor: Executor, block: Block, key: str) -> None:
-        self.executor, self.n = executor, len(block.X)
+        self.executor, self.n, self.key = executor, len(block.X), key
         self._handle = executor.keep(block, key)
 
     def __enter__(self) -> "KeptBlock":
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the workers forget the block."""
         self.executor.release([self._handle])
 
     def reduce(
@@ -40,3 +45,27 @@ class KeptBlock:
         """The statistic of these pieces, see `BlockReader.reduce`."""
         items = [(self._handle, piece) for piece in pieces]
         return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
+
+    def fold(self, statistic: Statistic[S, R], size: int, name: str, value: Any = None) -> R:
+        """The statistic of all rows, in pieces of `size`.
+
+        Parameters
+        ----------
+        name : in the keys of the tasks
+        value : what `step` gets beside a piece
+        """
+        key = f"{self.key}-{name}"
+        held = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
+        broadcast = None if value is None else self.executor.keep(value, key)
+        try:
+            return self.reduce(statistic, pieces_of(self.n, size), key, held=held, broadcast=broadcast)
+        finally:
+            self.executor.release([held] if broadcast is None else [held, broadcast])
+
+
+def pieces_of(n: int, size: int) -> tuple[RowSlice, ...]:
+    """A block of n rows in pieces of `size`."""
+    return tuple(
+        RowSlice(i, RowRange(0, 0, start, min(n, start + size)), min(size, n - start), start)
+        for i, start in enumerate(range(0, n, size))
+    )

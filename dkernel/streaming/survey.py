@@ -99,7 +99,7 @@ class Reservoir:
         return Block(contiguous(self.X[rows]), None if self.y is None else self.y[rows], weight)
 
 
-@stored("Seen")
+@stored("ChunkCounts")
 @dataclass
 class ChunkCounts:
     """Sums of a survey; `rows` are lists of parts, joined at the end."""

@@ -11,59 +11,70 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.execution.versions import versions
 from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.losses import loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
+from dkernel.numerics.sparse_rows import named
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
+from dkernel.recipe import SettledRecipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.driver import SolverResult
-from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
-from dkernel.training.job import Job
+from dkernel.solving.fit_problem import FitProblem
+from dkernel.streaming.fingerprint import digest
+from dkernel.training.request import FitRequest
 from dkernel.training.result import LocalStage
-from dkernel.training.stages import PosedProblem, Ready
+from dkernel.training.stages import FitData, features_of
 
 
 def build_model(
-    job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, data: str, order: Mapping[str, str],
-    local: LocalStage | None = None,
-) -> Model:  # fmt: skip
+    request: FitRequest,
+    data: FitData,
+    chosen: SelectedModel,
+    fit: FitProblem,
+    outcome: SolverResult,
+    order: Mapping[str, str],
+    local: LocalStage | None,
+) -> Model:
     """The model of a fit.
 
     Parameters
     ----------
-    data : digest of the data
     order : of the rows, in words, where it is not the usual one
     """
-    problem, evaluator = posed.problem, ready.evaluator
-    targets, map = problem.targets, problem.components.map
-    check_finite(map.kernel, "coefficients", outcome.v)
-    check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
-    facts = _facts(job, posed, ready.prepared, outcome) | {"data": data, "chosen": {**job.chosen, **order}}
+    targets, components, source = data.targets, fit.problem.components, request.source
+    check_finite(components.map.kernel, "coefficients", outcome.v)
+    check_finite(components.map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
+    digested = digest(source.n_rows, (*named(source.columns), source.label or ""), data.survey.sums)
+    facts = _facts(request, data, chosen, fit, outcome)
+    facts |= {"data": digested, "chosen": {**fit.run.chosen, **order}}
     if local is not None:
         facts["local"] = local.facts
         if local.machine is not None and local.holdout:
             facts["holdout"] = local.holdout
     variance = None
     if outcome.variance is not None and (local is None or local.machine is None):
-        variance = _in_columns(evaluator, outcome.variance, targets)
+        variance = _in_columns(fit, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
-    coef = evaluator.coordinates.expand(outcome.v[:-1]) * targets.width
+    coef = fit.coordinates.expand(outcome.v[:-1]) * targets.width
+    landmarks = components.map.landmarks
     model = Model(
-        recipe=posed.recipe,
-        scaling=problem.components.scaling,
-        map=map,
-        coef=np.ascontiguousarray(coef) if map.landmarks is None else _merged(map.landmarks, coef),
+        recipe=settle_recipe(request, data, chosen, fit, outcome, local),
+        scaling=components.scaling,
+        map=components.map,
+        coef=np.ascontiguousarray(coef) if landmarks is None else _merged(landmarks, coef),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
-        columns=job.source.table_columns,
-        label=job.source.label or "label",
+        columns=source.table_columns,
+        label=source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=None if job.source.encoding is None else job.source.encoding.settled(),
+        encoding=None if source.encoding is None else source.encoding.settled(),
         local=None if local is None else local.machine,
     )
-    return model if posed.recipe.calibration is None else calibrate(model, posed.split.holdout, targets)
+    return model if data.recipe.calibration is None else calibrate(model, fit.split.holdout, targets)
 
 
 def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,39 +89,70 @@ def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverResult) -> dict[str, Any]:
-    problem, split = posed.problem, posed.split
-    targets, map = problem.targets, problem.components.map
+def settle_recipe(
+    request: FitRequest,
+    data: FitData,
+    chosen: SelectedModel,
+    fit: FitProblem,
+    outcome: SolverResult,
+    local: LocalStage | None,
+) -> SettledRecipe:
+    """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
+    asked, sizes = data.recipe, fit.sizes
+    settled = {
+        "loss": loss_named(chosen.loss or asked.loss).text,
+        "kernel": repr(chosen.kernel),
+        "scale": chosen.scaling.kind,
+        "metric": chosen.metric,
+        "features": features_of(request, chosen),
+        "n_components": fit.problem.components.map.n_components,
+        "rounds": sizes.rounds,
+        "passes": sizes.passes,
+        "polish": sizes.polish,
+        "alpha": outcome.alpha,
+    }
+    if asked.local == "auto":
+        settled["local"] = "none" if local is None or local.machine is None else local.machine.kind
+    if local is not None and local.start is not None:
+        settled |= {"features": "none", "gamma": "auto"}
+    return SettledRecipe(asked.replace(**settled))
+
+
+def _facts(
+    request: FitRequest, data: FitData, chosen: SelectedModel, fit: FitProblem, outcome: SolverResult
+) -> dict[str, Any]:
+    targets, components, setup, held = data.targets, fit.problem.components, fit.setup, fit.split.held
+    map = components.map
     facts: dict[str, Any] = {
-        "rows": job.sizes.n,
+        "rows": fit.sizes.n,
         "columns": map.n_components,
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
-        "setup": {name: float(value) for name, value in prepared.facts.items()},
+        "setup": {name: float(value) for name, value in setup.facts.items()},
         "versions": versions(),
     }
-    if job.source.passed_over:
-        facts["passed_over"] = list(job.source.passed_over)
-    if prepared.certificate is not None:
-        facts["certificate"] = prepared.certificate
-    elif map.landmarks is not None and len(split.held.X):
-        facts["certificate"] = certificate(map, problem.components.scaling.apply(split.held.X), job.plan.flops)
-    if posed.weights is not None:
-        facts["weights"] = [float(weight) for weight in posed.weights]
+    if request.source.passed_over:
+        facts["passed_over"] = list(request.source.passed_over)
+    if setup.certificate is not None:
+        facts["certificate"] = setup.certificate
+    elif map.landmarks is not None and len(held.X):
+        facts["certificate"] = certificate(map, components.scaling.apply(held.X), request.plan.flops)
+    if chosen.weights is not None:
+        facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts
     if outcome.holdout:
         facts["holdout"] = outcome.holdout
     if targets.classes is not None:
-        facts["counts"] = [round(posed.labels.counts[c]) for c in targets.classes.tolist()]
+        facts["counts"] = [round(data.counts[c]) for c in targets.classes.tolist()]
     return facts
 
 
-def _in_columns(evaluator: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
+def _in_columns(fit: FitProblem, found: Mapping[str, Any]) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
-    noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
-    has_rest = evaluator.problem.components.map.landmarks is not None and alpha > 0
+    noise, alpha, n = fit.problem.targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
+    has_rest = fit.problem.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
-    factor = np.ascontiguousarray(evaluator.coordinates.expand(found["basis"]))
+    factor = np.ascontiguousarray(fit.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])
     return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
 

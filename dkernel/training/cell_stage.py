@@ -14,10 +14,11 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
+from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.metric_learning import MOST_COLUMNS
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.residual import Residual
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage, best_stage
 
@@ -116,81 +117,90 @@ def metric_rows(n: int) -> int:
     return int(min(n, np.clip(n // 8, *METRIC_ROWS)))
 
 
-def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> NDArray[np.float32]:
+def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray[np.float32]:
     """Root of the metric of the cells, (p, p), in which the targets change alike in all directions.
 
     Features that have one value in the sample do not count.
     """
-    X = inputs(context.sampled.X[:rows])
+    X = inputs(residual.sampled.X[:rows])
     spread = np.flatnonzero(X.std(axis=0) > 0)
     root = np.zeros((X.shape[1],) * 2, np.float32)
     root[spread, spread] = 1.0
     if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
-        assert context.sampled.y is not None
-        targets, own = context.problem.targets.of(context.sampled.y[:rows]), np.ix_(spread, spread)
+        assert residual.sampled.y is not None
+        targets, own = residual.problem.targets.of(residual.sampled.y[:rows]), np.ix_(spread, spread)
         root[own] = learned_root(np.ascontiguousarray(X[:, spread]), targets, METRIC_RIDGE, GRADIENTS)
     return root
 
 
 def fit_cell_stage(
-    context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
     """
-    context.progress.phase("prepare cells")
-    moments, journal, outputs = survey.moments, context.journal, context.problem.targets.outputs
+    residual.run.progress.phase("prepare cells")
+    moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
     scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
     inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
-    root = journal.stage("cells-metric", lambda: learned_metric(context, inputs, metric_rows(n)))
+    root = journal.stage("cells-metric", lambda: learned_metric(residual, inputs, metric_rows(n)))
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
-    sample = inputs(context.sampled.X)
+    sample = inputs(residual.sampled.X)
     tree, numbers = grow_partitions(
         sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed, recipe.cell_partitions
     )
-    router = RowRouter(context.problem, context.start, inputs, tree)
-    rows = SortedRows(context, router, numbers, f"{context.key}-cells", n)
-    mean_weight = 1.0 if context.weight is None else context.weight / n
-    problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
-    stages = [_fitted(context, problem, rows, recipe.local != "auto", callback)]
+    router = RowRouter(residual.problem, residual.start, inputs, tree)
+    rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
+    mean_weight = 1.0 if residual.weight is None else residual.weight / n
+    problem = CellProblem(residual.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+    stages = [_fitted(residual, problem, rows, recipe.local != "auto", callback)]
     ended = any(line["parts"] == line["of"] for line in stages[0].history)
-    if context.alone and context.judges and ended:
-        mean = np.average(context.sample.Y, axis=0, weights=context.sample.weight).astype(np.float32)
-        stages.append(_fitted(context, replace(problem, start=mean), rows, True, callback))
+    if residual.alone and residual.judges and ended:
+        mean = np.average(residual.sample.Y, axis=0, weights=residual.sample.weight).astype(np.float32)
+        stages.append(_fitted(residual, replace(problem, start=mean), rows, True, callback))
     rows.close()
     return best_stage(stages)
 
 
 def _fitted(
-    context: ResidualContext, problem: CellProblem, rows: SortedRows, asked: bool,
+    residual: Residual,
+    problem: CellProblem,
+    rows: SortedRows,
+    asked: bool,
     callback: Callable[[dict[str, Any]], Any] | None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
 
-    def find() -> tuple[float, float, float, int] | tuple[()]:
+    def choose() -> tuple[float, float, float, int] | tuple[()]:
         rows.sort()
-        context.progress.phase(f"choose width and ridge of {problem.words}")
-        return _chosen(context, problem, rows, asked)
+        residual.run.progress.phase(f"choose width and ridge of {problem.words}")
+        return _chosen(residual, problem, rows, asked)
 
-    chosen = context.journal.stage(f"cells-settings{problem.suffix}", find)
+    chosen = residual.run.journal.stage(f"cells-settings{problem.suffix}", choose)
     if not chosen:
         why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
         return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
-    fit = fit_cells(context, problem, rows, settings, callback)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (problem.outputs,))
+    fit = fit_cells(residual, problem, rows, settings, callback)
+    unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (problem.outputs,))
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
-    return _judged(context, machine, fit.history, settings, problem.start)
+    return _judged(residual, machine, fit.history, settings, problem.start)
 
 
 def _judged(
-    context: ResidualContext, machine: CellMachine, history: list[dict[str, Any]], settings: CellSettings,
+    residual: Residual,
+    machine: CellMachine,
+    history: list[dict[str, Any]],
+    settings: CellSettings,
     start: NDArray[np.float32] | None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The stage with this machine, or without one where the holdout does not gain."""
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
@@ -199,15 +209,15 @@ def _judged(
         f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, smoothness "
         f"{settings.nu:g}"
     )
-    own = machine.scores(context.held_out.X) / machine.unit
-    scores = ((context.holdout.scores if start is None else start) + own).astype(np.float32)
+    own = machine.scores(residual.fit.split.holdout.X) / machine.unit
+    scores = ((residual.holdout.scores if start is None else start) + own).astype(np.float32)
     if start is not None:
         words += ", of the label without components"
-    return replace(LocalStage.judged(machine, history, facts, words, context, scores), start=start)
+    return replace(LocalStage.judged(machine, history, facts, words, residual, scores), start=start)
 
 
 def _chosen(
-    context: ResidualContext, problem: CellProblem, rows: SortedRows, asked: bool
+    residual: Residual, problem: CellProblem, rows: SortedRows, asked: bool
 ) -> tuple[float, float, float, int] | tuple[()]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells; nothing where
     nobody asked for cells and these win too little."""
@@ -216,11 +226,11 @@ def _chosen(
     small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
 
     @cache
-    def judged(place: tuple[int, ...]) -> tuple[float, float]:
+    def judged(place: Place) -> tuple[float, float]:
         key = rows.key + problem.suffix
-        return judge_settings(context.feed.executor, small, rows.numbers, parts, CellSettings(*settings(place)), key)
+        return judge_settings(residual.run.executor, small, rows.numbers, parts, CellSettings(*settings(place)), key)
 
-    def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
+    def settings(place: Place) -> tuple[float, float, float, int]:
         return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]
 
     wanted = inf if asked else (1 - LEAST_GAIN) * judged((*MIDDLE, 0, 0))[1]
@@ -228,29 +238,18 @@ def _chosen(
     return settings(found) if judged(found)[0] <= wanted else ()
 
 
-def lowest(loss: Callable[[tuple[int, ...]], float], wanted: float = inf) -> tuple[int, ...]:
+def lowest(loss: Callable[[Place], float], wanted: float = inf) -> Place:
     """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers.
 
     Parameters
     ----------
     wanted : loss that the middle width must have with the first smoothness, or the search ends there
     """
-
-    def walk(best: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-        for axis in axes:
-            for direction in (1, -1):
-                while 0 <= best[axis] + direction < SIZES[axis]:
-                    other = tuple(k + direction * (j == axis) for j, k in enumerate(best))
-                    if not loss(other) < loss(best):
-                        break
-                    best = other
+    starts = (descend(loss, (*MIDDLE, smoothness, 0), SIZES, FIRST) for smoothness in range(len(SMOOTHNESS)))
+    best = next(starts)
+    if loss(best) > wanted:
         return best
-
-    starts = (walk((*MIDDLE, smoothness, 0), FIRST) for smoothness in range(len(SMOOTHNESS)))
-    found = next(starts)
-    if loss(found) > wanted:
-        return found
-    found = min((found, *starts), key=loss)
-    while (further := walk(found, THEN)) != found:
-        found = further
-    return found
+    best = min((best, *starts), key=loss)
+    while (further := descend(loss, best, SIZES, THEN)) != best:
+        best = further
+    return best

@@ -1,7 +1,7 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, solver, local stage."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,33 +15,28 @@ from dkernel.execution.base import Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
-from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
-from dkernel.solving.driver import Callback, Context, SolverResult, solve, solver_class
+from dkernel.solving.driver import SolverResult, solve, solver_class
+from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
-from dkernel.solving.sgd_setup import SampleEvaluator
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.fingerprint import digest
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.cell_stage import learns_label
 from dkernel.training.checks import check_together, checked, with_solver
-from dkernel.training.job import Job
-from dkernel.training.local_stage import fit_local, local_pieces, residual_context
+from dkernel.training.local_stage import fit_local, local_pieces, residual_of, worth_trying
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
+from dkernel.training.request import FitRequest
 from dkernel.training.result import LocalStage, TrainResult
 from dkernel.training.stages import (
-    PosedProblem,
-    Ready,
-    Rounds,
+    FitData,
     choose_model,
     choose_order,
     learn_labels,
@@ -79,10 +74,18 @@ def _outputs(source: Source, recipe: Recipe) -> int:
 
 
 def train(
-    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
-    scratch: Scratch | str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: SelectedModel | None = None, validation: Block | None = None, callback: Callback | None = None,
-) -> TrainResult:  # fmt: skip
+    source: Source,
+    recipe: Recipe,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    scratch: Scratch | str | None = None,
+    landmarks: Any = None,
+    checkpoint: Checkpoint | None = None,
+    chosen: SelectedModel | None = None,
+    validation: Block | Callable[[Source, Recipe], Block] | None = None,
+    callback: Callback | None = None,
+) -> TrainResult:
     """Fit a model; the same bytes for every executor.
 
     Parameters
@@ -92,124 +95,114 @@ def train(
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
-    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
+    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from; or what reads
+        them, with the encoding that the source has by then
     callback : called with each line of the history, after each round of the passes; where it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
 
-    def run(source: Source, recipe: Recipe) -> TrainResult:
-        source, recipe = checked(source, recipe, executor, chosen, validation)
+    def fit(source: Source, recipe: Recipe) -> TrainResult:
+        judges = validation(source, recipe) if callable(validation) else validation
+        source, recipe = checked(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
-            job = Job.of(source, recipe, executor, shown, scratch, landmarks, chosen, validation, callback)
-            return _run(job, checkpoint)
+            request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
+            run = FitRun(executor, request.key, shown, callback=callback, scratch=Scratch.of(scratch))
+            return _resume_or_fit(request, run, checkpoint)
 
-    return with_missing_values(run, source, recipe, checkpoint, progress)
+    return with_missing_values(fit, source, recipe, checkpoint, progress)
 
 
-def _run(job: Job, checkpoint: Checkpoint | None) -> TrainResult:
+def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | None) -> TrainResult:
     """The result, from the checkpoint if that has it; resources opened on the way are closed."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.opened(job.identity, job.plan.checkpoint_bytes, job.progress)
-            job = replace(job, journal=opened.enter_context(kept))
-        found = job.journal.found("result")
-        if found is not None:
-            job.progress.message("the checkpoint holds the result: nothing was done")
-            job.journal.tidy()
+            kept = checkpoint.opened(request.identity, request.plan.checkpoint_bytes, run.progress)
+            run.journal = opened.enter_context(kept)
+        result = run.journal.found("result")
+        if result is not None:
+            run.progress.message("the checkpoint holds the result: nothing was done")
+            run.journal.tidy()
         else:
-            found = _stages(job, opened)
-            job.journal.finish(found)
-            found = {**found, "resumed": job.journal.resumed}
-        return TrainResult(**{"resumed": "its result", **found}, plan=job.plan.as_dict())
+            result = _fit(request, run, opened)
+            run.journal.finish(result)
+            result = {**result, "resumed": run.journal.resumed}
+        return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
 
 
-def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
+def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     """The stages of the fit, in their order."""
-    source = job.source
-    feed = BlockReader(job.executor, source, job.plan.kept)
+    source = request.source
+    reader = BlockReader(run.executor, source, request.plan.kept)
     try:
-        load_beside(_loops(job))
-        survey = read_survey(job, feed)
-        data = digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums)
-        labels = learn_labels(job, survey)
-        job = job.for_outputs(labels.targets.outputs)
-        for name, text in (*source.notes.items(), *cautions(survey, labels.counts, source, labels.targets)):
-            job.note(name, text)
-        chosen = choose_model(job, labels, survey, split_rows(job, survey))
-        job, split = settle_sizes(job, survey, chosen)
-        posed = pose_problem(job, labels, chosen, split)
-        ready = prepare_solver(job, posed)
-        rounds = choose_order(job, survey, feed, opened)
-        feed = rounds.feed
-        outcome = _solve(job, posed, ready, rounds)
-        local = _local(job, posed, ready, rounds, survey, outcome)
+        load_beside(_loops(request))
+        survey = read_survey(request, run, reader)
+        data = learn_labels(request, run, survey)
+        stages = request.local_stages(run.executor, data.targets.outputs)
+        for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
+            run.note(name, text)
+        chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes))
+        sizes = settle_sizes(request, run, survey, chosen, stages)
+        problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
+        schedules, reader, order = choose_order(request, run, survey, sizes, reader, opened)
+        problem = replace(problem, schedules=schedules, reader=reader)
+        outcome = _solve(request, problem)
+        if request.recipe.local == "auto":
+            stages = worth_trying(stages, chosen.enough is not None, chosen.rough)
+        local = _fit_local(request, data, problem, outcome, stages) if stages else None
     finally:
-        feed.close()
-    job.progress.phase("finish")
+        reader.close()
+    run.progress.phase("finish")
     if local is not None and local.start is not None:
-        posed, ready, outcome = without_components(job, posed, ready, outcome, local.start)
-    recipe = posed.recipe.replace(alpha=outcome.alpha)
-    if recipe.local == "auto":
-        recipe = recipe.replace(local="none" if local is None or local.machine is None else local.machine.kind)
+        chosen, problem, outcome = without_components(request, chosen, problem, outcome, local.start)
     return {
-        "model": build_model(job, replace(posed, recipe=recipe), ready, outcome, data, rounds.why, local),
+        "model": build_model(request, data, chosen, problem, outcome, order, local),
         "history": [*outcome.history, *(local.history if local else ())],
-        "chosen": job.chosen,
-        "holdout": posed.split.holdout if len(posed.split.holdout.X) else None,
-        "sample": posed.split.fitted,
-        "sample_path": ready.sample_path,
+        "chosen": run.chosen,
+        "holdout": problem.split.holdout if len(problem.split.holdout.X) else None,
+        "sample": problem.split.fitted,
+        "sample_path": problem.setup.sample_path,
     }
 
 
-def _loops(job: Job) -> tuple[CompiledLoop, ...]:
+def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
     """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
-    if not job.solver.in_rounds or job.drawing is not None or job.source.objects:
+    if not request.solver.in_rounds or request.drawing(request.features) is not None or request.source.objects:
         return ()
-    local = (*inputs.LOOPS, *binning.LOOPS, *grids.LOOPS) if "grids" in job.plan.local else ()
+    local = (*inputs.LOOPS, *binning.LOOPS, *grids.LOOPS) if "grids" in request.plan.local else ()
     return (products.WALKS["exp2"], *thin_linalg.LOOPS, gradient.WALKS["exp2"], scores.WALKS["exp2"], *local)
 
 
-def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> SolverResult:
+def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     """The coefficients: by the recipe's solver, and a polish where one is asked for."""
-    evaluator = SampleEvaluator(job.executor, f"{job.key}-fit", posed.problem, ready.evaluator.coordinates)
-    rows, recipe = posed.split.holdout, posed.recipe
-    holdout = (job.executor.keep(rows, f"{job.key}-holdout"), len(rows.X)) if len(rows.X) else None
-    watched = bool(job.callback or recipe.patience or job.validation is not None)
-    context = Context(
-        recipe, job.sizes, ready.prepared, evaluator, ready.evaluator, rounds.feed, rounds.schedules,
-        posed.split.sample, holdout, job.progress, job.journal, job.callback, watched, posed.alpha,
-    )  # fmt: skip
-    outcome = solve(solver_class(recipe.solver)(context), job.journal, job.callback)
-    context.release()
-    if recipe.alpha == "auto":
-        job.note("alpha", format_alpha(outcome.alpha, outcome.tried, ready.sample_path))
-    if recipe.polish:
-        outcome = solve(Polish(context, outcome), job.journal, job.callback)
-        context.release()
-    if holdout is not None:
-        job.executor.release(holdout[:1])
+    run = problem.run
+    with closing(solver_class(request.recipe.solver)(problem)) as solver:
+        outcome = solve(solver, run.journal, run.callback)
+    if problem.alpha == "auto":
+        run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
+    if problem.sizes.polish:
+        with closing(Polish(problem, outcome)) as polish:
+            outcome = solve(polish, run.journal, run.callback)
     return outcome
 
 
-def _local(
-    job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds, survey: SurveyResult, outcome: SolverResult
-) -> LocalStage | None:
-    """The local stage, where one is asked for."""
-    recipe, problem, feed = posed.recipe.replace(alpha=outcome.alpha), posed.problem, rounds.feed
-    if not job.plan.local:
-        return None
-    weighted = job.source.weight is not None or problem.class_weights is not None
-    weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
-    pieces = local_pieces(job.units, rounds.schedules[0].rounds if feed.source is not job.source else ())
-    start = ready.evaluator.coefficients(outcome.v)
-    context = residual_context(
-        problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, job.scratch.given
-    )
-    context = replace(context, alone=learns_label(job.recipe))
-    found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.callback)
-    job.note("local", found.why)
-    return found
+def _fit_local(
+    request: FitRequest,
+    data: FitData,
+    problem: FitProblem,
+    outcome: SolverResult,
+    stages: Sequence[str],
+) -> LocalStage:
+    """The best of the local stages."""
+    run, class_weights = problem.run, problem.problem.class_weights
+    weighted = request.source.weight is not None or class_weights is not None
+    weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
+    copied = problem.reader.source is not request.source
+    pieces = local_pieces(request.units, problem.schedules[0].rounds if copied else ())
+    residual = residual_of(problem, outcome.v, pieces, data.survey, weight, learns_label(data.recipe))
+    local = fit_local(stages, residual, data.survey, data.recipe)
+    run.note("local", local.why)
+    return local
 
 
 def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:

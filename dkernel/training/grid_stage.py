@@ -17,9 +17,10 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.relevance import ROWS, relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
@@ -53,13 +54,14 @@ def automatic_grids(n: int) -> int:
     return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
 
 
-def grids_of(recipe: Recipe, n: int, p: int, outputs: int) -> int:
+def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
+    n = sizes.n
     if isinstance(recipe.n_grids, int):
         return GROUP * -(-recipe.n_grids // GROUP)
     room = MOST_BYTES
     if recipe.max_model_size is not None:
-        room = recipe.max_model_size - Sizes.of(n, p, recipe).model_bytes(outputs)
+        room = recipe.max_model_size - sizes.model_bytes(outputs)
     most = min(automatic_grids(n), room // grid_bytes(n, outputs))
     return max(GROUP, most - most % GROUP)
 
@@ -102,7 +104,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients of the
     bins that have rows into the model file, with a mask of them.
     """
-    grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
+    grids, bins = grids_of(recipe, Sizes.of(n, p, recipe), outputs), 1 << bits_of(n)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
@@ -120,18 +122,18 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     )
 
 
-def relevances(context: ResidualContext, inputs: GridInputs, survey: SurveyResult) -> NDArray[np.float64]:
+def relevances(residual: Residual, inputs: GridInputs, survey: SurveyResult) -> NDArray[np.float64]:
     """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
 
     There is a row without sight of the categories and, where they have few levels, one with it: numbers that say
     nothing by themselves may say much within a category, and those that say what a category says may be left little
     beside it.
     """
-    sample, moments = context.sampled, survey.moments
+    sample, moments = residual.sampled, survey.moments
     assert sample.y is not None
     scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
     X = scaling.apply(sample.X[:ROWS], "float64").astype(np.float64, copy=False)
-    Y = context.problem.targets.of(sample.y[:ROWS]).astype(np.float64)
+    Y = residual.problem.targets.of(sample.y[:ROWS]).astype(np.float64)
     levels, n = [j for group in inputs.groups for j in group], len(inputs.numbers)
     seen = [X[:, inputs.numbers]]
     if 0 < len(levels) <= MOST_LEVELS:
@@ -165,15 +167,15 @@ def given_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
     return named_groups(wanted, {names[j]: j for j in _numbers(source)})
 
 
-def _groups(context: ResidualContext, wanted: str | Sequence[Sequence[str]]) -> Groups:
+def _groups(residual: Residual, wanted: str | Sequence[Sequence[str]]) -> Groups:
     """The inputs that are one category together: by the encoding, and of its numbers as the sample or names say."""
-    source = context.feed.source
+    source = residual.fit.reader.source
     known: Groups = () if source.encoding is None else source.encoding.groups
     if wanted == "none":
         return known
     if wanted == "auto":
-        return one_hot_groups(context.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
-    given, is_level = given_groups(source, wanted), has_two_values(context.sampled.X)
+        return one_hot_groups(residual.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
+    given, is_level = given_groups(source, wanted), has_two_values(residual.sampled.X)
     for j in chain.from_iterable(given):
         if not is_level[j]:
             raise RecipeError(
@@ -191,7 +193,7 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
 
 
 def fit_grid_stage(
-    context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
+    residual: Residual, survey: SurveyResult, recipe: Recipe, n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> LocalStage:  # fmt: skip
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
@@ -200,38 +202,41 @@ def fit_grid_stage(
     ----------
     n : rows
     """
-    context.progress.phase("prepare grids")
-    groups = _groups(context, recipe.one_hot)
+    residual.run.progress.phase("prepare grids")
+    groups = _groups(residual, recipe.one_hot)
     inputs = GridInputs(survey.moments.mean, groups)
-    gammas = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
-    n_grids = grids_of(recipe, n, len(survey.moments.mean), context.problem.targets.outputs)
-    rows = sum(piece.n for piece in context.pieces)
+    gammas = residual.run.journal.stage("relevance", lambda: relevances(residual, inputs, survey))
+    sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
+    n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
+    rows = sum(piece.n for piece in residual.pieces)
     gamma, width, ridge, few = gammas[-1], WIDTH, RIDGES[1], tried_grids(recipe, n, n_grids)
-    tried = replace(context, pieces=_some(context.pieces))
+    tried = replace(residual, pieces=_some(residual.pieces))
 
     def settings(gamma: NDArray[np.float64], width: float, ridge: float, grids: int, rows: int) -> GridSettings:
         return GridSettings(
             inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
         )
 
-    if context.judges:
-        context.progress.phase("choose the width of grids")
-        which, width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings, gammas, few))
+    if residual.judges:
+        residual.run.progress.phase("choose the width of grids")
+        which, width, ridge, loss = residual.run.journal.stage(
+            "grids-width", lambda: _chosen(tried, settings, gammas, few)
+        )
         gamma = gammas[which]
-        before = context.gain(context.holdout.scores)[0]
+        before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
-    context.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(context, settings(gamma, width, ridge, n_grids, n), "grids", callback)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
+    residual.run.progress.phase("grids", rows * n_grids // GROUP)
+    fit = fit_grids(residual, settings(gamma, width, ridge, n_grids, n), "grids", callback)
+    unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
     )
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
-    words += f", categories {named}" if (named := _in_words(groups, _names(context.feed.source))) else ""
-    return LocalStage.judged(machine, fit.history, facts, words, context, fit.scores)
+    words += f", categories {named}" if (named := _in_words(groups, _names(residual.fit.reader.source))) else ""
+    return LocalStage.judged(machine, fit.history, facts, words, residual, fit.scores)
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
@@ -261,22 +266,18 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
 
 
 def _chosen(
-    context: ResidualContext, settings: Callable[..., GridSettings], gammas: NDArray[np.float64], grids: int
+    residual: Residual, settings: Callable[..., GridSettings], gammas: NDArray[np.float64], grids: int
 ) -> tuple[int, float, float, float]:
     """Row of gammas, then width, then ridge of the smallest loss on the holdout, and that loss, with so many grids."""
-    rows = sum(piece.n for piece in context.pieces)
+    rows = sum(piece.n for piece in residual.pieces)
 
     @cache
-    def loss(which: int, step: int, ridge: float) -> float:
+    def judged(place: Place, ridge: float) -> float:
+        which, step = place[0], place[1] - STEPS
         tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
-        return context.gain(fit_grids(context, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
+        return residual.gain(fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
 
-    which, best = min(range(len(gammas)), key=lambda which: loss(which, 0, RIDGES[1])), 0
-    for direction in (1, -1):
-        while (
-            abs(best + direction) <= STEPS
-            and loss(which, best + direction, RIDGES[1]) < loss(which, best, RIDGES[1])
-        ):  # fmt: skip
-            best += direction
-    ridge = min(RIDGES, key=lambda ridge: loss(which, best, ridge))
-    return which, WIDTH * WIDER**best, ridge, loss(which, best, ridge)
+    sizes = len(gammas), 2 * STEPS + 1
+    place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
+    ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
+    return place[0], WIDTH * WIDER ** (place[1] - STEPS), ridge, judged(place, ridge)

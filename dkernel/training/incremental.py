@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
@@ -25,12 +24,14 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import ReservoirSplit, pieces_of
+from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_round import SGD, SGDProblem
-from dkernel.solving.sgd_setup import SampleEvaluator, prepare
-from dkernel.streaming.kept_block import KeptBlock
+from dkernel.solving.fit_problem import FitRun, SampledProblem
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
+from dkernel.solving.sgd_setup import prepare
+from dkernel.streaming.kept_block import KeptBlock, pieces_of
+from dkernel.streaming.progress import Progress
 
 Array = NDArray[np.float64]
 
@@ -70,8 +71,9 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
-        evaluator = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
-        solver = prepare(evaluator, _split(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
+        run = FitRun(executor, f"dkernel-stream-{_digest(block)}", Progress("none"))
+        sampled = SampledProblem(run, problem, coordinates, _split(model.recipe.seed, block))
+        solver = prepare(sampled, [float(model.recipe.alpha)], rows).solver
         inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)

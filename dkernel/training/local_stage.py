@@ -6,21 +6,19 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics.rows import array_digest
-from dkernel.persistence.journal import Journal
 from dkernel.problem.budget import affords
-from dkernel.problem.objective import Coefficients, Problem
-from dkernel.problem.reservoir_split import ReservoirSplit, part_of
+from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import Callback
-from dkernel.solving.residual import ResidualContext
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.solving.fit_problem import FitProblem
+from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage, is_open
@@ -47,7 +45,7 @@ class LocalKind:
 
     Parameters
     ----------
-    fit : (context, survey, recipe, rows, callback) -> LocalStage
+    fit : (residual, survey, recipe, rows, callback) -> LocalStage
     cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     """
@@ -130,16 +128,10 @@ def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: in
     )
 
 
-def fit_local(
-    kinds: Sequence[str],
-    context: ResidualContext,
-    survey: SurveyResult,
-    recipe: Recipe,
-    n: int,
-    callback: Callback | None,
-) -> LocalStage:
-    """The best of some local stages; if `callback` returns True in one, no other starts."""
+def fit_local(kinds: Sequence[str], residual: Residual, survey: SurveyResult, recipe: Recipe) -> LocalStage:
+    """The best of some local stages; if the callback returns True in one, no other starts."""
     answers: list[Any] = []
+    callback, n = residual.run.callback, residual.fit.sizes.n
 
     def report(line: dict[str, Any]) -> Any:
         answers.append(callback(line) if callback else None)
@@ -148,7 +140,7 @@ def fit_local(
     tried: list[LocalStage] = []
     for kind in kinds:
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(context, survey, recipe, n, report))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report))
     return best_stage(tried)
 
 
@@ -159,23 +151,25 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
 
 
-def residual_context(
-    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], split: ReservoirSplit,
-    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: str | None,
-) -> ResidualContext:  # fmt: skip
+def residual_of(
+    fit: FitProblem,
+    v: NDArray[np.float64],
+    pieces: Sequence[RowSlice],
+    survey: SurveyResult,
+    weight: float | None,
+    alone: bool,
+) -> Residual:
     """The residual of a fit's global stage.
 
     Parameters
     ----------
-    start : of the global stage. A callback may end its passes early, so their digest is a part of the key
+    v : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
-    scratch : folder for rows on disk; None for the local one of each process
+    alone : whether the local stage may learn the label, without a global stage
     """
-    sampled, bound = part_of(split.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
-    return ResidualContext(
-        problem, start, feed, pieces, sampled, split.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
-        progress, journal, scratch,
-    )  # fmt: skip
+    start, sampled = fit.coefficients(v), part_of(fit.split.fitted, slice(SAMPLE))
+    bound, key = _residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
+    return Residual(fit, start, pieces, sampled, weight, bound, key, alone)
 
 
 def _residual_bound(targets: Targets, survey: SurveyResult) -> float:

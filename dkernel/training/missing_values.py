@@ -20,7 +20,8 @@ def with_missing_values(
 ) -> T:
     """run(source, recipe), and where a value is missing the same with the source that has an encoding for it.
 
-    So tables of numbers without holes are read no more often than they need.
+    So tables of numbers without holes are read no more often than they need. A fit and a search are run by this; what
+    calls them knows nothing of it.
     """
     begun = None if checkpoint is None or source.filled is None else checkpoint.run
     if begun is None or "encoding" not in begun.get("data", {}):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.local.base import LocalMachine
 from dkernel.model import Model
-from dkernel.solving.residual import ResidualContext
+from dkernel.solving.residual import Residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,14 @@ class LocalStage:
 
     @classmethod
     def judged(
-        cls, machine: LocalMachine, history: list[dict[str, Any]], facts: dict[str, Any], words: str,
-        context: ResidualContext, scores: NDArray[np.float32],
-    ) -> Self:  # fmt: skip
+        cls,
+        machine: LocalMachine,
+        history: list[dict[str, Any]],
+        facts: dict[str, Any],
+        words: str,
+        residual: Residual,
+        scores: NDArray[np.float32],
+    ) -> Self:
         """The stage with this machine, or without one where the holdout does not gain.
 
         Parameters
@@ -71,10 +76,10 @@ class LocalStage:
         facts, words : of the machine
         scores : of the holdout, by the global stage and this machine
         """
-        figures = context.figures(scores)
-        if not context.judges:
+        figures = residual.figures(scores)
+        if not residual.judges:
             return cls(machine, history, facts, words, figures)
-        before, after, error = context.gain(scores)
+        before, after, error = residual.gain(scores)
         facts = facts | {"loss_before": before, "loss": after}
         words += f": loss {after:.4g} instead of {before:.4g} on the holdout, "
         if after < before - error:

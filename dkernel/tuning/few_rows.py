@@ -7,6 +7,7 @@ and that loss compares the candidates. Races of a few rounds would compare them 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,11 +21,12 @@ from dkernel.persistence.checkpoint import run_of
 from dkernel.persistence.journal import Journal
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
+from dkernel.solving.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.training.checks import checked, with_solver
 from dkernel.training.fit import train
-from dkernel.training.job import Job
+from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 
@@ -48,13 +50,13 @@ class FewRowsSearch:
         budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.source, self.executor, self.budget = source, executor, budget
-        self.progress, self.scratch, self.clock, self.began = progress, scratch, clock, clock()
+        self.progress, self.scratch, self.clock, self.began = progress, Scratch.of(scratch), clock, clock()
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects), fitted=True)
         # Everything that a fit would refuse is refused now, for every candidate.
-        self.jobs = {c.of_map: self._job(c.recipe) for c in self.candidates}
-        for job in self.jobs.values():
-            check_gamma(job.recipe.kernels, job.recipe.gamma)
+        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
+        for request in self.requests.values():
+            check_gamma(request.recipe.kernels, request.recipe.gamma)
         self.journal = Journal()
         self._choices: dict[str, SelectedModel] = {}
         self.identity = run_of(source, recipe)
@@ -65,9 +67,8 @@ class FewRowsSearch:
     def _axes(self) -> Sequence[str]:
         return list(self.candidates[0].asked)
 
-    def _job(self, recipe: Recipe) -> Job:
-        source, recipe = checked(self.source, recipe, self.executor, None, None)
-        return Job.of(source, recipe, self.executor, self.progress, self.scratch)
+    def _request(self, recipe: Recipe) -> FitRequest:
+        return FitRequest.of(*checked(self.source, recipe, self.executor, None, None), self.executor)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -114,15 +115,14 @@ class FewRowsSearch:
 
     def _chosen(self, candidate: Candidate) -> SelectedModel:
         """The candidate with numbers for its words, as a fit chooses them; multiples of one gamma are chosen once."""
-        job = self.jobs[candidate.of_map]
+        request = self.requests[candidate.of_map]
         name = candidate.recipe.to_text()
         if name not in self._choices:
-            feed = BlockReader(self.executor, job.source, job.plan.kept)
-            try:
-                survey = read_survey(job, feed)
-            finally:
-                feed.close()
-            self._choices[name] = choose_model(job, learn_labels(job, survey), survey, split_rows(job, survey))
+            run = FitRun(self.executor, request.key, self.progress, self.journal, scratch=self.scratch)
+            with closing(BlockReader(self.executor, request.source, request.plan.kept)) as reader:
+                survey = read_survey(request, run, reader)
+            data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
+            self._choices[name] = choose_model(request, run, data, split)
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 

@@ -32,21 +32,22 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
-from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
+from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.solving.sgd_setup import SampleEvaluator, prepare
+from dkernel.solving.fit_problem import FitRun
+from dkernel.solving.sgd_setup import kept_setup, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.checks import merged
 from dkernel.training.fit import train
-from dkernel.training.job import Job
+from dkernel.training.missing_values import with_missing_values
+from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
@@ -100,33 +101,46 @@ def tune(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    source = merged(source, recipe, executor)
-    if source.n_counted < 2:
-        raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
-    shown = progress or Progress("none")
-    kind: type[FewRowsSearch | _Search] = _Search
-    if judges_by_rows_left_out(source, recipe, grid):
-        kind = FewRowsSearch
-    elif recipe.solver == "auto":
-        recipe = recipe.replace(solver="psgd")
-    search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+    shown, of_search, of_fit = progress or Progress("none"), None, None
+    if checkpoint is not None:
+        of_search = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
+        of_fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+
+    def run(source: Source, recipe: Recipe) -> TuneResult:
+        source = merged(source, recipe, executor)
+        if source.n_counted < 2:
+            raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
+        kind: type[FewRowsSearch | _Search] = _Search
+        if judges_by_rows_left_out(source, recipe, grid):
+            kind = FewRowsSearch
+        elif recipe.solver == "auto":
+            recipe = recipe.replace(solver="psgd")
+        search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+        found = _resume_or_search(search, of_search)
+        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=of_fit, chosen=chosen)
+        params = found["params"]
+        if winner.alpha == "auto":
+            params = {**params, "alpha": result.model.recipe.alpha}
+        facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
+        model = replace(result.model, facts={**result.model.facts, "search": facts})
+        return TuneResult(replace(result, model=model), board, params, winner, passes)
+
+    return with_missing_values(run, source, recipe, of_search, progress)
+
+
+def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """The result of a search, from the checkpoint if that has it."""
     with ExitStack() as opened:
-        fit = None
         if checkpoint is not None:
-            inside = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
-            search.journal = opened.enter_context(inside.opened(search.identity, search.checkpoint_bytes, shown))
-            fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
-        found = search.journal.found("result")
+            kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
+            search.journal = opened.enter_context(kept)
+        found: dict[str, Any] | None = search.journal.found("result")
         if found is None:
-            with one_blas_thread(), shown:
+            with one_blas_thread(), search.progress:
                 found = search.run()
             search.journal.finish(found)
-        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
-        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=fit, chosen=chosen)
-    params = found["params"] if winner.alpha != "auto" else {**found["params"], "alpha": result.model.recipe.alpha}
-    facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
-    model = replace(result.model, facts={**result.model.facts, "search": facts})
-    return TuneResult(replace(result, model=model), board, params, winner, passes)
+        return found
 
 
 class _Search:
@@ -137,7 +151,7 @@ class _Search:
         budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float],
     ) -> None:  # fmt: skip
         self.source, self.executor, self.budget = source, executor, budget
-        self.progress, self.scratch = progress, scratch
+        self.progress, self.scratch = progress, Scratch.of(scratch)
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
         if any(c.recipe.cost is not None for c in self.candidates):
@@ -149,19 +163,19 @@ class _Search:
         self.journal = Journal()
         self._choices: dict[str, SelectedModel] = {}
         # Everything that a fit would refuse is refused now, for every candidate.
-        self.jobs = {c.of_map: self._job(c.recipe) for c in self.candidates}
-        for job in self.jobs.values():
-            kernel = job.recipe.kernels[0]
+        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
+        for request in self.requests.values():
+            kernel = request.recipe.kernels[0]
             check_source(kernel, source)
-            check_metric(job.recipe.metric, kernel, source.n_in, bool(source.objects))
-        for gamma in {job.recipe.gamma: None for job in self.jobs.values()}:
-            check_gamma([job.recipe.kernels[0] for job in self.jobs.values()], gamma)
-        most = max(job.sizes.components for job in self.jobs.values())
+            check_metric(request.recipe.metric, kernel, source.n_in, bool(source.objects))
+        for gamma in {request.recipe.gamma: None for request in self.requests.values()}:
+            check_gamma([request.recipe.kernels[0] for request in self.requests.values()], gamma)
+        most = max(request.sizes.components for request in self.requests.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
         passes = PASSES + -(-self.shares // ROUNDS)
-        self.base = self._job(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
+        self.base = self._request(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
@@ -169,8 +183,11 @@ class _Search:
         words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
-    def _job(self, recipe: Recipe, progress: Progress | None = None) -> Job:
-        return Job.of(self.source, recipe, self.executor, progress or self.progress, self.scratch)
+    def _request(self, recipe: Recipe) -> FitRequest:
+        return FitRequest.of(self.source, recipe, self.executor)
+
+    def _run_of(self, key: str) -> FitRun:
+        return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
     def _raced(self, columns: int) -> int:
         """Columns of the race's map for one of so many; an even number, for maps of pairs."""
@@ -180,51 +197,52 @@ class _Search:
     @property
     def checkpoint_bytes(self) -> int:
         """Bytes on disk: preconditioners and coefficients of every lane."""
-        return int(len(self.jobs) * self.base.plan.checkpoint_bytes)
+        return int(len(self.requests) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
-        base = replace(self.base, journal=self.journal)
+        base, run = self.base, self._run_of(self.base.key)
         feed = BlockReader(self.executor, self.source, base.plan.kept)
         with ExitStack() as opened:
             try:
-                survey = read_survey(base, feed)
-                self.targets = learn_labels(base, survey).targets
-                base.for_outputs(self.targets.outputs)  # refuses what does not fit
-                lanes = self._lanes(survey)
-                order = choose_order(base, survey, feed, opened)
-                feed, schedules = order.feed, order.schedules
+                survey = read_survey(base, run, feed)
+                self.targets = learn_labels(base, run, survey).targets
+                base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
+                lanes = self._lanes(survey, feed)
+                schedules, feed, _ = choose_order(base, run, survey, base.sizes, feed, opened)
                 return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
             finally:
                 feed.close()
 
-    def _lanes(self, survey: SurveyResult) -> list[RacedMap]:
+    def _lanes(self, survey: SurveyResult, feed: BlockReader) -> list[RacedMap]:
         """A lane for each map, its candidates prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         lanes = []
-        for i, of_map in enumerate(self.jobs):
+        for i, of_map in enumerate(self.requests):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
             self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
-            self.progress.phase(f"prepare {i + 1}/{len(self.jobs)}")
-            lanes.append(self._lane(i, of_map, mine, survey))
+            self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
+            lanes.append(self._lane(i, of_map, mine, survey, feed))
         return lanes
 
     def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma are chosen once."""
-        job, recipe = self.jobs[candidate.of_map], candidate.recipe
+        request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
-        labels = learn_labels(job, survey)
-        labels = replace(labels, recipe=labels.recipe.replace(loss=loss_named(labels.recipe.loss).text))
+        run = self._run_of(self.key)
+        data = learn_labels(request, run, survey)
+        data = replace(data, recipe=data.recipe.replace(loss=loss_named(data.recipe.loss).text))
         split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
-            job = replace(job, key=self.key, journal=self.journal)
-            self._choices[name] = choose_model(job, labels, survey, split, name)
+            self._choices[name] = choose_model(request, run, data, split, name)
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 
-    def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> RacedMap:
-        chosen, full = self.chosen[of_map], self.jobs[of_map]
+    def _lane(
+        self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, feed: BlockReader
+    ) -> RacedMap:
+        chosen, full = self.chosen[of_map], self.requests[of_map]
         lane: RacedMap | None = None
         entries: list[RacedHeads] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
@@ -233,20 +251,17 @@ class _Search:
                 kernel=repr(chosen.kernel), loss=loss, features=full.features,
                 n_components=self._raced(full.sizes.components),
             )  # fmt: skip
-            job = self._job(recipe, Progress("none"))
-            split = split_reservoir(survey.reservoir, job.sizes)
-            posed = pose_problem(job, learn_labels(job, survey), chosen, split)
-            problem, split = posed.problem, posed.split
+            request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
+            fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, feed)
             if lane is None:
-                lane = RacedMap(problem, problem.components.map.coordinates(), ())
-            inside = replace(problem, components=lane.problem.components, threshold=-1)
-            evaluator = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
+                lane = RacedMap(fit.problem, fit.coordinates, ())
+            # All losses share one map.
+            problem = replace(fit.problem, components=lane.problem.components)
+            fit = replace(fit, problem=problem, coordinates=lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
-            parts, start = self.journal.stage(
-                f"prepared-{i}-{len(entries)}", partial(_prepared, evaluator, split, alphas)
-            )
-            solver = PSGD(metric=lane.coordinates.metric, loss=problem.loss, **parts)
-            entries.append(RacedHeads(problem.loss, solver, start, tuple(of_loss)))
+            # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
+            setup = kept_setup(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
+            entries.append(RacedHeads(problem.loss, setup.solver, setup.start, tuple(of_loss)))
         assert lane is not None
         return replace(lane, entries=tuple(entries))
 
@@ -318,13 +333,13 @@ class _Search:
         )
         board = [self._line(rank, number, last.get(number)) for rank, number in enumerate(order, start=1)]
         best = self.candidates[alive[0]]
-        chosen, job = self.chosen[best.of_map], self.jobs[best.of_map]
+        chosen, request = self.chosen[best.of_map], self.requests[best.of_map]
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
         # The alpha of small maps is no rule at full size: unless it was searched, the fit chooses it once more.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
-        recipe = job.recipe.replace(
+        recipe = request.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
         )
         return {
@@ -346,13 +361,3 @@ class _Search:
         # JSON has no word for what a candidate that diverged has.
         figures = {"progressive_loss": loss, name: figure}
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
-
-
-def _prepared(
-    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float]
-) -> tuple[dict[str, Any], Array]:
-    """Solver and start as a journal keeps them, without metric and loss, which are made again."""
-    # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
-    prepared = prepare(evaluator, split, alphas, 0)
-    names = ("preconditioners", "alphas", "outputs", "shares")
-    return {name: getattr(prepared.solver, name) for name in names}, prepared.start

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.problem.objective import Problem
-from dkernel.solving.sgd_round import SGD, SGDProblem
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
 
@@ -146,9 +145,16 @@ class Score:
 
 
 def run_rounds(
-    lanes: Sequence[RacedMap], rounds: Sequence[Sequence[RowSlice]], feed: BlockReader, key: str, first: int,
-    length: int, whole: int, following: Sequence[RowSlice], progress: Any,
-) -> tuple[list[RacedMap], dict[int, Score]]:  # fmt: skip
+    lanes: Sequence[RacedMap],
+    rounds: Sequence[Sequence[RowSlice]],
+    feed: BlockReader,
+    key: str,
+    first: int,
+    length: int,
+    whole: int,
+    following: Sequence[RowSlice],
+    progress: Any,
+) -> tuple[list[RacedMap], dict[int, Score]]:
     """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
 
     Parameters

@@ -22,14 +22,14 @@ import pathlib, sys, time
 from dkernel.cli import main; from dkernel.cli import exit_codes as exits
 from dkernel.solving import sgd as passes
 a_round = passes.Passes._round
-def wait(self, spot):
-    if spot.state.done == 7:
+def wait(self, state):
+    if state.done == 7:
         try:
             pathlib.Path("ready").touch()
             time.sleep(300)
         finally:
             {ending}
-    return a_round(self, spot)
+    return a_round(self, state)
 passes.Passes._round = wait
 {before}
 main()
@@ -107,10 +107,10 @@ def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
 def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
     a_round = sgd.Passes._round
 
-    def lost(self, spot):
-        if spot.state.done == 7:
+    def lost(self, state):
+        if state.done == 7:
             raise ClusterError("The scheduler at tcp://host:8786 is gone.")
-        return a_round(self, spot)
+        return a_round(self, state)
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]

@@ -14,9 +14,8 @@ from dkernel.problem.budget import choice_flops
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.recipe_checks import EFFORTS
-from dkernel.streaming.progress import Progress
 from dkernel.training.fit import plan
-from dkernel.training.job import Job
+from dkernel.training.request import FitRequest
 
 
 def rows(n=3000, p=3):
@@ -51,8 +50,8 @@ def test_less_effort_tries_fewer_local_stages():
 def test_a_local_stage_is_tried_where_it_takes_three_times_the_global_stage_at_most():
     def tried(n, classes, **given):
         source = from_arrays(*rows(n, 16))
-        job = Job.of(source, Recipe(solver="psgd", **given), SerialExecutor(), Progress("none"))
-        return job.for_outputs(classes).plan.local
+        executor = SerialExecutor()
+        return FitRequest.of(source, Recipe(solver="psgd", **given), executor).local_stages(executor, classes)
 
     assert tried(3900, 1) == ()  # 195 rows are held out
     assert tried(8000, 1) == ("grids",)

@@ -1,6 +1,7 @@
 """The Tuner: the command's search with the interface of a scikit-learn search."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -8,6 +9,7 @@ from dkernel import KernelClassifier, KernelRegressor, Tuner, open_source
 from dkernel.errors import DKernelError, RecipeError
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
+from dkernel.tuning import search
 from dkernel.tuning.search import tune
 from tests.streaming.sources import rings, waves
 
@@ -52,3 +54,29 @@ def test_what_is_refused():
         Tuner(object()).fit(X, y)
     with pytest.raises(RecipeError, match="10min"):
         Tuner(KernelClassifier("gaussian", **SETTINGS), GRID, budget="soon").fit(X, y)
+
+
+def test_a_stopped_search_of_missing_values_goes_on(tmp_path, monkeypatch):
+    X, y = rings(5000, p=4)
+    table = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    table.loc[::7, "a"] = np.nan
+    table.to_parquet(tmp_path / "rows.parquet")
+    source = open_source([str(tmp_path / "rows.parquet")], label="y")
+    machine = KernelClassifier(gamma=0.3, local="none", **SETTINGS)
+    rung, calls = search._Search._rung, []
+
+    def stopped(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return rung(*args)
+
+    def tuned(folder):
+        return Tuner(machine, {"alpha": [1e-6, 1e-5, 1e-4, 1e-3]}, checkpoint=folder).fit(source)
+
+    monkeypatch.setattr(search._Search, "_rung", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(tmp_path / "kept")
+    found = tuned(tmp_path / "kept")
+    assert len(calls) == 3  # of two rungs one was made twice
+    assert found.leaderboard_ == tuned(None).leaderboard_

@@ -16,11 +16,11 @@ from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledComponents
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Gradient, LossStatistic, Problem
-from dkernel.problem.reservoir_split import pieces_of
 from dkernel.problem.targets import Targets, make_targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.kept_block import pieces_of
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.shares import reduce

@@ -5,8 +5,8 @@ import pytest
 
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
+from dkernel.linear.solvers.alpha_path import AlphaPath
 from dkernel.linear.solvers.full_batch import LBFGS, PCG
-from dkernel.linear.solvers.psgd import PSGD
 from tests.reference import optimum
 
 ALPHA = 1e-3
@@ -23,7 +23,7 @@ def test_a_far_row_that_the_preconditioner_has_not_seen_is_learned(machine, loss
     F, Y, share = np.c_[X, np.ones(500)], y[:, None], np.full(500, 1 / 500)
     kind = loss_named(loss)
     P = factorize(F[1:].T @ F[1:] / 499, 1.0, ALPHA, F[1:2])
-    solver = machine(PSGD([P], [ALPHA], 1.0, kind, 1), 1e-9)
+    solver = machine(AlphaPath([P], [ALPHA], 1.0, kind, 1), 1e-9)
     state = solver.start(np.zeros((7, 1)))
     while not solver.is_over(state) and state.passes < 100:
         points = solver.candidates(state)

@@ -11,9 +11,9 @@ from dkernel.errors import DKernelError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.preconditioner import Preconditioner
-from dkernel.linear.solvers.psgd import State
 from dkernel.persistence.serialization import KINDS, decoded, encoded
 from dkernel.recipe import Recipe
+from dkernel.solving.sgd_round import SGDState
 from dkernel.streaming.survey import ColumnMoments, Reservoir
 
 
@@ -87,7 +87,7 @@ def test_what_was_one_object_is_one_object():
 
 
 def test_values_of_a_fit():
-    state = again(State(np.ones((3, 2)), {"average": np.zeros((3, 2)), "tail": np.full((3, 2), 2.0)}, 7))
+    state = again(SGDState(np.ones((3, 2)), {"average": np.zeros((3, 2)), "tail": np.full((3, 2), 2.0)}, 7))
     assert state.done == 7
     assert list(state.sums) == ["average", "tail"]
     assert state.moved is None

@@ -55,10 +55,10 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
     before(FolderJournal, "finish", lambda *_: "finish")
     a_round, gradient_step, plan = sgd.Passes._round, objective.Gradient.step, full_batch.Polish.plan
 
-    def in_round(self, spot):
+    def in_round(self, state):
         step("round")
-        where["round"] = spot.done
-        return a_round(self, spot)
+        where["round"] = state.done
+        return a_round(self, state)
 
     def of_polish(self, state):
         reading = plan(self, state)

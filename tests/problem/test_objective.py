@@ -14,8 +14,8 @@ from dkernel.numerics.random_streams import stream
 from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import pieces_of
 from dkernel.problem.targets import Targets
+from dkernel.streaming.kept_block import pieces_of
 
 KERNEL, ROWS = Gaussian(gamma=0.02), 1500
 

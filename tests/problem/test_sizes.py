@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dkernel.features.base import MOST_DENSE
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.reservoir_split import pieces_of, split_reservoir
+from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.problem.sizes import (
     LEAST_POLISH,
     LEAST_ROUNDS,
@@ -23,6 +23,7 @@ from dkernel.problem.sizes import (
     is_large,
 )
 from dkernel.recipe import Recipe
+from dkernel.streaming.kept_block import pieces_of
 from dkernel.streaming.survey import Reservoir
 
 

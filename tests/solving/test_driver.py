@@ -36,22 +36,21 @@ class Descent(Solver[DescentState]):
     stage = "descent"
 
     def start(self):
-        return DescentState(np.zeros((self.context.evaluator.coordinates.n + 1, 1)))
+        return DescentState(np.zeros((self.fit.coordinates.n + 1, 1)))
 
     def plan(self, state):
         if state.steps == READINGS:
             return None
-        evaluator = self.context.evaluator
-        statistic, key = Gradient(evaluator.problem), f"descent-{state.steps}"
-        return partial(self.context.over_all, statistic, evaluator.coefficients(state.v), key)
+        statistic, name = Gradient(self.fit.problem), f"descent-{state.steps}"
+        return partial(self.over_all, statistic, self.fit.coefficients(state.v), name)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}
-        v = state.v - mean_gradient(self.context.evaluator.coordinates, found)
+        v = state.v - mean_gradient(self.fit.coordinates, found)
         return replace(state, v=v, history=(*state.history, line), steps=state.steps + 1)
 
     def finish(self, state):
-        alpha = float(self.context.recipe.alpha)
+        alpha = float(self.fit.alpha)
         return SolverResult(state.v, alpha, 1.0, "descent", list(state.history), {}, tried=[alpha])
 
 

@@ -11,17 +11,19 @@ from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.targets import Targets
 from dkernel.solving import sgd_setup
-from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths, warm_start
+from dkernel.solving.fit_problem import FitRun, SampledProblem
+from dkernel.solving.sgd_round import PSGD
+from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, alpha_paths, damp_directions, warm_start
+from dkernel.streaming.progress import Progress
 
 
-def tamed(columns, rows=2000):
+def damped(columns, rows=2000):
     """P of few rows a column before and after, and the matrix of rows not seen between its halves."""
     X = np.random.default_rng(0).standard_normal((columns + 3 * columns + rows, 6)).astype(np.float32)
     landmarks, sample, unseen = np.split(X, [columns, 4 * columns])
@@ -29,18 +31,18 @@ def tamed(columns, rows=2000):
     problem = Problem(
         ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
     )
-    evaluator = SampleEvaluator(SerialExecutor(), "test", problem, map.coordinates())
-    F, G = (with_intercept(problem.components, part) for part in (sample, unseen))
-    P = factorize(F.T @ F / len(F), evaluator.coordinates.metric, 1e-5, G[:100])
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
     split = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
+    sampled = SampledProblem(FitRun(SerialExecutor(), "test", Progress("none")), problem, map.coordinates(), split)
+    F, G = (with_intercept(problem.components, part) for part in (sample, unseen))
+    P = factorize(F.T @ F / len(F), sampled.coordinates.metric, 1e-5, G[:100])
     half = sl.solve_triangular(P.factor, G.T, lower=True)
-    return *_tamed(evaluator, split, P), half @ half.T / len(G)
+    return *damp_directions(sampled, P), half @ half.T / len(G)
 
 
 def test_directions_that_are_far_larger_on_other_rows_are_taken_down():
-    P, largest, S = tamed(400)
+    P, largest, S = damped(400)
     np.testing.assert_allclose(largest, sl.eigvalsh(S)[-1], rtol=0.02)
     np.testing.assert_allclose(P.directions.T @ P.directions, np.eye(len(P.values)), atol=1e-9)
     assert (P.values > 1).all()
@@ -53,7 +55,7 @@ def test_directions_that_are_far_larger_on_other_rows_are_taken_down():
 
 @pytest.mark.parametrize("columns", [1, 5, 90])
 def test_of_few_columns_all_directions_are_known(columns):
-    P, largest, S = tamed(columns)
+    P, largest, S = damped(columns)
     np.testing.assert_allclose(largest, max(1.0, sl.eigvalsh(S)[-1]), rtol=1e-3)
     shrink = np.eye(P.n) - (P.directions * (1 - 1 / np.sqrt(P.values))) @ P.directions.T
     assert sl.eigvalsh(shrink @ S @ shrink)[-1] < 1.001
@@ -100,11 +102,13 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     for little in (True, False):
         monkeypatch.setattr(sgd_setup, "LITTLE_FLOPS", np.inf if little else 0.0)
         executor = Elsewhere()
-        evaluator = SampleEvaluator(executor, "test", problem, map.coordinates())
+        split = ReservoirSplit(block, block, block, block, block, block, -1)
+        run, coordinates = FitRun(executor, "test", Progress("none")), map.coordinates()
         F = with_intercept(problem.components, X)
-        P = factorize(F.T @ F / len(F), evaluator.coordinates.metric, 1e-5, F[:100])
-        solver = PSGD([P], [1e-3], evaluator.coordinates.metric, problem.loss, 1)
-        found.append(warm_start(evaluator, solver, np.zeros((map.n_components + 1, 1)), block, range(2)))
+        P = factorize(F.T @ F / len(F), coordinates.metric, 1e-5, F[:100])
+        solver = PSGD([P], [1e-3], coordinates.metric, problem.loss, 1)
+        sampled = SampledProblem(run, problem, coordinates, split)
+        found.append(warm_start(sampled, solver, np.zeros((map.n_components + 1, 1)), range(2)))
         assert (executor.sent == 0) == little
     np.testing.assert_array_equal(*found)
     assert np.abs(found[0]).max() > 0

@@ -188,8 +188,8 @@ def made_gram(F):
     from dkernel.model import ScaledComponents
     from dkernel.problem.gram import FoldedGram
     from dkernel.problem.objective import Problem
-    from dkernel.problem.reservoir_split import pieces_of
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.kept_block import pieces_of
 
     columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
     problem = Problem(columns, loss_named("squared"), Targets(None))

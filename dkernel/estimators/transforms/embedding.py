@@ -19,7 +19,7 @@ from dkernel.inference.feature_moments import Phi
 from dkernel.model import Model
 from dkernel.numerics.rows import result_dtype, wide
 from dkernel.problem.finite_check import check_products
-from dkernel.recipe import Recipe
+from dkernel.recipe import Recipe, SettledRecipe
 from dkernel.selection.landmark_selection import sample_rows
 
 SAMPLE = 20_000  # rows on which clusters begin
@@ -110,7 +110,7 @@ def linear_model(
         scaling = Scaling.of_sparse("none", np.zeros(p))
     facts = {"rows": source.n_rows, "columns": machine.map_.n_components, **facts, "versions": versions()}
     return Model(
-        recipe=recipe, scaling=scaling, map=machine.map_,
+        recipe=SettledRecipe(recipe), scaling=scaling, map=machine.map_,
         coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
         label="label", facts=facts,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, factorize
-from dkernel.linear.solvers.psgd import PSGD
+from dkernel.linear.solvers.alpha_path import AlphaPath
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class Batch(ABC):
     tolerance : of the decrement
     """
 
-    problem: PSGD
+    problem: AlphaPath
     tolerance: float
     name: ClassVar[str]
 
@@ -266,7 +266,7 @@ def minimized(
     """
     weighted, outputs = w[:, None] * F, Y.shape[1]
     P = factorize(F.T @ weighted, metric, max(alpha, 1e-14), F[:1])
-    solver = batch_solver(loss)(PSGD([P], [alpha], metric, loss, outputs), tolerance)
+    solver = batch_solver(loss)(AlphaPath([P], [alpha], metric, loss, outputs), tolerance)
     state = solver.start(P.solve(weighted.T @ Y) if start is None else start)
     while not solver.is_over(state) and state.passes < most:
         points = solver.candidates(state)

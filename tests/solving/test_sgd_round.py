@@ -7,8 +7,8 @@ import pytest
 
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers import psgd as psgd_module
-from dkernel.linear.solvers.psgd import CLIP, MEMORY, PSGD, WINDOWS
+from dkernel.solving import sgd_round
+from dkernel.solving.sgd_round import CLIP, MEMORY, PSGD, WINDOWS
 
 
 def rng(seed=0):
@@ -83,7 +83,7 @@ def test_steps_that_overshoot_in_some_rounds_grow_less(monkeypatch):
         return np.sqrt(np.mean((F @ state.v - Y) ** 2))
 
     short = error()
-    monkeypatch.setattr(psgd_module, "CLIP", np.inf)
+    monkeypatch.setattr(sgd_round, "CLIP", np.inf)
     assert short < 0.2 * error()
 
 

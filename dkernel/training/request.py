@@ -1,0 +1,120 @@
+"""A fit before anything is read: its source, recipe, plan and names."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.execution.base import Executor
+from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
+from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
+from dkernel.numerics.rows import array_digest
+from dkernel.persistence.checkpoint import run_of
+from dkernel.problem.sizes import Sizes
+from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.landmark_selection import for_given
+from dkernel.training.memory_plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class FitRequest:
+    """Data and settings of a fit, as they were asked for.
+
+    Parameters
+    ----------
+    recipe : of the user
+    sizes : before the sample has said how many components are enough
+    landmarks : an array of them, None where a rule chooses them
+    chosen : kernel and scaling that a search has settled, in place of a choice on the sample
+    validation : rows to judge by, in place of a holdout
+    features : the word of FEATURES that recipe.features stands for here
+    key : of all tasks
+    identity : what decides the result, for a checkpoint
+    """
+
+    source: Source
+    recipe: Recipe
+    plan: Plan
+    sizes: Sizes
+    features: str
+    key: str
+    identity: dict[str, Any]
+    landmarks: Any = None
+    chosen: SelectedModel | None = None
+    validation: Block | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        recipe: Recipe,
+        executor: Executor,
+        landmarks: Any = None,
+        chosen: SelectedModel | None = None,
+        validation: Block | None = None,
+    ) -> "FitRequest":
+        """The request; one that cannot be met is refused."""
+        recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        recipe, landmarks = for_given(recipe.for_columns(source.columns), landmarks, source)
+        plan = Plan.of(source, recipe, executor)
+        plan.check()
+        plan.check_seconds(recipe.max_seconds)
+        plan.check_model(recipe.max_model_size)
+        beside = [landmarks] if validation is None else [landmarks, validation.X, validation.y, validation.weight]
+        digests = "".join(array_digest(Z) for Z in beside if Z is not None)
+        key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
+        sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        return cls(
+            source=source,
+            recipe=recipe,
+            plan=plan,
+            sizes=sizes,
+            features=_features(source, recipe, sizes, landmarks),
+            key=f"dkernel-{key}",
+            identity=run_of(source, recipe, digests),
+            landmarks=landmarks,
+            chosen=chosen,
+            validation=validation,
+        )
+
+    @property
+    def units(self) -> list[tuple[int, ...]]:
+        """Rows of the chunks of each unit."""
+        return [unit.rows for unit in self.source.units]
+
+    @property
+    def solver(self) -> SolverEntry:
+        """The entry of the recipe's solver in the catalogue."""
+        return SOLVERS[self.recipe.solver]
+
+    def drawing(self, features: str) -> Drawing | None:
+        """Drawing of the map of these features; None for landmarks."""
+        if by_landmarks(features):
+            return None
+        recipe, sparse = self.recipe, self.source.sparse
+        n_in = self.source.n_in if sparse else self.sizes.p
+        return Drawing(features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
+
+    def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
+        """The local stages that so many outputs can pay for: of classes the plan knew no number.
+
+        One that was asked for by name and does not fit is refused.
+        """
+        if not self.plan.local or outputs <= self.plan.outputs:
+            return self.plan.local
+        plan = Plan.of(self.source, self.recipe, executor, outputs)
+        plan.check()
+        plan.check_model(self.recipe.max_model_size)
+        return plan.local
+
+
+def _features(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
+    """Kind of the map. Given landmarks, a rule for them, or a rank mean Nystrom; a kernel without it is refused."""
+    if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform" or recipe.rank):
+        return "nystrom"
+    kernel = recipe.kernels[0].bind_columns(source.columns)
+    if source.sparse:
+        return features_of_sparse(kernel, sizes.components, recipe.features)
+    return features_named(kernel, sizes.p, sizes.components, recipe.features, recipe.sampling)
