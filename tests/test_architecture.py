@@ -181,40 +181,6 @@ def test_the_load_path_calls_nothing_that_runs_code(module):
     assert not calls & forbidden
 
 
-MOST_MODULES = 14
-"""In a folder, `__init__` not counted."""
-BEING_REPLACED: set[str] = set()
-"""Folders in which an old and a new way stand beside each other for a while."""
-
-
-def test_rooms_are_small():
-    counts: dict[str, int] = {}
-    for path in FILES:
-        if path.name != "__init__.py":
-            counts[str(path.parent.relative_to(PACKAGE.parent))] = (
-                counts.get(str(path.parent.relative_to(PACKAGE.parent)), 0) + 1
-            )
-    assert {folder: n for folder, n in counts.items() if n > MOST_MODULES and folder not in BEING_REPLACED} == {}
-
-
-def test_files_are_short():
-    long = {}
-    for path in FILES:
-        text = path.read_text(encoding="utf-8")
-        lines = len(text.splitlines())
-        for node in ast.walk(ast.parse(text)):
-            # What a door takes and gives is said there at length: numpydoc asks for it.
-            if (
-                isinstance(node, ast.ClassDef | ast.FunctionDef)
-                and not node.name.startswith("_")
-                and ast.get_docstring(node)
-            ):
-                lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno
-        if lines > 400:
-            long[str(path)] = lines
-    assert long == {}
-
-
 def test_functions_are_short():
     long = {}
     for module, tree in TREES.items():
