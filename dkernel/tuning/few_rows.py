@@ -118,7 +118,7 @@ class FewRowsSearch:
         request = self.requests[candidate.of_map]
         name = candidate.recipe.to_text()
         if name not in self._choices:
-            run = FitRun(self.executor, request.key, self.progress, self.journal, scratch=self.scratch)
+            run = FitRun(self.executor, request.key, self.progress, scratch=self.scratch)
             with closing(BlockReader(self.executor, request.source, request.plan.kept)) as reader:
                 survey = read_survey(request, run, reader)
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
