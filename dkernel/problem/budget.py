@@ -3,32 +3,19 @@
 Seconds become flops by constant speeds, never by a clock or by the machine, so the same words give the same model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from math import inf
 
+from dkernel.cost import SPEEDS, Cost, core_seconds
 from dkernel.recipe import Recipe
 from dkernel.recipe_checks import EFFORTS
 
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
-# Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
-# float32 are near its roof, exponentials in float64 and walks through tables are not.
-SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
-
-
-def core_seconds(work: Mapping[str, float]) -> float:
-    """Seconds that one core is predicted to take for the flops of each part.
-
-    Examples
-    --------
-    >>> core_seconds({"global": 9e10, "choice": 3e10})
-    4.0
-    """
-    return sum(flops / SPEEDS[part] for part, flops in work.items())
 
 
 def limit_of(recipe: Recipe) -> float:
@@ -59,7 +46,8 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     return min(wanted, CHOICE_PART * limit_of(recipe) * SPEEDS["choice"])
 
 
-def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
-    """True if a local stage stays within its budget, beside the work of the other parts."""
-    own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
-    return own <= EFFORTS[recipe.effort] * LOCAL * others and core_seconds(work) <= limit_of(recipe)
+def affords(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
+    """True if a local stage stays within its budget, beside the other stages."""
+    others = list(others)
+    most = EFFORTS[recipe.effort] * LOCAL * core_seconds(other for other in others if other.part == "global")
+    return cost.seconds <= most and core_seconds([*others, cost]) <= limit_of(recipe)

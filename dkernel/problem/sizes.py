@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkernel.cost import COMPONENT_FLOPS, SETUP_FLOPS
 from dkernel.errors import DataError
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
@@ -46,7 +47,6 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # components, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
-SETUP = 6  # times D^3 flops: the Gram matrix of six rows a component
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
 
 
@@ -57,12 +57,12 @@ def is_large(n: int, sample: int) -> bool:
 
 def flops_of(n: int, p: int, components: int) -> float:
     """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
-    return float(n) * components * (2 * p + 20)
+    return float(n) * components * (2 * p + COMPONENT_FLOPS)
 
 
 def _setup_flops(components: int) -> float:
     """Flops of the Gram matrix of a sample and its factors."""
-    return SETUP * float(components) ** 3
+    return SETUP_FLOPS * float(components) ** 3
 
 
 def _is_open(recipe: Recipe) -> bool:
@@ -200,7 +200,7 @@ class Sizes:
         or FREE_FLOPS. Rounded to half tiles.
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COMPONENTS, MOST_COMPONENTS))
-        affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
+        affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
         return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
 
     def _flops(self) -> float:

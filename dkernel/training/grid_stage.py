@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
@@ -23,7 +24,7 @@ from dkernel.solving.grids import GROUP, GridSettings, fit_grids
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalStage
 
 GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
@@ -39,8 +40,6 @@ TRIED_PIECE = 4096  # these rows come in pieces of so many
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
 MOST_NAMED = 8  # groups of features that are named in words
-GRID_FLOPS = 120.0  # a row and a grid cost so much for one output, some 8 ns, half of it the codes
-TABLE_FLOPS = 500.0  # a bin of a grid, whose sums are made, joined and kept, costs so much: 33 ns with 26 outputs
 
 
 def automatic_grids(n: int) -> int:
@@ -96,7 +95,7 @@ def bits_of(n: int) -> int:
     return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, MOST_BITS))
 
 
-def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
@@ -109,7 +108,10 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
-    return LocalCost(
+    return Cost(
+        "grids",
+        GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
+        readings=grids // GROUP,
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
@@ -117,8 +119,6 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         client_bytes=coef,
         alone_bytes=max(coef + copied, 12 * min(n, ROWS) ** 2),
         model_bytes=grids * grid_bytes(n, outputs),
-        flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
-        readings=grids // GROUP,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
+from dkernel.cost import Cost
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
@@ -143,8 +144,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     cells = local_stage.LOCAL_STAGES["cells"]
     stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(local="auto", n_grids=64), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
@@ -164,7 +164,7 @@ def test_the_learning_curve_says_which_local_stages_are_tried(monkeypatch, found
             lambda *_, name=name: began.append(name) or LocalStage(None, [], {}, "none"), stage.cost
         )
         monkeypatch.setitem(local_stage.LOCAL_STAGES, name, kind)
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), **found))
     X, y = rough(1200)
     recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
