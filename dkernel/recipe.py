@@ -78,7 +78,8 @@ class Recipe:
     cell_partitions : of "cells", how often all rows are divided; the mean of their cells answers
     one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
         work in the same row, "none", or groups of names or patterns, "soil*;wild*"
-    max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
+    max_model_size : bytes that the model file may have; of n_grids="auto" fewer are taken. None: 64 MiB or a
+        hundredth of the data, and what is asked for by number may be more
     effort : "low", "normal" or "high", a multiple of what the choice and the local stage may cost
     max_seconds : that the fit is to take at most, on cores of a constant speed: see `dkernel.problem.budget`
     dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone

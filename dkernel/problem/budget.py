@@ -13,9 +13,26 @@ from dkernel.recipe_checks import EFFORTS
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
+MODEL_BYTES = 64 * 2**20
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
+
+
+def default_model_bytes(n: int, p: int) -> int:
+    """Bytes of a model of n rows of p numbers where nothing is asked for, at most: a hundredth of theirs, or 64 MiB.
+
+    Examples
+    --------
+    >>> default_model_bytes(10**6, 28) // 2**20, default_model_bytes(10**9, 28) // 2**20
+    (64, 1068)
+    """
+    return max(MODEL_BYTES, 4 * n * p // 100)
+
+
+def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:
+    """Bytes that the model may have: those of the recipe, or the default."""
+    return default_model_bytes(n, p) if recipe.max_model_size is None else recipe.max_model_size
 
 
 def limit_of(recipe: Recipe) -> float:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics.rows import array_digest
-from dkernel.problem.budget import affords
+from dkernel.problem.budget import affords, model_bytes_of
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
@@ -38,6 +37,8 @@ TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest tar
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
+# What "auto" may keep of all rows, as scores: one worker may have got all of them, and is to stay within 1 GiB.
+MOST_ROW_BYTES = 2**29
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,11 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
         return {}
-    room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(outputs)
+    room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
     for kind, cost in costs.items():
-        if cost.model_bytes <= room and affords(recipe, cost, [*others, *tried.values()]):
+        rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES
+        if cost.model_bytes <= room and rows_fit and affords(recipe, cost, [*others, *tried.values()]):
             tried[kind] = cost
     return tried
 

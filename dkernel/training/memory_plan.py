@@ -136,6 +136,7 @@ class Plan:
     local : local stages that are tried
     local_flops : of it
     readings : of the source, from memory where it is kept
+    local_readings : those of them that local stages take
     model_bytes : of the model file, about; a local stage's part is at most this
     seconds : what that takes on as many cores as there are threads, within a factor of two: where the sample may find
         fewer components to be enough, the geometric mean of the times with the fewest and with the most
@@ -167,6 +168,7 @@ class Plan:
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
     readings: int = 0
+    local_readings: int = 0
     model_bytes: int = 0
 
     @classmethod
@@ -228,6 +230,7 @@ class Plan:
             local_flops=sum(cost.flops for cost in local),
             model_bytes=solve.model_bytes + max((cost.model_bytes for cost in local), default=0),
             readings=readings,
+            local_readings=sum(cost.readings for cost in local),
             checkpoint_bytes=2 * reservoir
             + D * row
             + stages.setup.checkpoint_bytes
@@ -325,8 +328,13 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> format_plan({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
-    shown = {name: value for name, value in plan.items() if name != "in_process"}  # the memory of the worker says it
-    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in shown.items()]
+    # The memory of the worker says where it works, and the readings which of them are the local stage's.
+    shown = {
+        name: _in_words(name, value) for name, value in plan.items() if name not in ("in_process", "local_readings")
+    }
+    if plan.get("local_readings"):
+        shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
+    return [(_WORDS.get(name, name), value) for name, value in shown.items()]
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -80,6 +80,20 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
         small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
 
 
+def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatch, tmp_path):
+    X, y = rough(1500)
+    grids = {}
+    for limit in (2**26, 300_000):
+        monkeypatch.setattr("dkernel.problem.budget.MODEL_BYTES", limit)
+        found = KernelClassifier(**ALONE | {"n_grids": "auto"})
+        planned = plan(from_arrays(X, y > 0), found._recipe(), SerialExecutor())
+        dkernel.save(found.fit(X, y > 0), tmp_path / "m")
+        assert (tmp_path / "m").stat().st_size < planned["model_bytes"] + 20_000  # and its JSON
+        assert planned["model_bytes"] <= limit
+        grids[limit] = len(found.model_.local.coef)
+    assert 16 <= grids[300_000] < grids[2**26] == 1024
+
+
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
     X, y = rough(1500)
     needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
