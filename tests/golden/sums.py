@@ -3,7 +3,8 @@
 A refactoring changes no bit of a model, and tests/test_golden_sums.py shows it. For each case of `tests.golden.cases`
 the file tests/golden/sums.json keeps
 
-- the scores of 20 rows that were not learned from, which every processor reaches within 1e-4 of their range, or more where the test says why;
+- the scores of 20 rows that were not learned from, which every processor reaches within 1e-4 of their range, or more
+  where the test says why;
 - the sha256 of the model (its recipe, classes, columns, map and tensors, not the facts of the fit) and of the scores
   of all new rows. Bits depend on the processor and on the libraries that compute, so these are compared only where
   the *family* is the one that made the file.
