@@ -194,6 +194,15 @@ def test_functions_are_short():
     assert long == {}
 
 
+def test_names_of_tests_are_short():
+    long = []
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) >= 70:
+                long.append(f"{path}:{node.lineno}: {node.name}")
+    assert long == []
+
+
 def test_every_number_has_a_reason():
     """A module-level number has a comment on its line or above it, or a docstring below."""
     bare = []

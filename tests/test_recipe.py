@@ -139,7 +139,7 @@ def test_refuses_texts_that_are_no_recipe(text):
         from_text(text)
 
 
-def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there_was_before():
+def test_a_setting_newer_than_the_format_is_written_when_it_differs():
     before = Recipe(polish=0, local="none")
     assert YOUNGER.keys().isdisjoint(before.to_dict())
     assert from_text(before.to_text()) == before != Recipe() == from_text(Recipe().to_text())

@@ -44,7 +44,7 @@ def test_the_share_of_far_rows_and_their_error(rows):
 
 
 @pytest.mark.parametrize("local", ["grids", "cells"])
-def test_a_local_stage_beside_landmarks_has_far_rows_with_the_error_of_the_whole_model(local):
+def test_far_rows_of_a_local_stage_have_the_error_of_the_model(local):
     X, y = rings(1500)
     asked = RECIPE.replace(local=local, n_grids=64, cell_rows=500, loss="squared", task="classify")
     model = train(from_arrays(X, y), asked.replace(n_components=4, holdout=0.2), SerialExecutor()).model

@@ -39,7 +39,7 @@ def grams(map, X):
 
 
 @pytest.mark.parametrize(("p", "least", "most"), [(20, 0.98, 1.02), (3, -1.0, 1.2)])
-def test_a_step_that_the_landmarks_quick_columns_allow_is_stable_on_exact_ones(p, least, most):
+def test_a_step_for_quick_landmark_columns_is_stable_on_exact_ones(p, least, most):
     """Of three columns the landmarks' Gram matrix has eigenvalues far below all rounding, where one says as little as
     the other: steps have some room for that."""
     X = rows_of(p)

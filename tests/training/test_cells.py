@@ -88,7 +88,7 @@ def test_the_search_ends_where_the_middle_width_wins_too_little():
 
 
 @pytest.mark.parametrize(("local", "wins"), [("auto", False), ("cells", False), ("auto", True)])
-def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(monkeypatch, local, wins):
+def test_auto_stops_after_a_few_cells_that_gain_nothing(monkeypatch, local, wins):
     X, y = rough(1500)
     labels = y > 0 if wins else np.random.default_rng(0).normal(size=1500) > 0
     if local == "auto":
@@ -116,7 +116,7 @@ def test_weights_count_and_their_unit_does_not():
     np.testing.assert_allclose(again.decision_function(X), weighted.decision_function(X), atol=1e-3)
 
 
-def test_cells_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():
+def test_cells_that_gain_nothing_leave_the_model_unchanged():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3)).astype(np.float32)
     y = rng.normal(size=1000) > 0

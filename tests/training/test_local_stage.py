@@ -78,7 +78,7 @@ def test_losses_with_kinks_for_numbers(loss):
         assert 0.82 < np.mean(truth <= found.predict(new)) < 0.95
 
 
-def test_grids_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():
+def test_grids_that_gain_nothing_leave_the_model_unchanged():
     rng = np.random.default_rng(5)  # of ten seeds two have a gain, of 1.6 and 2.7 standard errors
     X = rng.normal(size=(2000, 3)).astype(np.float32)
     y = rng.normal(size=2000) > 0
@@ -170,7 +170,7 @@ def test_auto_leaves_out_grids_that_gain_nothing():
     [{"kernel": "gaussian"}, {"n_components": 64}, {"alpha": 1e-4}, {"loss": "hinge"}, {"holdout": 0.1}],
     ids=str,
 )
-def test_auto_leaves_a_machine_alone_that_is_given_in_part_or_cannot_be_judged(given):
+def test_auto_adds_no_local_stage_to_given_or_unjudged_machines(given):
     source = from_arrays(*rough(1400))
     assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
     assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ["grids"]
