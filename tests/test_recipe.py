@@ -164,7 +164,7 @@ def test_every_word_is_taken(name):
         assert getattr(Recipe(**{name: word, **changes}), name) == word
 
 
-def test_the_columns_that_a_kernel_names_are_found_among_those_of_the_data():
+def test_columns_that_a_kernel_names_are_found_in_the_data():
     recipe = Recipe(kernel="gaussian.on(['b']) + linear")
     found = recipe.for_columns(["a", "b"])
     assert found.kernel == "Gaussian(gamma='auto').on(['b'], at=[1]) + Linear()"

@@ -532,7 +532,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_path):
+def test_a_script_shows_only_its_own_error_and_ends_its_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
