@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
+    from dkernel.local_settings import Cells, Grids
     from dkernel.persistence.model_file import load, save
 
     __version__: str
@@ -64,12 +65,14 @@ __all__ = [
     "ArcCosine",
     "BinningFeatures",
     "Cauchy",
+    "Cells",
     "Exp",
     "Exponential",
     "FeatureMapKernel",
     "FourierFeatures",
     "FunctionKernel",
     "Gaussian",
+    "Grids",
     "KernelCCA",
     "KernelClassifier",
     "KernelFeatures",
@@ -125,6 +128,7 @@ _NAMES = {
         "Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel Weighted "
         "is_psd parse register"
     ),
+    "dkernel.local_settings": "Cells Grids",
     "dkernel.persistence.model_file": "save",
 }
 """Module -> its public names."""
