@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         FeatureMapKernel,
         FunctionKernel,
         Gaussian,
+        Geometric,
         Laplacian,
         Linear,
         Matern,
@@ -72,6 +73,7 @@ __all__ = [
     "FourierFeatures",
     "FunctionKernel",
     "Gaussian",
+    "Geometric",
     "Grids",
     "KernelCCA",
     "KernelClassifier",
@@ -124,9 +126,9 @@ _NAMES = {
     "dkernel.inference.gram_matrix": "gram",
     "dkernel.inference.nystrom_operator": "nystrom_operator",
     "dkernel.kernels": (
-        "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Laplacian Linear "
-        "Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel Weighted "
-        "is_psd parse register"
+        "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Geometric Laplacian "
+        "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
+        "Weighted is_psd parse register"
     ),
     "dkernel.local_settings": "Cells Grids",
     "dkernel.persistence.model_file": "save",

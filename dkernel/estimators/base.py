@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_frame
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
@@ -28,6 +29,7 @@ from dkernel.estimators.parameters import (
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
@@ -212,10 +214,21 @@ class KernelMachine(NamedParameters, BaseEstimator):
             result = train(source, recipe, executor, progress=progress, landmarks=rule_of(self.landmarks)[1],
                            checkpoint=checkpoint, validation=None if eval_set is None else judges,
                            callback=self._call_back if self.callbacks else None)  # fmt: skip
+        self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
         self._warn_of_an_early_end()
         return self
+
+    def _keep_support(self, X: Any, source: Source, model: Model) -> None:
+        """The support vectors, where the machine is exact and the rows are in memory, so can be looked at again."""
+        for name in ("support_", "support_vectors_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
+            return
+        rows = source.X.compute(scheduler="sync")
+        found = support_of(model, rows)
+        self.support_, self.dual_coef_, self.support_vectors_ = found.rows, found.coef, rows[found.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""
@@ -241,6 +254,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
     def alpha_(self) -> float:
         """The regularization of the fit."""
         return float(self.model_.recipe.alpha)
+
+    @property
+    def norm_(self) -> float | NDArray[np.float64] | None:
+        """Norm of the function in the space of the kernel, |f|_H; None of a model of an earlier version."""
+        norm = self.model_.facts.get("norm")
+        return None if norm is None else norm[0] if len(norm) == 1 else np.array(norm)
 
     @property
     def n_iter_(self) -> int:

@@ -60,6 +60,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Strength of the regularization.
     n_iter_ : int
         Passes of the solver.
+    norm_ : float, or ndarray of shape (C,)
+        |f|_H of the function in the space of the kernel, without intercept and local stage: the larger, the wigglier.
+    support_, support_vectors_, dual_coef_ : ndarray of shape (n_support,), (n_support, p), (C, n_support)
+        Rows whose coefficient is not 0, and these, if `solver` is "exact" with all rows as landmarks, in memory.
     feature_weights_ : pandas.Series or None
         Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict
