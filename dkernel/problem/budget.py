@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from math import inf
 
 from dkernel.cost import SPEEDS, Cost, core_seconds
+from dkernel.parameters import EFFORTS
 from dkernel.recipe import Recipe
-from dkernel.recipe_checks import EFFORTS
 
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds

@@ -57,8 +57,8 @@ def automatic_grids(n: int) -> int:
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
     n = sizes.n
-    if isinstance(recipe.n_grids, int):
-        return GROUP * -(-recipe.n_grids // GROUP)
+    if isinstance(recipe.grids.n_grids, int):
+        return GROUP * -(-recipe.grids.n_grids // GROUP)
     room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
@@ -89,7 +89,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
     (128, 64)
     """
-    if isinstance(recipe.n_grids, int):
+    if isinstance(recipe.grids.n_grids, int):
         return TRIED_GRIDS
     return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
@@ -124,7 +124,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     model_bytes, counted = grids * grid_bytes(bins, outputs), 0
-    if recipe.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
         counted = int(model_bytes > room)  # a reading, of the bins that have rows
         model_bytes = min(model_bytes, max(room, GROUP * grid_bytes(bins, outputs)))
@@ -224,7 +224,7 @@ def fit_grid_stage(
     n : rows
     """
     residual.run.progress.phase("prepare grids")
-    groups = _groups(residual, recipe.one_hot)
+    groups = _groups(residual, recipe.grids.one_hot)
     inputs = GridInputs(survey.moments.mean, groups)
     gammas = residual.run.journal.stage("relevance", lambda: relevances(residual, inputs, survey))
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
@@ -249,7 +249,7 @@ def fit_grid_stage(
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     wanted = settings(gamma, width, ridge, n_grids, n)
-    if recipe.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
         n_grids = grids_within(residual, wanted, room)
         wanted = settings(gamma, width, ridge, n_grids, n)

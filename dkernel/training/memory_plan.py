@@ -12,6 +12,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
@@ -257,7 +258,7 @@ class Plan:
         if here > _installed():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine has {_mib(_installed())}. Use fewer components."
+                f"and the machine or its container has {_mib(_installed())}. Use fewer components."
             )
 
     def check_seconds(self, limit: float | None) -> None:
@@ -369,12 +370,8 @@ def _mib(n: float) -> str:
 
 
 def _available() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().available)
+    return available_memory()
 
 
 def _installed() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return memory_limit()
