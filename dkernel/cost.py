@@ -12,6 +12,12 @@ from dataclasses import dataclass
 # Counted flops of a second, by the part of a fit: products of tiles and Cholesky factors in float32 are near the roof
 # of a core, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
+# The same as fits take them, for the seconds that a plan states: they may be measured again at any time, since no
+# choice looks at them. OVERHEAD are the seconds that a stage takes whatever its work.
+TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "grids": 12e9, "cells": 36e9}
+OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
+START_SECONDS = 1.2  # of a process, until it reads the data
+GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of Parquet that are read in a second
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
@@ -52,6 +58,7 @@ class Cost:
     model_bytes : of its part of the model file, at most
     scratch_bytes : of disk, while it works
     checkpoint_bytes : of disk, of a run with a checkpoint
+    more_seconds : of one core that budgets do not count
     shrinks : whether fewer components take less memory of a worker
     """
 
@@ -69,6 +76,7 @@ class Cost:
     model_bytes: int = 0
     scratch_bytes: int = 0
     checkpoint_bytes: int = 0
+    more_seconds: float = 0.0
     shrinks: bool = False
 
     @property
@@ -81,6 +89,21 @@ class Cost:
         2.0
         """
         return self.flops / SPEEDS[self.part]
+
+    def seconds_at(self, speed: Mapping[str, float]) -> float:
+        """Seconds of one core as a plan states them.
+
+        Parameters
+        ----------
+        speed : of this machine, a multiple of that of the table for each part
+
+        Examples
+        --------
+        >>> Cost(part="global", flops=9.6e10).seconds_at({"global": 2.0})
+        1.6
+        """
+        took = OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
+        return took / speed[self.part]
 
 
 def core_seconds(costs: Iterable[Cost]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cost import GRID_FLOPS, TABLE_FLOPS, Cost
+from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
@@ -133,6 +133,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
         "grids",
         GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GROUP) + TABLE_FLOPS * outputs * tables,
         readings=grids // GROUP + counted,
+        more_seconds=GRID_COLUMN_SECONDS * p * rows,
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,

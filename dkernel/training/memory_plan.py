@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, sqrt
+from math import ceil
 from typing import Any, NamedTuple
 
-from dkernel.cost import CLIENT_BASE, READ_BYTES, THREADS_BASE, WORKER_BASE, Cost, core_seconds
+from dkernel.cost import CLIENT_BASE, READ_BYTES, START_SECONDS, THREADS_BASE, WORKER_BASE, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
@@ -139,8 +140,8 @@ class Plan:
     readings : of the source, from memory where it is kept
     local_readings : those of them that local stages take
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : what that takes on as many cores as there are threads, within a factor of two: where the sample may find
-        fewer components to be enough, the geometric mean of the times with the fewest and with the most
+    seconds : of a command, from its start, on this machine and as many cores as there are threads, about
+    least_seconds : the same if the sample finds the fewest components to be enough
     most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
     """
 
@@ -165,6 +166,7 @@ class Plan:
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    least_seconds: float = 0.0
     most_seconds: float = 0.0
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
@@ -173,17 +175,24 @@ class Plan:
     model_bytes: int = 0
 
     @classmethod
-    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
-        """The plan for a source."""
+    def of(
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, beside: Sequence[Cost] = ()
+    ) -> "Plan":
+        """The plan for a source.
+
+        Parameters
+        ----------
+        beside : costs of what a command does after the fit
+        """
         outputs = max(outputs, source.targets)
         stages = Stages.of(source, recipe, executor, outputs)
-        most = cls._of(source, executor, outputs, stages)
-        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs))
-        seconds = round(sqrt(most.seconds * least.seconds), 1)
-        return replace(most, least_bytes=least.client_bytes + least.worker_bytes, seconds=seconds)
+        most = cls._of(source, executor, outputs, stages, beside)
+        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
+        least_bytes = least.client_bytes + least.worker_bytes
+        return replace(most, least_bytes=least_bytes, least_seconds=least.seconds)
 
     @classmethod
-    def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages) -> "Plan":
+    def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
         sizes, solve, local = stages.sizes, stages.solve, list(stages.local.values())
         D, row = sizes.components, source.row_bytes + 16
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
@@ -208,7 +217,9 @@ class Plan:
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
-        work = core_seconds(stages)
+        work, speed = core_seconds(stages), machine_speeds()
+        start = START_SECONDS / speed["start"]
+        timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
         return cls(
             n=sizes.n,
             p=source.n_in,
@@ -237,7 +248,7 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=(work + (1 if kept else readings) * source.nbytes / READ_BYTES) / executor.slots,
+            seconds=round(start + (timed + (1 if kept else readings) * source.nbytes / READ_BYTES) / executor.slots, 1),
             most_seconds=work / CORES,
         )
 
@@ -313,6 +324,7 @@ _WORDS = {
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
+    "least_seconds": "time if a smaller map suffices",
     "most_seconds": "time limit that --max-seconds would be given",
     "local": "local stage",
     "local_flops": "work of the local stage",
