@@ -353,7 +353,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.training.fit import plan
     from dkernel.training.memory_plan import format_plan
 
-    with connect(**place) as executor:
+    with connect(**place) as executor, counting_bad_rows(open_rows, values, recipe):
         found = plan(*open_for(values, recipe), executor)
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
