@@ -6,6 +6,7 @@ A copy is made once, by a task on a worker, and found again by the fingerprint o
 import atexit
 import bz2
 import codecs
+import fcntl
 import gzip
 import lzma
 import os
@@ -20,6 +21,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from dask.delayed import Delayed
@@ -29,6 +31,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
+_OWN = ".dkernel-scratch-"
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,30 @@ def _is_packed_npz(file: File) -> bool:
 
 @cache
 def _own_folder(parent: str | None) -> str:
-    """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from."""
-    folder = tempfile.mkdtemp(prefix=".dkernel-scratch-", dir=parent)
+    """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from.
+
+    Those of processes that were killed are removed too: nobody has their locks.
+    """
+    for left in Path(parent or tempfile.gettempdir()).glob(f"{_OWN}*"):
+        if _locked(left) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+    made = tempfile.mkdtemp(prefix=".dkernel-new-", dir=parent)
+    _locked(Path(made))  # open until the process ends, however that is
+    folder = made.replace(".dkernel-new-", _OWN)
+    os.rename(made, folder)  # none has this name without a lock
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """An open handle with the lock of a folder; None where another process has it, or there are no locks."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle

@@ -95,8 +95,12 @@ def test_the_doctor_finds_no_fault_where_train_works(hosts, stripes):
     assert not [line for line in told.splitlines() if " shared, " in line or " write, " in line], told
     hosts.run("dkernel", "train", *job)
     assert (hosts.of_client / "m").exists()
-    scratch = hosts.run("dkernel", "doctor", *job, "--scratch", hosts.of_client, expect=1)
-    assert f"{hosts.of_client} is another folder there than on the client" in scratch
+    told = hosts.run("dkernel", "doctor", *job, "--scratch", hosts.of_client, expect=None)
+    assert not [line for line in told.splitlines() if " shared, " in line], told
+    (hosts.of_client / "rows.csv.gz").write_bytes(b"not read before the folder is asked for")
+    packed = [hosts.of_client / "rows.csv.gz", *job[1:], "--scratch", hosts.of_client]
+    told = hosts.run("dkernel", "doctor", *packed, expect=1)
+    assert f"{hosts.of_client} is another folder there than on the client" in told
 
 
 def test_data_that_only_the_client_sees_are_named_with_the_worker(hosts, stripes, tmp_path):
