@@ -274,7 +274,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.training.fit import plan
     from dkernel.training.memory_plan import format_plan
 
-    with connect(**place) as executor:
+    with connect(**place) as executor, counting_bad_rows(open_rows, values, recipe):
         source, recipe = open_for(values, recipe)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
         found = plan(source, recipe, executor, [compared])

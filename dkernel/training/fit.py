@@ -130,13 +130,13 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
             run.progress.message("the checkpoint holds the result: nothing was done")
             run.journal.tidy()
         else:
-            result = _fit(request, run, opened)
+            result = _fit(request, run)
             run.journal.finish(result)
             result = {**result, "resumed": run.journal.resumed}
         return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
 
 
-def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
+def _fit(request: FitRequest, run: FitRun) -> dict[str, Any]:
     """The stages of the fit, in their order."""
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
@@ -150,7 +150,7 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
         chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes))
         sizes = settle_sizes(request, run, survey, chosen, stages)
         problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
-        schedules, reader, order = choose_order(request, run, survey, sizes, reader, opened)
+        schedules, reader, order = choose_order(request, run, survey, sizes, reader)
         problem = replace(problem, schedules=schedules, reader=reader)
         outcome = _solve(request, problem)
         if request.recipe.local == "auto":
@@ -203,8 +203,7 @@ def _fit_local(
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    copied = problem.reader.source is not request.source
-    pieces = local_pieces(request.units, problem.schedules[0].rounds if copied else ())
+    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     residual = residual_of(problem, outcome.v, pieces, data.survey, weight, learns_label(data.recipe))
     local = fit_local(stages, residual, data.survey, data.recipe)
     run.note("local", local.why)

@@ -137,7 +137,7 @@ def fit_local(kinds: Sequence[str], residual: Residual, survey: SurveyResult, re
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
-    """The pieces of a source that a local stage reads: of a copy that was shuffled on scratch those of its rounds."""
+    """The pieces of a source that a local stage reads: of one that was shuffled on disk those of its rounds."""
     if rounds:
         return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
