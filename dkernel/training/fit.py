@@ -26,6 +26,7 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.cell_stage import learns_label
@@ -53,6 +54,7 @@ from dkernel.validation import silent_overflow
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes."""
     check_together(source, recipe)
+    source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
     return Plan.of(source, recipe, executor, _outputs(source, recipe)).as_dict()
 
