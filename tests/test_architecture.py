@@ -45,6 +45,8 @@ TOP = {
     "validation": "ground",
     "recipe": "model",
     "recipe_checks": "model",
+    "local_settings": "model",
+    "parameters": "model",
     "model": "model",
     "__main__": "face",
     "__init__": "face",

@@ -10,10 +10,10 @@ from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.execution.local import SerialExecutor
+from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import choice_flops
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.recipe_checks import EFFORTS
 from dkernel.training.fit import plan
 from dkernel.training.request import FitRequest
 

@@ -27,6 +27,7 @@ from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, defa
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.process import import_ahead
 from dkernel.execution.versions import versions
+from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.execution import jobs
 
@@ -112,6 +113,14 @@ def test_everything_is_as_in_the_loop(executor, tmp_path):
 
     assert job(executor) == job(SerialExecutor()) == job(ThreadsExecutor(2))
     assert executor.slots == 2
+
+
+def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
+    found = executor.client.run(resource_limits.memory_limit)
+    assert executor.memory_limit == min(found.values()) // 2
+    executor._workers.memory.update(dict.fromkeys(found, 2**31))
+    assert executor.memory_limit == 2**30
+    executor._workers.memory.update(found)
 
 
 def test_results_are_in_order_and_none_lingers(executor):
@@ -532,7 +541,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_path):
+def test_a_script_shows_only_its_own_error_and_ends_its_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -76,7 +76,7 @@ def test_columns_made_by_tiles_are_those_of_the_map(kept):
     np.testing.assert_allclose(F, with_intercept(problem_of(map).components, X), atol=3e-6)
 
 
-def test_columns_made_in_tiles_are_of_the_scaled_rows_and_these_of_float64():
+def test_tiles_are_columns_of_rows_scaled_in_float64():
     """In float32 all rows of this offset would be one, and those of this size infinite."""
     x = rows_of(3).astype(np.float64)[:300]
     map = NystromMap(KERNEL, x[:20].astype(np.float32))

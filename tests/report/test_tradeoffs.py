@@ -49,10 +49,10 @@ def test_a_line_has_the_time_at_which_its_rows_were_done():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("local", "title"), [("cells", "Cells"), ("grids", "Bins of one grid")])
+@pytest.mark.parametrize(("local", "title"), [("cells(rows=200)", "Cells"), ("grids(n_grids=16)", "Bins of one grid")])
 def test_a_model_of_two_features_shows_the_parts_of_its_local_stage(local, title, tmp_path):
     """A report of a fit with cells ended with KeyError: its lines of the history have no loss."""
-    fitted = machine(local=local, solver="psgd", n_grids=16, cell_rows=200)
+    fitted = machine(local=local, solver="psgd")
     fitted.report(tmp_path / "fit.html")
     shown = titles((tmp_path / "fit.html").read_text())
     assert {title, "Decision regions", "Error against seconds", "Error against components"} <= set(shown)

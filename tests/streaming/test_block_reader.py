@@ -72,7 +72,7 @@ def total(source, keep, window=None):
     return np.concatenate(found).tobytes(), executor
 
 
-def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(source):
+def test_a_round_of_many_units_is_summed_by_windows_to_equal_bits(source):
     whole, kept = total(source, keep=True)
     assert kept.most == len(UNITS)
     for window in (3, 7, 20):
