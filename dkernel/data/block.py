@@ -90,7 +90,7 @@ def concatenated(blocks: Sequence[Block]) -> Block:
 
         return pa.concat_tables(found)
 
-    return Block(*map(arrays, ("X", "y", "weight")), *map(tables, ("kept", "refused")), arrays("marks"))
+    return Block(arrays("X"), arrays("y"), arrays("weight"), tables("kept"), tables("refused"), arrays("marks"))
 
 
 @dataclass(frozen=True)
