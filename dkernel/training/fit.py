@@ -27,6 +27,7 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.cell_stage import learns_label
@@ -59,6 +60,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     beside : costs of what a command does after the fit
     """
     check_together(source, recipe)
+    source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
     return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
 

@@ -23,6 +23,7 @@ from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.relevance import ROWS, relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
+from dkernel.streaming.exact_sums import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalStage
@@ -302,9 +303,11 @@ def _chosen(
     def judged(place: Place, ridge: float) -> float:
         which, step = place[0], place[1] - STEPS
         tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
-        return residual.gain(fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
+        fit = fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}", beside=reading)
+        return residual.gain(fit.scores)[1]
 
     sizes = len(gammas), 2 * STEPS + 1
-    place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
-    ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-grids-tried") as reading:
+        place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
+        ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
     return place[0], WIDTH * WIDER ** (place[1] - STEPS), ridge, judged(place, ridge)
