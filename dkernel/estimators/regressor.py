@@ -55,7 +55,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     local : {"auto", "none", "grids", "cells"}, default="auto"
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
-        where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
+        where the holdout gains less than one standard error, and is not for hinge and perceptron.
         "auto" tries both on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
@@ -154,7 +154,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     _task: ClassVar[str] = "regress"
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, old: Any = None) -> "KernelRegressor":
         """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`.
 
         Parameters
@@ -165,6 +165,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Numbers.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
+        old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
+            Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
         Returns
         -------
@@ -178,7 +180,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
-        self._partial_fit(X, y, None, sample_weight)
+        self._partial_fit(X, y, None, sample_weight, old)
         return self
 
     def _learned(self) -> None:
