@@ -159,6 +159,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
             If the workers are lost, or refuse the versions of this process.
         """
         if self.warm_start and hasattr(self, "model_"):
+            if self.model_.local is not None:
+                raise UnsupportedError(
+                    "warm_start takes further passes over the rows of a fit, and a local stage takes none. Use "
+                    "partial_fit for new rows, or local='none'."
+                )
             for _ in range(1 if self.passes == "auto" else int(self.passes)):
                 self._partial_fit(X, y, None, sample_weight)
             return self
