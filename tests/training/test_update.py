@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
+from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.block import Block
 from dkernel.errors import DataError, UnsupportedError
@@ -21,7 +21,7 @@ from dkernel.persistence.model_file import save
 from dkernel.training.update import update_model
 
 GLOBAL = {"n_components": 64, "gamma": 0.3, "alpha": 1e-4}
-STAGES = {"cells": {"local": "cells", "cell_rows": 600}, "grids": {"local": "grids", "n_grids": 128}}
+STAGES = {"cells": {"local": Cells(rows=600)}, "grids": {"local": Grids(n_grids=128)}}
 
 
 def data(n, seed):
@@ -145,7 +145,7 @@ def test_the_command(tmp_path, monkeypatch):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
         frame.to_parquet(f"{name}.parquet")
-    options = ["--local", "grids", "--n-grids", "64", "--n-components", "64", "--gamma", ".3", "--quiet"]
+    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
     run = CliRunner().invoke
     assert run(main, ["train", "old.parquet", "--label", "y", "--out", "m.safetensors", *options]).exit_code == 0
     command = ["update", "m.safetensors", "new.parquet", "--out", "n.safetensors"]
