@@ -366,9 +366,9 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
+    from dkernel.cost import WORKER_BASE
     from dkernel.errors import MemoryBudgetError
     from dkernel.execution.connect import bytes_of
-    from dkernel.training.memory_plan import WORKER_BASE
 
     if 0 < (bytes_of(limit) or 0) < WORKER_BASE:
         least = f"{WORKER_BASE // 2**20}MiB"

@@ -11,7 +11,7 @@ from typing import Any, Generic
 import numpy as np
 from dask.local import get_sync
 
-from dkernel.data.source import Source
+from dkernel.data.source import Source, Unit
 from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
@@ -354,34 +354,45 @@ class BlockReader:
 
     def _killed_alone(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
-        units = self._read_by(key)
-        for task in (self.source.units[unit].task for unit in units if len(units) > 1):
+        parts = self._read_by(key)
+        for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
             try:
                 self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
             except KilledCallError as error:
                 return error
         return None
 
+    @cached_property
+    def _parts_of_units(self) -> list[tuple[int, Unit]]:
+        """The units, of those that are joined their parts, each with the number of the unit."""
+        return [(number, part) for number, unit in enumerate(self.source.units) for part in unit.parts or (unit,)]
+
+    def _parts_in(self, units: Container[int]) -> list[int]:
+        return [i for i, (unit, _) in enumerate(self._parts_of_units) if unit in units]
+
     def _read_by(self, key: str) -> list[int]:
-        """The units that the task of this key reads."""
-        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
-        return [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+        """The parts of units, by number, that the task of this key reads."""
+        first = next((i for i, (_, part) in enumerate(self._parts_of_units) if key.startswith(part.task.key)), None)
+        if first is None:
+            return []
+        return self._parts_in(self._groups[self._parts_of_units[first][0]]) if "-to-" in key else [first]
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
-        """The unit that the call or the read of this key is of, in words."""
-        numbers = self._read_by(key)
+        """The unit that the call or the read of this key is of, of a joined one its first part, in words."""
+        numbers, units = self._read_by(key), list[int]()
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:
-                    numbers += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
+                    units += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
-                    numbers += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+                    units += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+        numbers += chain.from_iterable(self._parts_in((unit,)) for unit in units)
         if not numbers:
             return None
         number = numbers[0]
-        unit = self.source.units[number]
-        first = sum(other.n_rows for other in self.source.units[:number])
+        unit = self._parts_of_units[number][1]
+        first = sum(other.n_rows for _, other in self._parts_of_units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
         others = len(set(numbers)) - 1
         or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""

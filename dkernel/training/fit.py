@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
@@ -26,6 +27,7 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.cell_stage import learns_label
@@ -50,11 +52,17 @@ from dkernel.training.stages import (
 from dkernel.validation import silent_overflow
 
 
-def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes."""
+def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
+    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes.
+
+    Parameters
+    ----------
+    beside : costs of what a command does after the fit
+    """
     check_together(source, recipe)
+    source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe)).as_dict()
+    return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
 
 
 def _outputs(source: Source, recipe: Recipe) -> int:

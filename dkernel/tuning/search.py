@@ -202,7 +202,7 @@ class _Search:
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
         base, run = self.base, self._run_of(self.base.key)
-        feed = BlockReader(self.executor, self.source, base.plan.kept)
+        feed = BlockReader(self.executor, base.source, base.plan.kept)
         try:
             survey = read_survey(base, run, feed)
             self.targets = learn_labels(base, run, survey).targets
