@@ -235,6 +235,42 @@ class GridRound(ExactStatistic[BinSums]):
         return found.copy() if self.shared != self.run else found
 
 
+@dataclass(frozen=True, eq=False)
+class OccupiedBins(ExactStatistic[NDArray[np.bool_]]):
+    """The bins that have rows to learn from, (n_grids, n_bins)."""
+
+    problem: Problem
+    inputs: GridInputs
+    binning: Binning
+
+    def zero(self, broadcast: Any) -> NDArray[np.bool_]:  # noqa: ARG002
+        return np.zeros((len(self.binning.offset), self.binning.n_bins), bool)
+
+    def add(self, total: NDArray[np.bool_], block: Block, piece: RowSlice, broadcast: Any) -> bool:  # noqa: ARG002
+        X, _, _, keep = self.problem.all_rows(block, piece)
+        for occupied, codes in zip(total, self.binning.codes(self.inputs(X).T), strict=True):
+            occupied[codes[keep]] = True
+        return True
+
+    def finish(self, total: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return total
+
+    def merge(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return left | right
+
+
+def occupied_bins(residual: Residual, settings: GridSettings) -> float:
+    """Bins of a grid that have rows, the mean over a group of grids as wide as all are; takes one reading."""
+    few = replace(settings, n_grids=GROUP)
+    statistic, executor = OccupiedBins(residual.problem, settings.inputs, few.binning), residual.run.executor
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-occupied") as reading:
+        held, nothing = executor.keep(statistic, f"{reading.run}-statistic"), executor.keep(None, f"{reading.run}-none")
+        advance = residual.run.progress.advance
+        total = reading.total(statistic, held, nothing, lambda: nothing, reading.run, advance, last=True)
+        executor.release([held, nothing])
+    return float(total.sum(axis=1).mean())
+
+
 def _exact(value: float) -> int:
     return round(value * 2.0**LOSS_DIGITS)
 

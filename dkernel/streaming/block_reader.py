@@ -102,6 +102,7 @@ class BlockReader:
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
+        self.on_disk = False  # whether the blocks are stored ones
         self._left: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
@@ -163,19 +164,8 @@ class BlockReader:
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        """Units of these pieces, a window at a time; those of one chunk, of a shuffled copy, are summed together."""
-        homes: dict[int, int] = {}
-        for piece in pieces:
-            homes.setdefault(piece.place.unit, piece.chunk)
-        together: dict[int, list[int]] = {}
-        for unit, chunk in homes.items():
-            together.setdefault(chunk, []).append(unit)
-        windows: list[list[int]] = [[]]
-        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._held)):
-            if windows[-1] and len(windows[-1]) + len(units) > self._window:
-                windows.append([])
-            windows[-1] += units
-        return windows
+        """Units of these pieces, a window at a time."""
+        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(
         self, statistic: Statistic[S, Any], windows: Sequence[Sequence[int]],
@@ -193,9 +183,8 @@ class BlockReader:
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
             found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
-            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
-            blocks = {_block_of(piece): self.block(piece) for mine in chunks.values() for piece in mine}
-            items = {chunk: [(blocks[_block_of(piece)], piece) for piece in mine] for chunk, mine in chunks.items()}
+            blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
+            items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, found, strict=True))
             return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
@@ -267,6 +256,17 @@ class BlockReader:
         found = list(chain.from_iterable(self._of_groups(calls, progress)))
         self._left = []
         return handles, found
+
+    def stored(self, handles: Sequence[Handle]) -> "BlockReader":
+        """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
+        reader = BlockReader(self.executor, self.source, keep=True)
+        groups = dict.fromkeys(self._groups.values())
+        for group, handle in zip(groups, handles, strict=True):
+            reader._read[group] = Item(handle, (0,)) if len(group) == 1 else handle
+        reader._held.update(self._groups)
+        reader.on_disk = True
+        self.close()
+        return reader
 
     def _calls_of_each(self, function: Any, key: str, args: Any, window: Sequence[int]) -> list[Call]:
         items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
