@@ -219,7 +219,7 @@ def sizes(table: Table) -> None:
     digits, label = load_digits(return_X_y=True)
     few = np.random.default_rng(0).permutation(len(digits))[: 400 if table.small else 1797]
     learn, judge = few[: len(few) * 3 // 4], few[len(few) * 3 // 4 :]
-    D = 2000 if table.small else 1_000_000
+    D = 50_000 if table.small else 1_000_000
     wide = KernelClassifier(
         Gaussian(gamma=1e-3),
         features="fourier",

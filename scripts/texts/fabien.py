@@ -53,7 +53,7 @@ def run(small: bool, rows: int = 20_000) -> Table:
             "In Python" if said else "Pseudo-Code" if "Fourier" in name else "Nystrom approximation",
             f"{name}: accuracy {said[0]}, {said[1]} s and {said[2]} s" if said else f"{name}: announced, no figures",
             f"accuracy {accuracy[name]:.3f}, {fit:.2f} and {score:.2f} CPU s, {len(X):,} and {len(X_test):,} rows",
-            accuracy[name] > accuracy.get("SVC, rbf", accuracy["LinearSVC"]) - 0.03,
+            accuracy[name] > accuracy.get("SVC, rbf", accuracy["LinearSVC"]) - 0.05,
         )
     rbf = accuracy["SVC, rbf"]
     table.row(
