@@ -13,7 +13,7 @@ from dkernel.recipe import Recipe
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
-MODEL_BYTES = 64 * 2**20
+MODEL_BYTES = 64 * 2**20  # of a default model; of large data a hundredth of their bytes
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
