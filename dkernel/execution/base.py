@@ -150,6 +150,10 @@ class Executor(ABC):
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
 
+    def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
+        """The processes that have what the task of each unit needs, or most of it; none where no other has any."""
+        return [[] for _ in units]
+
     def worker_memory(self) -> int | None:
         """Bytes of memory in use by the largest worker; None where this process computes, or nobody knows."""
         return None

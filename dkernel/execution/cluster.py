@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from typing import Any
 from weakref import WeakSet
@@ -112,6 +113,34 @@ class ClusterExecutor(Executor):
             for remote, future in zip(unknown, futures, strict=True):
                 remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
+
+    def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
+        kind = import_module("distributed").Future
+        needs = [[value for value in unit.__dask_graph__().values() if isinstance(value, kind)] for unit in units]
+        futures = {future.key: future for some in needs for future in some}
+        if not futures:
+            return [[] for _ in units]
+        self._wait_for(list(futures.values()))
+        where = self._connection.ask(lambda: self.client.who_has(list(futures.values())))
+        sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
+        found = []
+        for some in needs:
+            held = Counter[str]()
+            for key in {future.key for future in some}:
+                held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
+            found.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+        return found
+
+    def _wait_for(self, futures: Sequence[Future]) -> None:
+        """Wait until these have a place, or nothing has happened for `patience` seconds; what reads them says why."""
+        quiet, known = time.monotonic(), -1
+        while (done := sum(future.done() for future in futures)) < len(futures):
+            self._connection.reach()
+            if done != known:
+                quiet, known = time.monotonic(), done
+            if time.monotonic() - quiet > self.patience:
+                return
+            time.sleep(TICK / 5)
 
     def compute(
         self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
