@@ -6,8 +6,8 @@ Seconds become flops by constant speeds, never by a clock or by the machine, so 
 from collections.abc import Mapping
 from math import inf
 
+from dkernel.parameters import EFFORTS
 from dkernel.recipe import Recipe
-from dkernel.recipe_checks import EFFORTS
 
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds

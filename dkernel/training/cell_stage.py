@@ -64,17 +64,17 @@ def learns_label(recipe: Recipe) -> bool:
 
     The rows that the global stage has learned from tell nothing of it: their residuals are too small.
     """
-    return recipe.local == "cells" and is_open(recipe)
+    return recipe.local_stage == "cells" and is_open(recipe)
 
 
 def cell_rows_of(recipe: Recipe) -> int:
     """Rows of a cell that a recipe asks for."""
-    return recipe.cell_rows if isinstance(recipe.cell_rows, int) else CELL_ROWS
+    return CELL_ROWS if isinstance(recipe.cells.rows, str) else recipe.cells.rows
 
 
 def overlap_of(recipe: Recipe) -> float:
     """Rows of the bands of a cell, as a share of its own."""
-    return OVERLAP if isinstance(recipe.cell_overlap, str) else recipe.cell_overlap
+    return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
@@ -87,7 +87,7 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = recipe.cell_partitions
+    partitions = recipe.cells.partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried, fits = TRIED * sum(SIZES), 1 + learns_label(recipe)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
@@ -154,7 +154,13 @@ def fit_cell_stage(
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
     sample = inputs(residual.sampled.X)
     tree, numbers = grow_partitions(
-        sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed, recipe.cell_partitions
+        sample,
+        root,
+        ROOM * limit * max(1, len(sample)) / n,
+        LEAST_SAMPLE,
+        overlap,
+        recipe.seed,
+        recipe.cells.partitions,
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)

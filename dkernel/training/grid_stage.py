@@ -57,8 +57,8 @@ def automatic_grids(n: int) -> int:
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
     n = sizes.n
-    if isinstance(recipe.n_grids, int):
-        return GROUP * -(-recipe.n_grids // GROUP)
+    if isinstance(recipe.grids.n_grids, int):
+        return GROUP * -(-recipe.grids.n_grids // GROUP)
     room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
@@ -74,7 +74,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
     (128, 64)
     """
-    if isinstance(recipe.n_grids, int):
+    if isinstance(recipe.grids.n_grids, int):
         return TRIED_GRIDS
     return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
@@ -203,7 +203,7 @@ def fit_grid_stage(
     n : rows
     """
     residual.run.progress.phase("prepare grids")
-    groups = _groups(residual, recipe.one_hot)
+    groups = _groups(residual, recipe.grids.one_hot)
     inputs = GridInputs(survey.moments.mean, groups)
     gammas = residual.run.journal.stage("relevance", lambda: relevances(residual, inputs, survey))
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
+from dkernel import Cells, KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
@@ -15,13 +15,13 @@ from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
 
-CELLS = RECIPE.replace(local="cells", cell_rows=200)
+CELLS = RECIPE.replace(local="cells(rows=200)")
 
 
 def test_cells_learn_what_is_too_rough_for_the_components():
     X, y = rough()
     new, truth = rough(1000, seed=1)
-    smooth, both = machine().fit(X, y > 0), machine(local="cells", cell_rows=400).fit(X, y > 0)
+    smooth, both = machine().fit(X, y > 0), machine(local="cells(rows=400)").fit(X, y > 0)
     assert smooth.score(new, truth > 0) < 0.7
     assert both.score(new, truth > 0) > 0.85
     assert "cells of" in both.chosen_["local"]
@@ -32,7 +32,7 @@ def test_cells_learn_what_is_too_rough_for_the_components():
 def test_every_smooth_loss_of_classes(loss):
     X, y = rough(1000)
     labels = np.digitize(y + X[:, 0], [-1.0, 0.0, 1.0]) if loss == "softmax" else y > 0
-    found = machine(loss=loss, local="cells", cell_rows=200).fit(X, labels)
+    found = machine(loss=loss, local="cells(rows=200)").fit(X, labels)
     assert found.model_.local is not None
     assert found.score(X, labels) > machine(loss=loss).fit(X, labels).score(X, labels)
 
@@ -41,23 +41,22 @@ def test_every_smooth_loss_of_classes(loss):
 def test_regressions_in_any_unit(loss):
     X, y = rough(1500)
     new, truth = rough(500, seed=1)
-    found = machine(KernelRegressor, loss=loss, local="cells", cell_rows=300).fit(X, 1e6 + 50 * y)
+    found = machine(KernelRegressor, loss=loss, local="cells(rows=300)").fit(X, 1e6 + 50 * y)
     assert found.model_.local is not None
     assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
-    both = machine(KernelRegressor, loss=loss, local="cells", cell_rows=300).fit(X, np.column_stack([y, 1e6 + 50 * y]))
+    both = machine(KernelRegressor, loss=loss, local="cells(rows=300)").fit(X, np.column_stack([y, 1e6 + 50 * y]))
     assert both.predict(new).shape == (500, 2)
 
 
 def test_partitions_are_fitted_one_by_one_and_answer_together(tmp_path):
     X, y = rough()
     new, truth = rough(1000, seed=1)
-    settings = {"local": "cells", "cell_rows": 300}
-    one, three = (machine(KernelRegressor, **settings, cell_partitions=k).fit(X, y) for k in (1, 3))
+    one, three = (machine(KernelRegressor, local=Cells(rows=300, partitions=k)).fit(X, y) for k in (1, 3))
     assert len(three.model_.local.Z) > 2.9 * len(one.model_.local.Z)
     assert three.score(new, truth) > one.score(new, truth)
     dkernel.save(three, tmp_path / "m.safetensors")
     np.testing.assert_array_equal(dkernel.load(tmp_path / "m.safetensors").predict(new), three.predict(new))
-    costs = [cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_partitions=k), 1) for k in (1, 3)]
+    costs = [cell_cost(10**6, 28, RECIPE.replace(local=Cells(partitions=k)), 1) for k in (1, 3)]
     assert costs[1].model_bytes == 3 * costs[0].model_bytes
     assert costs[1].scratch_bytes == 3 * costs[0].scratch_bytes
 
@@ -88,9 +87,10 @@ def test_the_search_ends_where_the_middle_width_wins_too_little():
 
 
 @pytest.mark.parametrize(("local", "wins"), [("auto", False), ("cells", False), ("auto", True)])
-def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(monkeypatch, local, wins):
+def test_auto_stops_after_a_few_cells_that_gain_nothing(monkeypatch, local, wins):
     X, y = rough(1500)
     labels = y > 0 if wins else np.random.default_rng(0).normal(size=1500) > 0
+    monkeypatch.setattr(cell_stage, "CELL_ROWS", 300)
     if local == "auto":
         monkeypatch.setattr(cell_stage, "OPEN", ())
     monkeypatch.setattr(local_stage, "AUTO_HOLDOUT", 50)
@@ -98,7 +98,7 @@ def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(
     monkeypatch.setattr(local_stage, "LOCAL_STAGES", {"cells": local_stage.LOCAL_STAGES["cells"]})
     fitted = []
     monkeypatch.setattr(cell_stage, "fit_cells", lambda *args: fitted.append(1) or fit_cells(*args))
-    found = machine(local=local, cell_rows=300).fit(X, labels)
+    found = machine(local=local).fit(X, labels)
     assert bool(fitted) is (wins or local == "cells")
     assert (found.model_.local is not None) is wins
     if not fitted:
@@ -108,7 +108,7 @@ def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(
 def test_weights_count_and_their_unit_does_not():
     X, y = rough(1200)
     weight = np.where(np.arange(1200) % 3, 1.0, 0.0)
-    settings = {"local": "cells", "cell_rows": 300}
+    settings = {"local": "cells(rows=300)"}
     weighted = machine(**settings).fit(X, y > 0, sample_weight=weight)
     assert weighted.model_.local is not None
     assert len(weighted.model_.local.Z) < 1.6 * 800
@@ -116,13 +116,13 @@ def test_weights_count_and_their_unit_does_not():
     np.testing.assert_allclose(again.decision_function(X), weighted.decision_function(X), atol=1e-3)
 
 
-def test_cells_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():
+def test_cells_that_gain_nothing_leave_the_model_unchanged():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3)).astype(np.float32)
     y = rng.normal(size=1000) > 0
     small = {"kernel": "gaussian", "gamma": 0.1, "metric": "identity", "n_components": 8, "alpha": 1.0}
     plain = KernelClassifier(**small, solver="psgd").fit(X, y)
-    found = KernelClassifier(**small, solver="psgd", local="cells", cell_rows=200).fit(X, y)
+    found = KernelClassifier(**small, solver="psgd", local="cells(rows=200)").fit(X, y)
     assert found.model_.local is None
     assert found.chosen_["local"].startswith("none: ")
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
@@ -177,10 +177,10 @@ def test_what_has_no_meaning_is_refused_by_name():
         KernelClassifier(solver="exact", local="cells").fit(X, y > 0)
     with pytest.raises(UnsupportedError, match="partial_fit"):
         machine(local="cells").partial_fit(X, y > 0, [False, True])
-    with pytest.raises(RecipeError, match="cell_rows=3"):
-        machine(local="cells", cell_rows=3).fit(X, y > 0)
-    with pytest.raises(RecipeError, match="cell_overlap=-1"):
-        machine(local="cells", cell_overlap=-1).fit(X, y > 0)
+    with pytest.raises(RecipeError, match="rows=3"):
+        machine(local="cells(rows=3)").fit(X, y > 0)
+    with pytest.raises(RecipeError, match="overlap=-1"):
+        machine(local=Cells(overlap=-1)).fit(X, y > 0)
     found = machine(local="cells").fit(X, y > 0)
     assert found.model_.local is not None
     with pytest.raises(UnsupportedError, match="scikit-learn has no cells"):
@@ -191,7 +191,7 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 
 def test_the_plan_states_matrices_rows_and_scratch():
-    small, large = (cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_rows=n), 1) for n in (1000, 4000))
+    small, large = (cell_cost(10**6, 28, RECIPE.replace(local=Cells(rows=n)), 1) for n in (1000, 4000))
     assert large.task_bytes > 8 * (ROOM * 5990) ** 2 > 10 * small.task_bytes  # as cuts make them, with their bands
     assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28
@@ -202,7 +202,7 @@ def test_cells_learn_the_label_itself_where_the_holdout_prefers_it(target, tmp_p
     """Components that have learned a rough function by heart leave residuals that say nothing of other rows."""
     X, y = rough(2000)
     y = y if target == "rough" else np.sin(X).sum(axis=1)
-    found = KernelRegressor(local="cells", cell_rows=300, random_state=0).fit(X, y)
+    found = KernelRegressor(local="cells(rows=300)", random_state=0).fit(X, y)
     alone = found.model_.recipe.features == "none"
     assert alone is (target == "rough"), found.chosen_
     assert found.chosen_.get("features", "").startswith("none") is alone
@@ -229,7 +229,7 @@ def test_the_choice_of_the_label_goes_on_where_it_was_stopped(tmp_path):
             raise StoppedError
 
     X, y = rough(1500)
-    recipe = Recipe(local="cells", cell_rows=400, task="regress", loss="squared")
+    recipe = Recipe(local="cells(rows=400)", task="regress", loss="squared")
     source = source_of(X, y, [(800,), (700,)])
     with pytest.raises(StoppedError):
         fit(tmp_path / "kept", recipe=recipe, source=source, callback=stop, scratch=str(tmp_path / "scratch"))
