@@ -41,13 +41,14 @@ def cluster(workers):
         yield client
 
 
-def transfers(client, names):
-    """How many of these values came to a worker from another one."""
+def transfers(client, size):
+    """How many values of so many bytes, chunks or blocks of them, came to a worker from another one."""
 
     def came(dask_worker):
-        return [str(key) for log in dask_worker.transfer_incoming_log for key in log["keys"]]
+        return [item for log in dask_worker.transfer_incoming_log for item in log["keys"].items()]
 
-    return sum(key.startswith(tuple(names)) for some in client.run(came).values() for key in some)
+    found = [item for some in client.run(came).values() for item in some]
+    return sum(nbytes >= size and not str(key).startswith("dkernel-state") for key, nbytes in found)
 
 
 def placed(client, parts, where):
@@ -85,7 +86,7 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = fitted().fit(Xs, ys)
-        assert transfers(client, ["rows-x", "dkernel-array"]) == moved
+        assert transfers(client, X[:ROWS].nbytes) == moved
         words = [str(w.message) for w in said if issubclass(w.category, DKernelWarning)]
         assert words == [w for w in words if f"{moved} of 8 chunks are copied" in w]
         assert bool(words) == bool(moved)
@@ -101,7 +102,7 @@ def test_a_persisted_collection_stays_and_futures_are_of_arrays_or_frames():
         holders = [len(keys) for keys in client.has_what().values()]
         assert min(holders) >= CHUNKS / 2
         collection = fitted().fit(rows, labels)
-        assert transfers(client, [rows.name, f"('{rows.name}", "dkernel-array"]) == 0
+        assert transfers(client, X[:ROWS].nbytes) == 0
         frames = client.scatter([pd.DataFrame(p, columns=list("abcdef")) for _, p in parts("x", X)], hash=False)
         series = client.scatter([pd.Series(p) for _, p in parts("y", y)], hash=False)
         framed = fitted().fit(frames, series)

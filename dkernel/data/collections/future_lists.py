@@ -35,12 +35,13 @@ def _collection(futures: Sequence[Any]) -> Any:
     if hasattr(empty, "iloc"):
         from dask.dataframe import from_delayed
 
-        return from_delayed(list(futures), meta=empty, verify_meta=False)
+        # Persisted, each part is a task of its own where its rows are; optimizing a graph may lose futures inside it.
+        return first.client.persist(from_delayed(list(futures), meta=empty, verify_meta=False))
     if not hasattr(empty, "dtype") or empty.ndim not in (1, 2):
         raise DataError(f"The futures are of {type(empty).__name__}: an array or frame of rows is needed in each.")
     shape = (np.nan, *empty.shape[1:])
     blocks = [da.from_delayed(delayed(future), shape, meta=empty) for future in futures]
-    return da.concatenate(blocks, allow_unknown_chunksizes=True)
+    return first.client.persist(da.concatenate(blocks, allow_unknown_chunksizes=True))
 
 
 def _empty(part: Any) -> Any:
