@@ -112,6 +112,8 @@ class Executor(ABC):
         """Faults that were recovered, in words, for the run record."""
         self.tell: Callable[[str], None] = lambda _: None
         """Is called with the words of a fault that whoever watches the run wants to know at once."""
+        self.group: Callable[[], str] = str
+        """Gives the name of what runs now, in the keys of its tasks on a cluster; "" for none."""
 
     @property
     @abstractmethod

@@ -224,7 +224,7 @@ def _numpy_units(
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
-        key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
         make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
         first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
@@ -339,7 +339,7 @@ def _dask_units(
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, limit)
-        key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
         graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, (first, 0), objects, None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
