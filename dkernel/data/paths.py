@@ -146,7 +146,8 @@ def expand(
     for found in items:
         found.check()
         files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
-    if twice := [path for path, times in Counter(file.path for file in files).items() if times > 1]:
+    times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
+    if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
         warnings.warn(
             f"{twice[0]}{others}: named more than once, and its rows are read as often.", DKernelWarning, stacklevel=3

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +21,8 @@ class Journal:
     resumed: str | None = None
     """Progress of the run before this one, in words; None without one."""
 
-    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:  # noqa: ARG002
-        """The result of a stage: the one that an earlier run kept, if it is still valid, or else a computed one."""
+    def stage(self, name: str, compute: Callable[[], T]) -> T:  # noqa: ARG002
+        """The result of a stage: the one that an earlier run kept, or else a computed one."""
         return compute()
 
     def stored(self, name: str) -> Any:  # noqa: ARG002
@@ -54,7 +53,3 @@ class Journal:
 
     def tidy(self) -> None:
         """Forget all but the result, as `finish` does: it may have been stopped on the way."""
-
-    def scratch(self, folder: str | None) -> Path | None:  # noqa: ARG002
-        """A folder for a copy of the data that outlives the run; None where nothing may."""
-        return None

@@ -12,7 +12,7 @@ from typing import Any, Generic
 import numpy as np
 from dask.local import get_sync
 
-from dkernel.data.source import Source
+from dkernel.data.source import Source, Unit
 from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
@@ -104,6 +104,7 @@ class BlockReader:
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
+        self.on_disk = False  # whether the blocks are stored ones
         self._left: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
@@ -185,19 +186,8 @@ class BlockReader:
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        """Units of these pieces, a window at a time; those of one chunk, of a shuffled copy, are summed together."""
-        homes: dict[int, int] = {}
-        for piece in pieces:
-            homes.setdefault(piece.place.unit, piece.chunk)
-        together: dict[int, list[int]] = {}
-        for unit, chunk in homes.items():
-            together.setdefault(chunk, []).append(unit)
-        windows: list[list[int]] = [[]]
-        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._held)):
-            if windows[-1] and len(windows[-1]) + len(units) > self._window:
-                windows.append([])
-            windows[-1] += units
-        return windows
+        """Units of these pieces, a window at a time."""
+        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(
         self, statistic: Statistic[S, Any], windows: Sequence[Sequence[int]],
@@ -215,9 +205,8 @@ class BlockReader:
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
             found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
-            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
-            blocks = {_block_of(piece): self.block(piece) for mine in chunks.values() for piece in mine}
-            items = {chunk: [(blocks[_block_of(piece)], piece) for piece in mine] for chunk, mine in chunks.items()}
+            blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
+            items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, found, strict=True))
             return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
@@ -289,6 +278,17 @@ class BlockReader:
         found = list(chain.from_iterable(self._of_groups(calls, progress)))
         self._left = []
         return handles, found
+
+    def stored(self, handles: Sequence[Handle]) -> "BlockReader":
+        """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
+        reader = BlockReader(self.executor, self.source, keep=True)
+        groups = dict.fromkeys(self._groups.values())
+        for group, handle in zip(groups, handles, strict=True):
+            reader._read[group] = Item(handle, (0,)) if len(group) == 1 else handle
+        reader._held.update(self._groups)
+        reader.on_disk = True
+        self.close()
+        return reader
 
     def _calls_of_each(self, function: Any, key: str, args: Any, window: Sequence[int]) -> list[Call]:
         items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
@@ -378,34 +378,45 @@ class BlockReader:
 
     def _killed_alone(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
-        units = self._read_by(key)
-        for task in (self.source.units[unit].task for unit in units if len(units) > 1):
+        parts = self._read_by(key)
+        for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
             try:
                 self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
             except KilledCallError as error:
                 return error
         return None
 
+    @cached_property
+    def _parts_of_units(self) -> list[tuple[int, Unit]]:
+        """The units, of those that are joined their parts, each with the number of the unit."""
+        return [(number, part) for number, unit in enumerate(self.source.units) for part in unit.parts or (unit,)]
+
+    def _parts_in(self, units: Container[int]) -> list[int]:
+        return [i for i, (unit, _) in enumerate(self._parts_of_units) if unit in units]
+
     def _read_by(self, key: str) -> list[int]:
-        """The units that the task of this key reads."""
-        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
-        return [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+        """The parts of units, by number, that the task of this key reads."""
+        first = next((i for i, (_, part) in enumerate(self._parts_of_units) if key.startswith(part.task.key)), None)
+        if first is None:
+            return []
+        return self._parts_in(self._groups[self._parts_of_units[first][0]]) if "-to-" in key else [first]
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
-        """The unit that the call or the read of this key is of, in words."""
-        numbers = self._read_by(key)
+        """The unit that the call or the read of this key is of, of a joined one its first part, in words."""
+        numbers, units = self._read_by(key), list[int]()
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:
-                    numbers += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
+                    units += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
-                    numbers += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+                    units += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+        numbers += chain.from_iterable(self._parts_in((unit,)) for unit in units)
         if not numbers:
             return None
         number = numbers[0]
-        unit = self.source.units[number]
-        first = sum(other.n_rows for other in self.source.units[:number])
+        unit = self._parts_of_units[number][1]
+        first = sum(other.n_rows for _, other in self._parts_of_units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
         others = len(set(numbers)) - 1
         or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""

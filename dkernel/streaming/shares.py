@@ -11,6 +11,7 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.streaming.homes import MOST
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import StoredBlock, in_memory
 
 Item = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
@@ -147,7 +148,7 @@ Numbered = Sequence[tuple[int, RowSlice]]
 
 
 def sum_nodes(
-    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block],
+    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block | StoredBlock],
     nodes: Sequence[tuple[Node, Sequence[Numbered]]],
 ) -> list[tuple[Node, S]]:  # fmt: skip
     """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
@@ -159,7 +160,8 @@ def sum_nodes(
         (
             node,
             merged(
-                merged(statistic.step(blocks[number], piece, broadcast) for number, piece in some) for some in lists
+                merged(statistic.step(*in_memory(blocks[number], piece), broadcast) for number, piece in some)
+                for some in lists
             ),
         )
         for node, lists in nodes

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettings, learned_root
@@ -20,7 +21,7 @@ from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage, best_stage
+from dkernel.training.result import LocalStage, best_stage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
 # their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.
@@ -44,11 +45,6 @@ LEAST_GAIN = 0.01
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 METRIC_ROWS = (2048, 8192)
 METRIC_RIDGE = 1e-3  # as a share of k(x, x)
-CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
-# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
-# whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
-# geometric mean.
-PAIR = 280
 # local="auto", and cells that may learn the label itself, ask that none of these parameters is given, so that the whole
 # machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
@@ -77,7 +73,7 @@ def overlap_of(recipe: Recipe) -> float:
     return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
 
 
-def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the cells.
 
     A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
@@ -94,13 +90,14 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     metric = metric_rows(n)
     pairs = fits * held * float(m) + METRIC_ROUNDS * float(metric) ** 2
     cubes = fits * (held * float(m) ** 2 + tried * float(small) ** 3) + METRIC_ROUNDS * float(metric) ** 3
-    return LocalCost(
+    return Cost(
+        "cells",
+        CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
+        readings=1,
         task_bytes=int(8 * largest**2 + 3 * row * 2 * largest),
         client_bytes=(1 + fits) * model,
         alone_bytes=8 * metric**2,
         model_bytes=model,
-        flops=CHOLESKY * cubes / 3 + PAIR * pairs,
-        readings=1,
         scratch_bytes=held * row,
         checkpoint_bytes=fits * model,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
@@ -26,6 +27,7 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
@@ -51,11 +53,17 @@ from dkernel.training.stages import (
 from dkernel.validation import silent_overflow
 
 
-def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes."""
+def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
+    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes.
+
+    Parameters
+    ----------
+    beside : costs of what a command does after the fit
+    """
     check_together(source, recipe)
+    source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe)).as_dict()
+    return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
 
 
 def _outputs(source: Source, recipe: Recipe) -> int:
@@ -126,13 +134,13 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
             run.progress.message("the checkpoint holds the result: nothing was done")
             run.journal.tidy()
         else:
-            result = _fit(request, run, opened)
+            result = _fit(request, run)
             run.journal.finish(result)
             result = {**result, "resumed": run.journal.resumed}
         return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
 
 
-def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
+def _fit(request: FitRequest, run: FitRun) -> dict[str, Any]:
     """The stages of the fit, in their order."""
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
@@ -146,7 +154,7 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
         chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes))
         sizes = settle_sizes(request, run, survey, chosen, stages)
         problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
-        schedules, reader, order = choose_order(request, run, survey, sizes, reader, opened)
+        schedules, reader, order = choose_order(request, run, survey, sizes, reader)
         problem = replace(problem, schedules=schedules, reader=reader)
         outcome = _solve(request, problem)
         if request.recipe.local == "auto":
@@ -199,8 +207,7 @@ def _fit_local(
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    copied = problem.reader.source is not request.source
-    pieces = local_pieces(request.units, problem.schedules[0].rounds if copied else ())
+    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     residual = residual_of(problem, outcome.v, pieces, data.survey, weight, learns_label(data.recipe))
     local = fit_local(stages, residual, data.survey, data.recipe)
     run.note("local", local.why)

@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
+from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place, descend
 from dkernel.selection.relevance import ROWS, relevance
-from dkernel.solving.grids import GROUP, GridSettings, fit_grids
+from dkernel.solving.grids import GROUP, GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
+from dkernel.streaming.exact_sums import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalStage
 
 GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
@@ -39,8 +42,6 @@ TRIED_PIECE = 4096  # these rows come in pieces of so many
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
 MOST_NAMED = 8  # groups of features that are named in words
-GRID_FLOPS = 120.0  # a row and a grid cost so much for one output, some 8 ns, half of it the codes
-TABLE_FLOPS = 500.0  # a bin of a grid, whose sums are made, joined and kept, costs so much: 33 ns with 26 outputs
 
 
 def automatic_grids(n: int) -> int:
@@ -62,8 +63,23 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
-    most = min(automatic_grids(n), room // grid_bytes(n, outputs))
+    most = min(automatic_grids(n), room // grid_bytes(1 << bits_of(n), outputs))
     return max(GROUP, most - most % GROUP)
+
+
+def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
+    """Grids whose coefficients have room in a model where nobody asked for its size: a bin without rows has none.
+
+    Parameters
+    ----------
+    room : bytes
+    """
+    bins, outputs = settings.binning.n_bins, residual.problem.targets.outputs
+    if settings.n_grids * grid_bytes(bins, outputs) <= room:
+        return settings.n_grids
+    occupied = residual.run.journal.stage("grids-occupied", lambda: occupied_bins(residual, settings))
+    fits = int(room / (4 * outputs * occupied + bins // 8))
+    return min(settings.n_grids, max(GROUP, fits - fits % GROUP))
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
@@ -79,9 +95,8 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
 
-def grid_bytes(n: int, outputs: int) -> int:
+def grid_bytes(bins: int, outputs: int) -> int:
     """Most bytes of a grid in a model file: its coefficients and which bins have them."""
-    bins = 1 << bits_of(n)
     return 4 * bins * outputs + bins // 8
 
 
@@ -96,7 +111,7 @@ def bits_of(n: int) -> int:
     return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, MOST_BITS))
 
 
-def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
@@ -104,21 +119,29 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients of the
     bins that have rows into the model file, with a mask of them.
     """
-    grids, bins = grids_of(recipe, Sizes.of(n, p, recipe), outputs), 1 << bits_of(n)
+    sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n)
+    grids = grids_of(recipe, sizes, outputs)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
+    model_bytes, counted = grids * grid_bytes(bins, outputs), 0
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+        room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
+        counted = int(model_bytes > room)  # a reading, of the bins that have rows
+        model_bytes = min(model_bytes, max(room, GROUP * grid_bytes(bins, outputs)))
     copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
-    return LocalCost(
+    return Cost(
+        "grids",
+        GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GROUP) + TABLE_FLOPS * outputs * tables,
+        readings=grids // GROUP + counted,
+        more_seconds=GRID_COLUMN_SECONDS * p * rows,
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1 + GROUP),
         client_bytes=coef,
-        alone_bytes=max(coef + copied, 12 * min(n, ROWS) ** 2),
-        model_bytes=grids * grid_bytes(n, outputs),
-        flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
-        readings=grids // GROUP,
+        alone_bytes=max(coef + min(copied, model_bytes), 12 * min(n, ROWS) ** 2),
+        model_bytes=model_bytes,
     )
 
 
@@ -227,8 +250,13 @@ def fit_grid_stage(
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
+    wanted = settings(gamma, width, ridge, n_grids, n)
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+        room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
+        n_grids = grids_within(residual, wanted, room)
+        wanted = settings(gamma, width, ridge, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(residual, settings(gamma, width, ridge, n_grids, n), "grids", callback)
+    fit = fit_grids(residual, wanted, "grids", callback)
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
@@ -275,9 +303,11 @@ def _chosen(
     def judged(place: Place, ridge: float) -> float:
         which, step = place[0], place[1] - STEPS
         tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
-        return residual.gain(fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
+        fit = fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}", beside=reading)
+        return residual.gain(fit.scores)[1]
 
     sizes = len(gammas), 2 * STEPS + 1
-    place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
-    ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-grids-tried") as reading:
+        place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
+        ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
     return place[0], WIDTH * WIDER ** (place[1] - STEPS), ridge, judged(place, ridge)

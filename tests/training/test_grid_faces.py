@@ -8,6 +8,7 @@ import pytest
 
 import dkernel
 from dkernel import Grids, KernelClassifier, KernelRegressor
+from dkernel.cost import Cost
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
@@ -79,6 +80,20 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
         small.set_params(local__n_grids=128).fit(X, np.arange(1500) % 7)
 
 
+def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatch, tmp_path):
+    X, y = rough(1500)
+    grids = {}
+    for limit in (2**26, 300_000):
+        monkeypatch.setattr("dkernel.problem.budget.MODEL_BYTES", limit)
+        found = KernelClassifier(**ALONE | {"local": "grids"})
+        planned = plan(from_arrays(X, y > 0), found._recipe(), SerialExecutor())
+        dkernel.save(found.fit(X, y > 0), tmp_path / "m")
+        assert (tmp_path / "m").stat().st_size < planned["model_bytes"] + 20_000  # and its JSON
+        assert planned["model_bytes"] <= limit
+        grids[limit] = len(found.model_.local.coef)
+    assert 16 <= grids[300_000] < grids[2**26] == 1024
+
+
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
     X, y = rough(1500)
     needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
@@ -143,8 +158,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     cells = local_stage.LOCAL_STAGES["cells"]
     stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(local="auto"), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
@@ -164,7 +178,7 @@ def test_the_learning_curve_says_which_local_stages_are_tried(monkeypatch, found
             lambda *_, name=name: began.append(name) or LocalStage(None, [], {}, "none"), stage.cost
         )
         monkeypatch.setitem(local_stage.LOCAL_STAGES, name, kind)
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), **found))
     X, y = rough(1200)
     recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
