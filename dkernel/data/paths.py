@@ -88,8 +88,8 @@ class File:
 
     def key(self, purpose: str, *more: Any) -> str:
         """A name for a task on this file as it is now: the same task, the same name."""
-        text = repr((self.path, self.size, self.stamp, *more))
-        return f"dkernel-{purpose}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        text = repr((purpose, self.path, self.size, self.stamp, *more))
+        return f"dkernel-read-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def check(self) -> None:
         """Refuse the file if it is gone or not the one that was opened; of a scratch copy, the original too."""

@@ -1,5 +1,6 @@
 """Reads the units of a source into the workers' memory, a bounded number of them before they are needed."""
 
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -12,10 +13,11 @@ import numpy as np
 from dask.local import get_sync
 
 from dkernel.data.source import Source, Unit
-from dkernel.errors import ClusterError, DKernelError
+from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
+from dkernel.streaming.homes import MOST, homes
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
@@ -154,6 +156,26 @@ class BlockReader:
                 break
             pieces += rounds[k]  # no slice: a round's pieces are made when it is asked for
         return pieces
+
+    @cached_property
+    def _homes(self) -> dict[int, str | None]:
+        """The worker that is to read each unit, of a source that the workers hold already; nothing of any other."""
+        units = self.source.units
+        # A unit of files is one task; what a cluster holds are others, whose values it needs.
+        if all(len(unit.task.__dask_graph__()) == 1 for unit in units):
+            return {}
+        holders = self.executor.holders([unit.task for unit in units])
+        if not any(holders):
+            return {}
+        found, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
+        if moved:
+            warnings.warn(
+                f"A worker holds more than {MOST} times its share of the rows: {len(moved)} of {len(units)} chunks are "
+                "copied to others. client.rebalance() before the fit spreads them.",
+                DKernelWarning,
+                stacklevel=2,
+            )
+        return dict(enumerate(found))
 
     @cached_property
     def _window(self) -> int:
@@ -309,6 +331,8 @@ class BlockReader:
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
+        if self.keep and self._homes:  # a window of few would have what one worker holds, and be copied to the others
+            return [list(units)]
         row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
         windows: list[list[list[int]]] = []
         held = 0
@@ -339,8 +363,8 @@ class BlockReader:
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            if readers:
-                wanted = [readers.get(group.start) for group in groups]
+            if readers or self._homes:
+                wanted = [(readers or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, wanted)
             else:
                 results, handles = self.executor.compute(calls, tasks)

@@ -28,6 +28,7 @@ from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import joined
+from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.cell_stage import learns_label
@@ -115,6 +116,7 @@ def train(
         source, recipe = checked(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
+            executor.group = lambda: group_of(shown.now)
             run = FitRun(executor, request.key, shown, callback=callback, scratch=Scratch.of(scratch))
             return _resume_or_fit(request, run, checkpoint)
 
