@@ -28,10 +28,18 @@ AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
-    "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "dates": "calendar", "max_model_size": None,
-    "effort": "normal", "max_seconds": None,
-}  # fmt: skip
+    "solver": "psgd",
+    "polish": 0,
+    "calibration": None,
+    "patience": 0,
+    "categorical": "auto",
+    "missing": "indicator",
+    "local": "none",
+    "dates": "calendar",
+    "max_model_size": None,
+    "effort": "normal",
+    "max_seconds": None,
+}
 # Name in a model file, the same since the first -> the setting of the local stage.
 FLAT = {
     "grids": {"n_grids": "n_grids", "one_hot": "one_hot"},

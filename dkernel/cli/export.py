@@ -14,11 +14,20 @@ from dkernel.cli.outputs import check_outputs, check_writable
 @click.argument("model", metavar="MODEL")
 @setting("-o", "--out", required=True, type=LOCAL, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
-    "--format", "form", type=click.Choice(["onnx"]), default="onnx",
-    metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.")  # fmt: skip
+    "--format",
+    "form",
+    type=click.Choice(["onnx"]),
+    default="onnx",
+    metavar="onnx",
+    help="onnx: labels, scores, probabilities, by standard operators.",
+)
 @setting(
-    "--dtype", type=click.Choice(["float32", "float64"]), default="float32", metavar="float32|float64",
-    help="Precision of the input and the scores.")  # fmt: skip
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default="float32",
+    metavar="float32|float64",
+    help="Precision of the input and the scores.",
+)
 @setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
 def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001

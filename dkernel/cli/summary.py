@@ -9,9 +9,19 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
 CHOICES = (
-    "kernel", "metric", "scale", "gamma", "loss", "features", "n_components", "passes", "polish", "alpha", "local",
+    "kernel",
+    "metric",
+    "scale",
+    "gamma",
+    "loss",
+    "features",
+    "n_components",
+    "passes",
+    "polish",
+    "alpha",
+    "local",
     "order",
-)  # fmt: skip
+)
 """Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
 
 

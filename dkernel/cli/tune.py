@@ -123,9 +123,13 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
 
 
 def _tune(
-    values: Mapping[str, Any], recipe: "Recipe", grid: Mapping[str, Any], budget: Any, place: Mapping[str, Any],
+    values: Mapping[str, Any],
+    recipe: "Recipe",
+    grid: Mapping[str, Any],
+    budget: Any,
+    place: Mapping[str, Any],
     record: "Record",
-) -> None:  # fmt: skip
+) -> None:
     from dkernel.cli.run_record import running
     from dkernel.cli.summary import form_of
     from dkernel.persistence.model_file import save
@@ -140,9 +144,15 @@ def _tune(
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
             found = run(
-                source, recipe, executor, grid, budget, progress=progress, scratch=scratch_of(values),
+                source,
+                recipe,
+                executor,
+                grid,
+                budget,
+                progress=progress,
+                scratch=scratch_of(values),
                 checkpoint=_checkpoint(values),
-            )  # fmt: skip
+            )
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit

@@ -37,10 +37,19 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     }
     kept = tuple(request.keep)
     return ReadColumns(
-        columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
-        objects, encoded, keys={name: first.kinds[name] for name in first.keys if name in needed},
+        columns,
+        request.label,
+        request.weight,
+        kept,
+        request.dtype,
+        kinds,
+        request.kept_as,
+        request.quarantine,
+        objects,
+        encoded,
+        keys={name: first.kinds[name] for name in first.keys if name in needed},
         kept_types=_kept_types(tables, request),
-    )  # fmt: skip
+    )
 
 
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
@@ -91,9 +100,15 @@ def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumn
     used = {n for n in (request.label, request.weight, *request.keep) if n}
     kinds = {name: _one_kind(name, tables, request) for name in used}
     return ReadColumns(
-        first.sparse, request.label, request.weight, tuple(request.keep), request.dtype, kinds, request.kept_as,
+        first.sparse,
+        request.label,
+        request.weight,
+        tuple(request.keep),
+        request.dtype,
+        kinds,
+        request.kept_as,
         request.quarantine,
-    )  # fmt: skip
+    )
 
 
 def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:

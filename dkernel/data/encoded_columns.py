@@ -102,9 +102,13 @@ def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
 
 
 def learned(
-    tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any],
-    coded: frozenset[str], where: str,
-) -> tuple[Encoding, dict[str, str]]:  # fmt: skip
+    tasks: Sequence[Delayed],
+    kinds: Mapping[str, str],
+    request: ReadOptions,
+    compute: Callable[..., Any],
+    coded: frozenset[str],
+    where: str,
+) -> tuple[Encoding, dict[str, str]]:
     """The encoding that the counts of all parts decide, and remarks about it.
 
     The parts are merged in their order, so workers decide nothing.

@@ -166,11 +166,31 @@ def open_source(
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     wanted = columns if columns is None or isinstance(columns, RangeNames) else _names(columns)
     request = ReadOptions(
-        label, weight, wanted, _names(exclude), _names(keep), dtype,
-        n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
-        categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
-        delimiter, no_header, max_bad_rows, dates, label_as_text,
-    )  # fmt: skip
+        label,
+        weight,
+        wanted,
+        _names(exclude),
+        _names(keep),
+        dtype,
+        n_features,
+        zero_based,
+        allow_extra,
+        compute,
+        scan_bytes,
+        tuple(known),
+        kept_as,
+        quarantine,
+        kernel,
+        categorical if isinstance(categorical, str) else _names(categorical),
+        missing,
+        encoding,
+        holes,
+        delimiter,
+        no_header,
+        max_bad_rows,
+        dates,
+        label_as_text,
+    )
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}

@@ -99,9 +99,15 @@ def unpack(file: File, folder: str) -> File:
     if found.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
     return replace(
-        file, path=target, size=found.st_size, stamp=str(found.st_mtime_ns), compression="", options={}, origin=file,
+        file,
+        path=target,
+        size=found.st_size,
+        stamp=str(found.st_mtime_ns),
+        compression="",
+        options={},
+        origin=file,
         text_encoding="",
-    )  # fmt: skip
+    )
 
 
 def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:

@@ -203,9 +203,11 @@ def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Ite
     for name, facts in processes.items():
         if "error" in facts:
             yield Finding(
-                "workers", name, f"the process did not answer: {facts['error']}",
+                "workers",
+                name,
+                f"the process did not answer: {facts['error']}",
                 "Look at its log; start it again from the environment that the client has.",
-            )  # fmt: skip
+            )
 
 
 def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -221,9 +223,11 @@ def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
         if wrong:
             what = ", ".join(f"{package} {theirs.get(package)} instead of {here[package]}" for package in wrong)
             yield Finding(
-                "versions", name, what,
+                "versions",
+                name,
+                what,
                 "Install the same versions everywhere (one image or environment for all) and start this process again.",
-            )  # fmt: skip
+            )
 
 
 def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Finding]:
@@ -234,25 +238,33 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
             folder = job.places[option]
             if found["error"]:
                 yield Finding(
-                    "write", name, f"{option} {folder}: not writable ({found['error']})",
+                    "write",
+                    name,
+                    f"{option} {folder}: not writable ({found['error']})",
                     "Make the folder, mount it on this machine, or let this process's user write there.",
-                )  # fmt: skip
+                )
             elif found["free"] is not None and found["free"] < LEAST_FREE:
                 yield Finding(
-                    "disk", name, f"{option} {folder}: {_size(found['free'])} free",
+                    "disk",
+                    name,
+                    f"{option} {folder}: {_size(found['free'])} free",
                     "Make room there, or choose another place.",
-                )  # fmt: skip
+                )
         for token in facts["missing"]:
             yield Finding(
-                "shared", name, f"{os.path.dirname(token)} is another folder there than on the client",
+                "shared",
+                name,
+                f"{os.path.dirname(token)} is another folder there than on the client",
                 "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
-            )  # fmt: skip
+            )
         if facts["unreadable"]:
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
             yield Finding(
-                "data", name, f"{facts['unreadable'][0]}{more}: not there, or not readable",
+                "data",
+                name,
+                f"{facts['unreadable'][0]}{more}: not there, or not readable",
                 "Mount the data there under the same name, or give them as a URL.",
-            )  # fmt: skip
+            )
 
 
 def _disks(workers: Mapping[str, Mapping[str, Any]], job: Job, plan: Mapping[str, Any] | None) -> Iterator[Finding]:
@@ -261,19 +273,25 @@ def _disks(workers: Mapping[str, Mapping[str, Any]], job: Job, plan: Mapping[str
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):
             yield Finding(
-                "spill", name, f"the worker spills to {folder}, which is {kind}: memory, not a disk",
+                "spill",
+                name,
+                f"the worker spills to {folder}, which is {kind}: memory, not a disk",
                 "Start the worker with --local-directory on a disk, or with distributed.worker.memory.spill: false.",
-            )  # fmt: skip
+            )
         elif facts["spills"] and facts["local_free"] < LEAST_FREE:
             yield Finding(
-                "disk", name, f"{_size(facts['local_free'])} free for spilling in {folder}",
+                "disk",
+                name,
+                f"{_size(facts['local_free'])} free for spilling in {folder}",
                 "Make room there, or start the worker with --local-directory elsewhere.",
-            )  # fmt: skip
+            )
         elif facts["local_free"] < rows:
             yield Finding(
-                "disk", name, f"{_size(facts['local_free'])} free in {folder}; the rows of cells need {_size(rows)}",
+                "disk",
+                name,
+                f"{_size(facts['local_free'])} free in {folder}; the rows of cells need {_size(rows)}",
                 "Make room there, start the worker with --local-directory elsewhere, or give --scratch a larger disk.",
-            )  # fmt: skip
+            )
 
 
 def _memory(
@@ -283,26 +301,31 @@ def _memory(
         here = plan["client_bytes"] + (plan["worker_bytes"] if plan["in_process"] else 0)
         if client["memory"] and here > client["memory"]:
             yield Finding(
-                "memory", CLIENT, f"the plan needs {_size(here)} here, where {_size(client['memory'])} may be used",
+                "memory",
+                CLIENT,
+                f"the plan needs {_size(here)} here, where {_size(client['memory'])} may be used",
                 "Use fewer --n-components, or run the command on a larger machine.",
-            )  # fmt: skip
+            )
         for name, facts in workers.items():
             if (limit := _limit_of(facts)) and limit < plan["worker_bytes"]:
                 needs = _size(plan["worker_bytes"])
                 yield Finding(
-                    "memory", name, f"its limit is {_size(limit)}, and the plan needs {needs} of it",
+                    "memory",
+                    name,
+                    f"its limit is {_size(limit)}, and the plan needs {needs} of it",
                     f"Start the worker with --memory-limit {needs.replace(' ', '')} or more, use "
                     "fewer --n-components, or write the data in smaller chunks.",
-                )  # fmt: skip
+                )
     for host in {facts["host"] for facts in workers.values()}:
         mine = [facts for facts in workers.values() if facts["host"] == host]
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
             yield Finding(
-                "memory", host,
+                "memory",
+                host,
                 f"{len(mine)} workers may use {_size(limits)} in all, the machine or container has {_size(memory)}",
                 "Start fewer workers there, or give each a smaller --memory-limit.",
-            )  # fmt: skip
+            )
 
 
 def _limit_of(facts: Mapping[str, Any]) -> int | None:
@@ -315,17 +338,21 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
         threads = facts["blas_threads"]
         if threads is not None and threads > 1:
             yield Finding(
-                "blas", name, f"BLAS has {threads} threads beside {facts['threads']} worker threads",
+                "blas",
+                name,
+                f"BLAS has {threads} threads beside {facts['threads']} worker threads",
                 "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
                 "sets one thread by itself; what else runs there does not.",
-            )  # fmt: skip
+            )
         ahead = facts.get("clock_ahead", 0.0)
         # Certificates and the heartbeats of run records allow clocks to be two seconds apart.
         if abs(ahead) > 2.0 + facts.get("clock_unsure", 0.0):
             yield Finding(
-                "clock", name, f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
+                "clock",
+                name,
+                f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
                 "Let both machines take the time from the network (chrony, systemd-timesyncd).",
-            )  # fmt: skip
+            )
 
 
 def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[tuple[str, str, float]]:
@@ -343,10 +370,12 @@ def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Itera
         least = LIMITS[name]
         if least is None or found < least:
             yield Finding(
-                "limits", process, f"{name} is {found:g} s, and a run waits {patience:g} s for what does not answer",
+                "limits",
+                process,
+                f"{name} is {found:g} s, and a run waits {patience:g} s for what does not answer",
                 f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "
                 "--cluster-timeout.",
-            )  # fmt: skip
+            )
 
 
 def _size(n: float) -> str:

@@ -180,9 +180,12 @@ class CategoryCount:
         less = _excess(found[found > 0])  # before very many values become a dict
         places = np.flatnonzero(found > less)
         bounded = cls(
-            {words[i] or "": float(found[i]) - less for i in places.tolist()}, missing, not less,
-            notation=example_of(words), kinds=kinds_in(words, own),
-        )  # fmt: skip
+            {words[i] or "": float(found[i]) - less for i in places.tolist()},
+            missing,
+            not less,
+            notation=example_of(words),
+            kinds=kinds_in(words, own),
+        )
         if label is None:
             return bounded
         values = ("", *bounded.counts)

@@ -165,8 +165,13 @@ def _seconds(days: str, sign: str | None, *clock: str | None) -> str:
 
 
 _RULES: dict[str, Callable[[str], str]] = {
-    TEXT: str, NUMBER: _number, BOOL: _truth, DATE: _date, TIME: _time, DURATION: _number,
-}  # fmt: skip
+    TEXT: str,
+    NUMBER: _number,
+    BOOL: _truth,
+    DATE: _date,
+    TIME: _time,
+    DURATION: _number,
+}
 
 
 def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | None:

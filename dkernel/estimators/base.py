@@ -217,9 +217,16 @@ class KernelMachine(NamedParameters, BaseEstimator):
             return self._judges(eval_set, recipe, source.encoding, executor)
 
         with default_executor() as executor, self._progress() as progress:
-            result = train(source, recipe, executor, progress=progress, landmarks=rule_of(self.landmarks)[1],
-                           checkpoint=checkpoint, validation=None if eval_set is None else judges,
-                           callback=self._call_back if self.callbacks else None)  # fmt: skip
+            result = train(
+                source,
+                recipe,
+                executor,
+                progress=progress,
+                landmarks=rule_of(self.landmarks)[1],
+                checkpoint=checkpoint,
+                validation=None if eval_set is None else judges,
+                callback=self._call_back if self.callbacks else None,
+            )
         self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
@@ -429,9 +436,17 @@ class KernelMachine(NamedParameters, BaseEstimator):
         model = self.model_
         X = self._checked(X)
         answer = BlockPrediction(
-            function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
-            model.objects, None if model.classes is None else model.classes.tolist, model.reading,
-        )  # fmt: skip
+            function,
+            model,
+            lambda: f"model-{digest_of(model)}",
+            model.columns,
+            model.recipe.dtype,
+            dtype,
+            width,
+            model.objects,
+            None if model.classes is None else model.classes.tolist,
+            model.reading,
+        )
         return apply(answer, X)
 
     def _checked(self, X: Any) -> Any:
@@ -446,9 +461,15 @@ class KernelMachine(NamedParameters, BaseEstimator):
         model = self.model_
         X = self._checked(X)
         source = from_arrays(
-            X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel, sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None, **reading_of(model),
-        )  # fmt: skip
+            X,
+            y,
+            sample_weight,
+            dtype=model.recipe.dtype,
+            kernel=model.map.kernel,
+            sparse=model.map.sparse,
+            columns=model.columns if model.map.sparse else None,
+            **reading_of(model),
+        )
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
 

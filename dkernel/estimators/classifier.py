@@ -130,13 +130,34 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         verbose: bool = False,
     ) -> None:
         super().__init__(
-            kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
-            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds, scale=scale, metric=metric,
-            holdout=holdout, dtype=dtype, random_state=random_state, categorical_features=categorical_features,
-            missing=missing, dates=dates, checkpoint=checkpoint, warm_start=warm_start,
-            callbacks=callbacks, verbose=verbose,
-        )  # fmt: skip
+            kernel=kernel,
+            gamma=gamma,
+            features=features,
+            n_components=n_components,
+            landmarks=landmarks,
+            loss=loss,
+            alpha=alpha,
+            solver=solver,
+            passes=passes,
+            patience=patience,
+            polish=polish,
+            local=local,
+            max_model_size=max_model_size,
+            effort=effort,
+            max_seconds=max_seconds,
+            scale=scale,
+            metric=metric,
+            holdout=holdout,
+            dtype=dtype,
+            random_state=random_state,
+            categorical_features=categorical_features,
+            missing=missing,
+            dates=dates,
+            checkpoint=checkpoint,
+            warm_start=warm_start,
+            callbacks=callbacks,
+            verbose=verbose,
+        )
         self.class_weight = class_weight
         self.calibration = calibration
 

@@ -25,15 +25,29 @@ ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    "C": ("alpha='C=1'",), "n_columns": ("n_map_components", "n_components"), "n_landmarks": ("n_components",),
-    "n_jobs": (), "probability": ("calibration='platt'",), "max_iter": ("passes",),
-    "epochs": ("passes",), "n_epochs": ("passes",), "degree": ("kernel='Polynomial(degree=3)'",),
-    "coef0": ("kernel='Polynomial(degree=3, c=1.0)'",), "sigma": ("kernel='Gaussian(sigma=1.0)'",),
-    "epsilon": ("loss='epsilon_insensitive(0.1)'",), "seed": ("random_state",), "grid": ("param_grid",),
-    "param_distributions": ("param_grid",), "early_stopping": ("patience",), "n_iter_no_change": ("patience",),
-    "validation_fraction": ("holdout",), "penalty": ("alpha",), "reg_lambda": ("alpha",), "learning_rate": (),
+    "C": ("alpha='C=1'",),
+    "n_columns": ("n_map_components", "n_components"),
+    "n_landmarks": ("n_components",),
+    "n_jobs": (),
+    "probability": ("calibration='platt'",),
+    "max_iter": ("passes",),
+    "epochs": ("passes",),
+    "n_epochs": ("passes",),
+    "degree": ("kernel='Polynomial(degree=3)'",),
+    "coef0": ("kernel='Polynomial(degree=3, c=1.0)'",),
+    "sigma": ("kernel='Gaussian(sigma=1.0)'",),
+    "epsilon": ("loss='epsilon_insensitive(0.1)'",),
+    "seed": ("random_state",),
+    "grid": ("param_grid",),
+    "param_distributions": ("param_grid",),
+    "early_stopping": ("patience",),
+    "n_iter_no_change": ("patience",),
+    "validation_fraction": ("holdout",),
+    "penalty": ("alpha",),
+    "reg_lambda": ("alpha",),
+    "learning_rate": (),
     "tol": ("passes",),
-}  # fmt: skip
+}
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
 
 
@@ -42,23 +56,62 @@ def _kept(_: Parameter, value: Any) -> Any:
 
 
 _OF_ESTIMATORS = (
-    Parameter("random_state", None, "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
-              _kept, kind="int, numpy Generator or RandomState"),
-    Parameter("categorical_features", "from_dtype", PARAMETERS["categorical"].text.replace(
-              '"auto" is text and stored categories, names are these columns too',
-              '"from_dtype" is text and categories of data frames, None is none, a list is these columns too'),
-              _kept, ("from_dtype",), kind="None, list"),
-    Parameter("dtype", "auto", 'Precision in which X is read; "auto" is float64 if its first rows have digits that '
-              "float32 cannot hold.", _kept, ("auto", *PARAMETERS["dtype"].words)),
-    Parameter("checkpoint", None, "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
-              "the same model; a folder of another fit is refused.", _kept, kind="str or path-like"),
-    Parameter("warm_start", False, "If True, a second `fit` continues from the first, as `partial_fit` does, with "
-              "`passes` passes over its rows.", _kept, kind="bool"),
-    Parameter("callbacks", None, "Functions that are called with each new line of `history_`, a dict. If one returns "
-              "True the passes end, and the best iterate so far is the model.", _kept, kind="list of callable"),
-    Parameter("verbose", False, "If True, the fit prints phases, choices, loss and time left on stderr, as the command "
-              "does.", _kept, kind="bool"),
-)  # fmt: skip
+    Parameter(
+        "random_state",
+        None,
+        "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
+        _kept,
+        kind="int, numpy Generator or RandomState",
+    ),
+    Parameter(
+        "categorical_features",
+        "from_dtype",
+        PARAMETERS["categorical"].text.replace(
+            '"auto" is text and stored categories, names are these columns too',
+            '"from_dtype" is text and categories of data frames, None is none, a list is these columns too',
+        ),
+        _kept,
+        ("from_dtype",),
+        kind="None, list",
+    ),
+    Parameter(
+        "dtype",
+        "auto",
+        'Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.',
+        _kept,
+        ("auto", *PARAMETERS["dtype"].words),
+    ),
+    Parameter(
+        "checkpoint",
+        None,
+        "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
+        "the same model; a folder of another fit is refused.",
+        _kept,
+        kind="str or path-like",
+    ),
+    Parameter(
+        "warm_start",
+        False,
+        "If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.",
+        _kept,
+        kind="bool",
+    ),
+    Parameter(
+        "callbacks",
+        None,
+        "Functions that are called with each new line of `history_`, a dict. If one returns "
+        "True the passes end, and the best iterate so far is the model.",
+        _kept,
+        kind="list of callable",
+    ),
+    Parameter(
+        "verbose",
+        False,
+        "If True, the fit prints phases, choices, loss and time left on stderr, as the command does.",
+        _kept,
+        kind="bool",
+    ),
+)
 DOCUMENTED: Mapping[str, Parameter] = {**PARAMETERS, **{p.name: p for p in _OF_ESTIMATORS}}
 """Parameter of an estimator -> its default and sentences."""
 

@@ -169,9 +169,14 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     if answer.width is not None:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
     return X.map_blocks(
-        _block, token="dkernel-predict", function=answer.function, carried=carried, shape=answer.shape,
-        dtype=answer.made, **made,
-    )  # fmt: skip
+        _block,
+        token="dkernel-predict",
+        function=answer.function,
+        carried=carried,
+        shape=answer.shape,
+        dtype=answer.made,
+        **made,
+    )
 
 
 def _carried(answer: BlockPrediction) -> Any:

@@ -56,17 +56,24 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
             if X.ndim != 2:
                 raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
             # The names of a Dask dataframe stand in its empty pandas twin.
-            validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting,
-                          skip_check_array=True)  # fmt: skip
+            validate_data(
+                estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting, skip_check_array=True
+            )
             if not is_dask(X) and len(X) < least:
                 raise DataError(
                     f"X has {len(X)} sample(s); {type(estimator).__name__} needs at least {least}, and more are better."
                 )
             return X
         return validate_data(
-            estimator, X, reset=fitting, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=least,
-            order=None, copy=False,
-        )  # fmt: skip
+            estimator,
+            X,
+            reset=fitting,
+            accept_sparse="csr",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+            order=None,
+            copy=False,
+        )
 
 
 def _numbers(frame: Any, dtype: str) -> Any:

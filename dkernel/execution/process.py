@@ -31,9 +31,12 @@ T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
 _IMPORTED_AHEAD = (
-    "dkernel.data.readers.npy", "dkernel.data.readers.parquet", "dkernel.problem.objective", "dkernel.inference.score",
+    "dkernel.data.readers.npy",
+    "dkernel.data.readers.parquet",
+    "dkernel.problem.objective",
+    "dkernel.inference.score",
     "dkernel.streaming.survey",
-)  # fmt: skip
+)
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (

@@ -25,9 +25,14 @@ class Remote(Handle):
     """
 
     def __init__(
-        self, key: str, submit: Callable[[int, str | None], Future], at: str | None = None,
-        needs: Collection["Remote"] = (), value: Any = None, payload: Payload | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        key: str,
+        submit: Callable[[int, str | None], Future],
+        at: str | None = None,
+        needs: Collection["Remote"] = (),
+        value: Any = None,
+        payload: Payload | None = None,
+    ) -> None:
         self.key, self._submit, self.at, self.needs, self.value, self.payload = key, submit, at, needs, value, payload
         self.attempts = self.retries = 0
         self.future: Future = None

@@ -155,9 +155,13 @@ def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
     if not column.missing:
         lines[""] = -2  # a missing value where training had none: no input is on
     line = to(
-        "LabelEncoder", column.name, domain=ML, keys_strings=list(lines), values_int64s=list(lines.values()),
+        "LabelEncoder",
+        column.name,
+        domain=ML,
+        keys_strings=list(lines),
+        values_int64s=list(lines.values()),
         default_int64=-1,
-    )  # fmt: skip
+    )
     bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
     place = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
     on = to("Equal", place, to.constant(np.arange(column.one_hot), np.int64))
@@ -169,7 +173,11 @@ def _looked_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: N
     lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
     lines |= {word: i for i, word in enumerate(words)}
     line = to(
-        "LabelEncoder", column.name, domain=ML, keys_strings=list(lines), values_int64s=list(lines.values()),
+        "LabelEncoder",
+        column.name,
+        domain=ML,
+        keys_strings=list(lines),
+        values_int64s=list(lines.values()),
         default_int64=len(words),
-    )  # fmt: skip
+    )
     return to("Squeeze", to("Gather", to.constant(table), line), to.constant([1], np.int64))

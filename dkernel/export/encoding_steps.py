@@ -159,12 +159,13 @@ def _hashed(column: CategoryColumn) -> Pipeline:
             (
                 "buckets",
                 OneHotEncoder(
-                    categories=[np.arange(column.buckets, dtype=np.float64)], handle_unknown="ignore",
+                    categories=[np.arange(column.buckets, dtype=np.float64)],
+                    handle_unknown="ignore",
                     sparse_output=False,
                 ),
             ),
         ]
-    )  # fmt: skip
+    )
 
 
 def _levels(column: NumberColumn) -> Pipeline:

@@ -44,9 +44,12 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     outputs = _outputs(to, model, scores, dtype)
     graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
     made = helper.make_model(
-        graph, producer_name="dkernel", producer_version=__version__, ir_version=IR,
+        graph,
+        producer_name="dkernel",
+        producer_version=__version__,
+        ir_version=IR,
         opset_imports=[helper.make_opsetid("", OPSET), *[helper.make_opsetid(ML, OPSET_ML)] * to.uses(ML)],
-    )  # fmt: skip
+    )
     helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
     if not is_large(made):  # a checker reads messages, and these are files alone
         onnx.checker.check_model(made, full_check=True)

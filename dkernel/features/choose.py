@@ -226,9 +226,13 @@ class _Draw:
         if isinstance(kernel, Weighted | Normalized) and self.word != "none":
             return WeightedMap(kernel, self.map(kernel.kernel, n))
         makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
-            "random": self._random, "exact": self._exact, "fourier": self._fourier, "maclaurin": self._maclaurin,
-            "tensorsketch": self._sketch, "none": self._constant,
-        }  # fmt: skip
+            "random": self._random,
+            "exact": self._exact,
+            "fourier": self._fourier,
+            "maclaurin": self._maclaurin,
+            "tensorsketch": self._sketch,
+            "none": self._constant,
+        }
         # A sum that is one power series needs no more than one map, where that is a map of power series.
         if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or series_of(kernel) is None):
             return self._sum(kernel, n)

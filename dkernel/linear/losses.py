@@ -35,10 +35,17 @@ __all__ = [
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
-        SquaredHinge(), Hinge(), Logistic(), Softmax(), Perceptron(),
-        Squared(), Huber(), EpsilonInsensitive(), Quantile(),
+        SquaredHinge(),
+        Hinge(),
+        Logistic(),
+        Softmax(),
+        Perceptron(),
+        Squared(),
+        Huber(),
+        EpsilonInsensitive(),
+        Quantile(),
     )
-}  # fmt: skip
+}
 
 
 def loss_named(text: str) -> Loss:

@@ -152,9 +152,14 @@ class Sketch:
         inner = middle(1 - shrink)
         leverage = np.maximum(norms - np.einsum("ij,ij->j", inside, inner @ inside), 0.0) / tail
         return LowRank(
-            rho, middle(1 - np.sqrt(shrink)), float(np.quantile(leverage, 0.95)), float(leverage.max()),
-            inner=inner, sketch=self, tail=tail,
-        )  # fmt: skip
+            rho,
+            middle(1 - np.sqrt(shrink)),
+            float(np.quantile(leverage, 0.95)),
+            float(leverage.max()),
+            inner=inner,
+            sketch=self,
+            tail=tail,
+        )
 
 
 def _together(function: Callable[[int], Any], items: range) -> Iterable[Any]:

@@ -132,9 +132,7 @@ def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
     "float64[:, :, ::1])",
     set(),
 )
-def _minimisers(
-    table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any
-) -> None:  # fmt: skip
+def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
     """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
     last = table.shape[2] - 1
     found[:] = 0.0

@@ -179,9 +179,15 @@ class _Growth:
 
 
 def grow(
-    X: F32, root: NDArray[np.floating], limit: float, least: int, overlap: float, seed: int,
-    visit: Visit | None = None, number: int = 1,
-) -> tuple[CellTree, list[Visit], list[int]]:  # fmt: skip
+    X: F32,
+    root: NDArray[np.floating],
+    limit: float,
+    least: int,
+    overlap: float,
+    seed: int,
+    visit: Visit | None = None,
+    number: int = 1,
+) -> tuple[CellTree, list[Visit], list[int]]:
     """A tree of equal cells of at most `limit` rows, the visits of its cells, and their numbers.
 
     A node of m rows is for k = ceil(m / limit) cells and is cut so that floor(k / 2) of them are below: all cells of n

@@ -104,9 +104,14 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
 
 
 def gram_of(
-    components: ScaledComponents, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
-    made: str = "float64", products: str = "float64", threads: int = 1,
-) -> GramSum:  # fmt: skip
+    components: ScaledComponents,
+    X: NDArray[Any],
+    Y: NDArray[np.float32],
+    weight: NDArray[np.floating] | None,
+    made: str = "float64",
+    products: str = "float64",
+    threads: int = 1,
+) -> GramSum:
     """The sums over some rows, with weights (n, 1) or none; of components made in one way, in products of one type."""
     n = components.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))

@@ -256,9 +256,12 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
 
 def fit_cells(
-    residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings,
+    residual: Residual,
+    problem: CellProblem,
+    rows: SortedRows,
+    settings: CellSettings,
     callback: Callback | None = None,
-) -> CellFit:  # fmt: skip
+) -> CellFit:
     """Fit all cells.
 
     Parameters

@@ -132,9 +132,12 @@ class SortedRows:
             held = self.executor.keep(self._router, f"{self.key}-router")
             place = residual.run.place(self.key)
             self._runs, counts = residual.fit.reader.leave_each(
-                write_run, f"{self.key}-run", residual.run.progress, lambda unit: (held, place, inside.get(unit, [])),
+                write_run,
+                f"{self.key}-run",
+                residual.run.progress,
+                lambda unit: (held, place, inside.get(unit, [])),
                 count_rows,
-            )  # fmt: skip
+            )
             self.executor.release([held])
             self._counts = np.zeros(self._router.tree.n_cells, np.int64)
             for cells, rows in counts:

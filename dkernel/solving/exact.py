@@ -85,9 +85,14 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     columns = source.columns if source.objects else None
     made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
     return replace(
-        made, columns=source.columns, label=source.label, encoding=source.encoding, notes=source.notes,
-        passed_over=source.passed_over, weight=None if rows.weight is None else source.weight or "weight",
-    )  # fmt: skip
+        made,
+        columns=source.columns,
+        label=source.label,
+        encoding=source.encoding,
+        notes=source.notes,
+        passed_over=source.passed_over,
+        weight=None if rows.weight is None else source.weight or "weight",
+    )
 
 
 def _distinct(rows: Block) -> Block:
@@ -145,9 +150,15 @@ class Exact(Solver[Found]):
         history = list(state.history)
         facts = {"exact": value["facts"]}
         return SolverResult(
-            value["v"], value["alpha"], 1.0, self.stage, history, value["judged"], facts,
+            value["v"],
+            value["alpha"],
+            1.0,
+            self.stage,
+            history,
+            value["judged"],
+            facts,
             tried=history[-1].get("path", {}),
-        )  # fmt: skip
+        )
 
     def _optimum(self) -> dict[str, Any]:
         fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress

@@ -91,10 +91,16 @@ class NormalEquations(Solver[Found]):
         path = value["path"]
         errors = path.get("kfold", path["gcv"])
         return SolverResult(
-            value["v"], self.alphas[value["best"]], 1.0, self.stage, list(state.history), state.holdout or {},
-            {"ridge": path}, value["variance"],
+            value["v"],
+            self.alphas[value["best"]],
+            1.0,
+            self.stage,
+            list(state.history),
+            state.holdout or {},
+            {"ridge": path},
+            value["variance"],
             {f"{alpha:g}": error for alpha, error in zip(self.alphas, errors, strict=True)},
-        )  # fmt: skip
+        )
 
     def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
         """The regressions of all alphas, and the one to take."""
@@ -131,8 +137,12 @@ class NormalEquations(Solver[Found]):
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     basis, offset = ridge.uncertainty(alpha)
     return {
-        "basis": basis, "offset": offset, "noise": ridge.noise(alpha).tolist(), "alpha": alpha, "weight": ridge.weight,
-    }  # fmt: skip
+        "basis": basis,
+        "offset": offset,
+        "noise": ridge.noise(alpha).tolist(),
+        "alpha": alpha,
+        "weight": ridge.weight,
+    }
 
 
 def _crossed(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:

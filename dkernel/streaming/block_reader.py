@@ -190,10 +190,16 @@ class BlockReader:
         return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(
-        self, statistic: Statistic[S, Any], windows: Sequence[Sequence[int]],
-        inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]], key: str, held: Handle | None,
-        broadcast: Handle | None, following: Sequence[int] = (), needed: Container[int] = (),
-    ) -> Iterator[tuple[Sequence[int], dict[Node, S]]]:  # fmt: skip
+        self,
+        statistic: Statistic[S, Any],
+        windows: Sequence[Sequence[int]],
+        inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]],
+        key: str,
+        held: Handle | None,
+        broadcast: Handle | None,
+        following: Sequence[int] = (),
+        needed: Container[int] = (),
+    ) -> Iterator[tuple[Sequence[int], dict[Node, S]]]:
         """Sum window after window; the sums are the nodes of the tree that the tasks could make.
 
         Parameters
@@ -302,9 +308,14 @@ class BlockReader:
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
 
     def visit(
-        self, windows: Sequence[Sequence[int]], calls: Callable[[Sequence[int]], list[Call]], *,
-        following: Sequence[int] = (), needed: Container[int] = (), readers: Mapping[int, str | None] | None = None,
-    ) -> Iterator[list[Any]]:  # fmt: skip
+        self,
+        windows: Sequence[Sequence[int]],
+        calls: Callable[[Sequence[int]], list[Call]],
+        *,
+        following: Sequence[int] = (),
+        needed: Container[int] = (),
+        readers: Mapping[int, str | None] | None = None,
+    ) -> Iterator[list[Any]]:
         """The results of the calls that each window of units is to have, while the next window is being read.
 
         The blocks of a window are there until the next one is asked for.

@@ -148,9 +148,11 @@ Numbered = Sequence[tuple[int, RowSlice]]
 
 
 def sum_nodes(
-    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block | StoredBlock],
+    statistic: Statistic[S, Any],
+    broadcast: Any,
+    blocks: Sequence[Block | StoredBlock],
     nodes: Sequence[tuple[Node, Sequence[Numbered]]],
-) -> list[tuple[Node, S]]:  # fmt: skip
+) -> list[tuple[Node, S]]:
     """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
 
     def merged(values: Iterable[S]) -> S:
@@ -169,9 +171,13 @@ def sum_nodes(
 
 
 def calls_of(
-    statistic: Any, broadcast: Any, chunks: Mapping[int, Sequence[Item]], key: str, executor: Executor,
+    statistic: Any,
+    broadcast: Any,
+    chunks: Mapping[int, Sequence[Item]],
+    key: str,
+    executor: Executor,
     places: Mapping[int, str | None] | None = None,
-) -> list[Call]:  # fmt: skip
+) -> list[Call]:
     """The calls that together sum all pieces, their results for `whole_chunks`.
 
     Parameters

@@ -238,9 +238,18 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         y, weight = (None if part is None else part[order] for part in (y, weight))
         reservoir = Reservoir(X[order], y, weight, hashes[order])
         return SurveyResult(
-            total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
-            total.sums, total.largest, total.span,
-        )  # fmt: skip
+            total.moments,
+            total.low,
+            total.high,
+            total.labels,
+            total.target,
+            total.weight,
+            total.chunks,
+            reservoir,
+            total.sums,
+            total.largest,
+            total.span,
+        )
 
 
 Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]

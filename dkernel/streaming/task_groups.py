@@ -8,9 +8,19 @@ GROUPS = ("read", "survey", "choice", "setup", "pass", "polish", "grids", "cells
 
 # The first word that the name of a phase holds decides.
 _WORDS = {
-    "survey": "survey", "cell": "cells", "grid": "grids", "choose": "choice", "candidate": "choice", "rung": "choice",
-    "pass": "pass", "polish": "polish", "score": "score", "evaluate": "score", "finish": "score", "scratch": "read",
-}  # fmt: skip
+    "survey": "survey",
+    "cell": "cells",
+    "grid": "grids",
+    "choose": "choice",
+    "candidate": "choice",
+    "rung": "choice",
+    "pass": "pass",
+    "polish": "polish",
+    "score": "score",
+    "evaluate": "score",
+    "finish": "score",
+    "scratch": "read",
+}
 
 
 def group_of(phase: str) -> str:

@@ -46,9 +46,16 @@ class FewRowsSearch:
     """One search on few rows, with the parts of `dkernel.tuning.search` that a checkpoint and the final fit need."""
 
     def __init__(
-        self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        source: Source,
+        recipe: Recipe,
+        executor: Executor,
+        grid: Mapping[str, Sequence[Any]] | None,
+        budget: Budget,
+        progress: Progress,
+        scratch: Scratch | str | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.source, self.executor, self.budget = source, executor, budget
         self.progress, self.scratch, self.clock, self.began = progress, Scratch.of(scratch), clock, clock()
         recipe = recipe.for_columns(source.columns)

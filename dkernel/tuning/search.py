@@ -84,10 +84,17 @@ class TuneResult:
 
 
 def tune(
-    source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None = None,
-    budget: Budget | str | float = "2passes", *, progress: Progress | None = None, scratch: Scratch | str | None = None,
-    checkpoint: Checkpoint | None = None, clock: Callable[[], float] = time.monotonic,
-) -> TuneResult:  # fmt: skip
+    source: Source,
+    recipe: Recipe,
+    executor: Executor,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    budget: Budget | str | float = "2passes",
+    *,
+    progress: Progress | None = None,
+    scratch: Scratch | str | None = None,
+    checkpoint: Checkpoint | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> TuneResult:
     """Search and fit; the same bytes for every executor.
 
     Parameters
@@ -147,9 +154,16 @@ class _Search:
     """One search: its candidates, the lanes that they run in, and the rungs."""
 
     def __init__(
-        self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget, progress: Progress, scratch: Scratch | str | None, clock: Callable[[], float],
-    ) -> None:  # fmt: skip
+        self,
+        source: Source,
+        recipe: Recipe,
+        executor: Executor,
+        grid: Mapping[str, Sequence[Any]] | None,
+        budget: Budget,
+        progress: Progress,
+        scratch: Scratch | str | None,
+        clock: Callable[[], float],
+    ) -> None:
         self.source, self.executor, self.budget = source, executor, budget
         self.progress, self.scratch = progress, Scratch.of(scratch)
         recipe = recipe.for_columns(source.columns)
@@ -247,9 +261,11 @@ class _Search:
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
             recipe = full.recipe.replace(
-                kernel=repr(chosen.kernel), loss=loss, features=full.features,
+                kernel=repr(chosen.kernel),
+                loss=loss,
+                features=full.features,
                 n_components=self._raced(full.sizes.components),
-            )  # fmt: skip
+            )
             request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
             fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, feed)
             if lane is None:

@@ -27,10 +27,20 @@ if TYPE_CHECKING:
 
 # The type that pandas infers for a column of objects -> one of block.KINDS.
 _INFERRED = {
-    "string": "text", "boolean": "bool", "integer": "int", "floating": "float", "mixed-integer-float": "float",
-    "decimal": "float", "datetime": "date", "datetime64": "date", "date": "date", "time": "date", "timedelta": "date",
-    "timedelta64": "date", "empty": "empty",
-}  # fmt: skip
+    "string": "text",
+    "boolean": "bool",
+    "integer": "int",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "decimal": "float",
+    "datetime": "date",
+    "datetime64": "date",
+    "date": "date",
+    "time": "date",
+    "timedelta": "date",
+    "timedelta64": "date",
+    "empty": "empty",
+}
 
 
 FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": KINDS}

@@ -80,10 +80,20 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
         )
         tables.append(
             FileSchema(
-                file, kinds, sum(found.steps), found.steps, found.marks, found.lines, frozenset([LABEL]), True, False,
-                (base, p), width, sparse,
+                file,
+                kinds,
+                sum(found.steps),
+                found.steps,
+                found.marks,
+                found.lines,
+                frozenset([LABEL]),
+                True,
+                False,
+                (base, p),
+                width,
+                sparse,
             )
-        )  # fmt: skip
+        )
     return tables
 
 
@@ -91,8 +101,12 @@ def _width(files: Sequence[File], counted: Sequence[ChunkCounts], request: ReadO
     """(index of the first feature, number of features) of all files together."""
     if isinstance(request.columns, RangeNames):
         request = replace(
-            request, n_features=len(request.columns), zero_based=not request.columns.first, columns=None, keep=(),
-        )  # fmt: skip
+            request,
+            n_features=len(request.columns),
+            zero_based=not request.columns.first,
+            columns=None,
+            keep=(),
+        )
     named = (*(request.columns or ()), *request.keep, *request.exclude, request.weight or "")
     indices = [int(n) for n in named if n.isdigit()]
     least = [c.least for c in counted if c.least is not None]
@@ -249,9 +263,11 @@ def _sparse(rows: Rows, file: File, part: FilePart, wanted: ReadColumns) -> Unch
     X = SparseRows(rows.value[inside][order], column.astype(np.int32), starts, p)
     label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
     return UncheckedBlock(
-        X, label if wanted.label else None, label if wanted.weight else None,
+        X,
+        label if wanted.label else None,
+        label if wanted.weight else None,
         pa.table(dict.fromkeys(wanted.kept, label)) if wanted.kept else None,
-    )  # fmt: skip
+    )
 
 
 def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, base: int) -> None:

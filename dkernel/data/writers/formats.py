@@ -23,9 +23,28 @@ from dkernel.errors import DataError, UnsupportedError
 GROUP_ROWS = 131072
 # Formats of files that are not written: a folder of such a name would only be a puzzle to its finder.
 _NOT_WRITTEN = (
-    ".gz", ".npz", ".h5", ".hdf5", ".svmlight", ".libsvm", ".svm", ".bz2", ".xz", ".zst", ".zip", ".tsv", ".txt",
-    ".feather", ".arrow", ".json", ".jsonl", ".xlsx", ".orc", ".avro", ".pkl",
-)  # fmt: skip
+    ".gz",
+    ".npz",
+    ".h5",
+    ".hdf5",
+    ".svmlight",
+    ".libsvm",
+    ".svm",
+    ".bz2",
+    ".xz",
+    ".zst",
+    ".zip",
+    ".tsv",
+    ".txt",
+    ".feather",
+    ".arrow",
+    ".json",
+    ".jsonl",
+    ".xlsx",
+    ".orc",
+    ".avro",
+    ".pkl",
+)
 
 
 def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -255,8 +255,7 @@ class Manifest:
             files = tuple(Entry(**entry) for entry in document["files"])
             listed, filled = document["rejects"], document.get("filled", {})
             filled |= {"absent": document["absent"]} if "absent" in document else {}
-            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None,
-                       filled)  # fmt: skip
+            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None, filled)
         except (ValueError, TypeError, KeyError):
             return None
 

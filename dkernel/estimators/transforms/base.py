@@ -101,9 +101,15 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         return self._answer(X, function, carried, arrays, dtype, self._n_features_out, self.get_feature_names_out)
 
     def _answer(
-        self, X: Any, function: Any, carried: Any, arrays: Sequence[NDArray[Any]], made: Any, width: int | None = None,
+        self,
+        X: Any,
+        function: Any,
+        carried: Any,
+        arrays: Sequence[NDArray[Any]],
+        made: Any,
+        width: int | None = None,
         named: Callable[[], Sequence[Any]] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The answers function(carried, block) to rows that were checked.
 
         Parameters

@@ -184,9 +184,12 @@ class KernelCCA(OnFeatures):
             raise DataError("This KernelCCA requires y to be passed, but the target y is None: it is the second view.")
         X, Y = self._views(X, y)
         view = View(
-            self.kernel, gamma=self.gamma, features=self.features, n_map_components=self.n_map_components,
+            self.kernel,
+            gamma=self.gamma,
+            features=self.features,
+            n_map_components=self.n_map_components,
             random_state=self.random_state,
-        )  # fmt: skip
+        )
         other = clone(view).set_params(
             kernel=self.kernel if self.kernel_y is None else self.kernel_y,
             gamma=self.gamma if self.gamma_y is None else self.gamma_y,

@@ -42,9 +42,12 @@ class Embedding(Unsupervised):
         """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
         seed = seed_of(self.random_state)
         made = KernelFeatures(
-            self.kernel, gamma=self.gamma, features=self.features, n_components=getattr(self, self.map_size),
+            self.kernel,
+            gamma=self.gamma,
+            features=self.features,
+            n_components=getattr(self, self.map_size),
             random_state=seed,
-        ).fit(X)  # fmt: skip
+        ).fit(X)
         source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
         self.kernel_, self.map_ = made.kernel_, made.map_
         setattr(self, f"{self.map_size}_", made.n_components_)
@@ -92,28 +95,47 @@ class OnFeatures(Embedding, MapTransformer):
 
 
 def linear_model(
-    machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
-    classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
-) -> Model:  # fmt: skip
+    machine: Embedding,
+    source: Source,
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.float64],
+    classes: NDArray[np.int64],
+    facts: dict[str, Any],
+    alpha: float = 0.0,
+) -> Model:
     """Make the Model of a machine whose answers are signs or maxima of φ(x) . weights + offsets."""
     T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
     coef = weights * T if isinstance(T, float) else T @ weights
     features = "nystrom" if machine.whitening_ is not None else "random"
     recipe = Recipe(
-        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_components,
-        loss="hinge", alpha=alpha, scale="none", metric="identity", holdout=0.0, seed=seed_of(machine.random_state),
+        task="classify",
+        kernel=repr(machine.kernel_),
+        features=features,
+        n_components=machine.map_.n_components,
+        loss="hinge",
+        alpha=alpha,
+        scale="none",
+        metric="identity",
+        holdout=0.0,
+        seed=seed_of(machine.random_state),
         dtype="float64" if source.dtype == "object" else source.dtype,
-    )  # fmt: skip
+    )
     p = machine.n_features_in_
     scaling = Scaling("none", machine._shift, np.ones(p))
     if machine.map_.sparse:
         scaling = Scaling.of_sparse("none", np.zeros(p))
     facts = {"rows": source.n_rows, "columns": machine.map_.n_components, **facts, "versions": versions()}
     return Model(
-        recipe=SettledRecipe(recipe), scaling=scaling, map=machine.map_,
-        coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
-        label="label", facts=facts,
-    )  # fmt: skip
+        recipe=SettledRecipe(recipe),
+        scaling=scaling,
+        map=machine.map_,
+        coef=np.ascontiguousarray(coef, dtype=np.float64),
+        intercept=offsets,
+        classes=classes,
+        columns=source.columns,
+        label="label",
+        facts=facts,
+    )
 
 
 def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> NDArray[np.floating]:

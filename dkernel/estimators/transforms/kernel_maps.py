@@ -92,9 +92,13 @@ class FourierFeatures(MapTransformer):
         form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
-            gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
-            sampling=self.sampling, seed=seed_of(self.random_state),
-        )  # fmt: skip
+            gamma=self.gamma,
+            features="fourier",
+            n_components=self.n_components,
+            form=form,
+            sampling=self.sampling,
+            seed=seed_of(self.random_state),
+        )
         D = columns_of(recipe) * (2 if form == "exponential" else 1)
         trial = parse(recipe.kernel)
         if not trial.column_names:
@@ -212,9 +216,13 @@ class NystromFeatures(MapTransformer):
         word, given = rule_of(self.landmarks)
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
-            gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
-            landmarks=word, seed=seed_of(self.random_state),
-        )  # fmt: skip
+            gamma=self.gamma,
+            features="nystrom",
+            n_components=self.n_components,
+            rank=self.rank,
+            landmarks=word,
+            seed=seed_of(self.random_state),
+        )
         source = source_of(self, X, dtype=dtype_of(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = checked_rows(self, X, objects=bool(source.objects))

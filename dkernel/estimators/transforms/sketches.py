@@ -34,9 +34,13 @@ class _Chosen(MapTransformer):
 
     def _choose(self, X: Any, features: str, **more: Any) -> None:
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features=features, n_components=self.n_components,
-            seed=seed_of(self.random_state), **more,
-        )  # fmt: skip
+            kernel=self.kernel,
+            gamma=self.gamma,
+            features=features,
+            n_components=self.n_components,
+            seed=seed_of(self.random_state),
+            **more,
+        )
         D = columns_of(recipe)
         if (p := _width(X)) > MOST_DENSE_COLUMNS and stays_sparse(X):
             raise UnsupportedError(
@@ -225,9 +229,13 @@ class KernelFeatures(_Chosen):
         """Choose the map, and draw it, or its landmarks from X."""
         seed = seed_of(self.random_state)
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_components,
-            sampling=self.sampling, seed=seed,
-        )  # fmt: skip
+            kernel=self.kernel,
+            gamma=self.gamma,
+            features=self.features,
+            n_components=self.n_components,
+            sampling=self.sampling,
+            seed=seed,
+        )
         D = columns_of(recipe)
         auto = recipe.features == "auto"
         word = recipe.features

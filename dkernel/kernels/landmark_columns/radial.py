@@ -75,9 +75,15 @@ class DecayColumns(SquaredColumns):
     """(1 + b a + c a²) exp(-a), a = slope · ‖x - z‖ / length: Matern's for ν = 1/2, 3/2 and 5/2."""
 
     def __init__(
-        self, Z: F64, length: float, slope: float, b: float, c: float, sharp: bool,
+        self,
+        Z: F64,
+        length: float,
+        slope: float,
+        b: float,
+        c: float,
+        sharp: bool,
         tolerance: float = DISTANCE_TOLERANCE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(Z, length / (slope * LOG2_E), sharp, tolerance)
         self._b, self._c = b / LOG2_E, c / LOG2_E**2
 

@@ -142,9 +142,15 @@ class PCG(Batch):
         # Below what rounding lets a gradient be known, more readings change nothing.
         worse = (value >= state.value) & np.isfinite(state.value)
         return replace(
-            state, v=v, direction=z + beta * d, gradient=after, value=value, decrement=decrement,
-            failures=np.where(worse, state.failures + 1, 0.0), passes=state.passes + 1,
-        )  # fmt: skip
+            state,
+            v=v,
+            direction=z + beta * d,
+            gradient=after,
+            value=value,
+            decrement=decrement,
+            failures=np.where(worse, state.failures + 1, 0.0),
+            passes=state.passes + 1,
+        )
 
 
 class LBFGS(Batch):
@@ -252,9 +258,16 @@ def batch_solver(loss: Loss) -> type[Batch]:
 
 
 def minimized(
-    F: Array, Y: Array, w: Array, loss: Loss, alpha: float, metric: Metric, tolerance: float, most: int,
+    F: Array,
+    Y: Array,
+    w: Array,
+    loss: Loss,
+    alpha: float,
+    metric: Metric,
+    tolerance: float,
+    most: int,
     start: Array | None = None,
-) -> BatchState:  # fmt: skip
+) -> BatchState:
     """The last state on features that are held in memory.
 
     Parameters

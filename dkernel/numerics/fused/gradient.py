@@ -42,10 +42,10 @@ F64 = NDArray[np.float64]
 
 DERIVATIVES = {
     name: code
-    for code, name in enumerate((
-        "", "squared_hinge", "hinge", "logistic", "perceptron", "squared", "huber", "epsilon_insensitive", "quantile"
-    ))
-}  # fmt: skip
+    for code, name in enumerate(
+        ("", "squared_hinge", "hinge", "logistic", "perceptron", "squared", "huber", "epsilon_insensitive", "quantile")
+    )
+}
 """Losses whose derivative is compiled, and its number here; `linear.losses` defines them. Of "" it is the score."""
 
 
@@ -84,9 +84,24 @@ def descend(
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
     WALKS[panels.function](
-        strips, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
-        tile, sums, sums.reshape(-1), R, S, part, part.reshape(-1), G, g,
-    )  # fmt: skip
+        strips,
+        panels.packed,
+        laid,
+        intercept.astype(np.float32),
+        targets,
+        w,
+        code,
+        number,
+        tile,
+        sums,
+        sums.reshape(-1),
+        R,
+        S,
+        part,
+        part.reshape(-1),
+        G,
+        g,
+    )
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
@@ -101,8 +116,15 @@ def _gradient(heads: int) -> Any:
 
     @intrinsic
     def gradient(
-        typingctx: Any, tile: Any, R: Any, part: Any, rows: Any, j: Any, layer: Any, h: Any  # noqa: ARG001
-    ) -> Any:  # fmt: skip
+        typingctx: Any,  # noqa: ARG001
+        tile: Any,
+        R: Any,
+        part: Any,
+        rows: Any,
+        j: Any,
+        layer: Any,
+        h: Any,
+    ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target = registers()
             assert target is not None
@@ -169,9 +191,20 @@ def _flush(whole: Any, G: Any) -> None:
 
 @inner()
 def _add_gradients(
-    start: Any, n: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any, tile: Any, sums: Any,
-    R: Any, S: Any, part: Any, g: Any,
-) -> None:  # fmt: skip
+    start: Any,
+    n: Any,
+    shift: Any,
+    targets: Any,
+    weight: Any,
+    code: Any,
+    number: Any,
+    tile: Any,
+    sums: Any,
+    R: Any,
+    S: Any,
+    part: Any,
+    g: Any,
+) -> None:
     """Scores, derivatives and gradients of n rows whose columns are there."""
     heads = part.shape[0]
     for i in range(n):
@@ -203,9 +236,24 @@ _SIGNATURE = (
 
 @compiled(_SIGNATURE)
 def _exp2_walk(
-    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any,
-    tile: Any, sums: Any, lanes: Any, R: Any, S: Any, part: Any, whole: Any, G: Any, g: Any,
-) -> None:  # fmt: skip
+    rows: Any,
+    panels: Any,
+    coef: Any,
+    shift: Any,
+    targets: Any,
+    weight: Any,
+    code: Any,
+    number: Any,
+    tile: Any,
+    sums: Any,
+    lanes: Any,
+    R: Any,
+    S: Any,
+    part: Any,
+    whole: Any,
+    G: Any,
+    g: Any,
+) -> None:
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -223,9 +271,24 @@ def _exp2_walk(
 
 @compiled(_SIGNATURE)
 def _sincos_walk(
-    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any,
-    tile: Any, sums: Any, lanes: Any, R: Any, S: Any, part: Any, whole: Any, G: Any, g: Any,
-) -> None:  # fmt: skip
+    rows: Any,
+    panels: Any,
+    coef: Any,
+    shift: Any,
+    targets: Any,
+    weight: Any,
+    code: Any,
+    number: Any,
+    tile: Any,
+    sums: Any,
+    lanes: Any,
+    R: Any,
+    S: Any,
+    part: Any,
+    whole: Any,
+    G: Any,
+    g: Any,
+) -> None:
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)

@@ -35,8 +35,16 @@ F32 = NDArray[np.float32]
 
 @intrinsic
 def _score(
-    typingctx: Any, tile: Any, coef: Any, sums: Any, i: Any, row: Any, j: Any, layer: Any, h: Any  # noqa: ARG001
-) -> Any:  # fmt: skip
+    typingctx: Any,  # noqa: ARG001
+    tile: Any,
+    coef: Any,
+    sums: Any,
+    i: Any,
+    row: Any,
+    j: Any,
+    layer: Any,
+    h: Any,
+) -> Any:
     """sums[row : row + 4, h] += tile[layer, i : i + 4] * coef[h, j, layer], each lane of the four vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
