@@ -59,7 +59,7 @@ def lines(table: Table) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
     for picture in table.pictures:
-        yield f"![{picture.title}](figures/sources-{table.number}-{picture.name}.png)"
+        yield f"![{picture.title}](figures/{picture.name}.png)"
         yield ""
 
 
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
             (out / "figures").mkdir(parents=True, exist_ok=True)
             for table in tables:
                 for picture in table.pictures:
-                    draw(picture, out / "figures" / f"sources-{table.number}-{picture.name}.png")
+                    draw(picture, out / "figures" / f"{picture.name}.png")
         except ImportError:
             print('The pictures need matplotlib: pip install "dkernel[plot]"', file=sys.stderr)
             return 1

@@ -82,7 +82,8 @@ def with_neighbours(script):
     """The text of a script and of the modules beside it that it imports."""
     text = text_of(script)
     names = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
-    beside = [ROOT / Path(script).parent / f"{name}.py" for name in names]
+    folder = ROOT / Path(script).parent
+    beside = [path for name in names for path in (folder / f"{name}.py", *(folder / name).glob("*.py"))]
     return text + "".join(path.read_text() for path in beside if path.is_file())
 
 

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any
 
 import dask.base
-import dask.config
+from dask import config
 from dask.delayed import Delayed
 from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from dkernel.validation import DTYPES, HEAD, dtype_for
 
 def computed(*tasks: Delayed) -> tuple[Any, ...]:
     """`dask.compute`, which imports distributed to look for a client; where nobody has, there is none."""
-    alone = "distributed" not in sys.modules and not dask.config.get("scheduler", None)
+    alone = "distributed" not in sys.modules and not config.get("scheduler", None)
     values: tuple[Any, ...] = dask.base.compute(*tasks, scheduler=get_threaded if alone else None)
     return values
 

@@ -69,9 +69,10 @@ class WeightedMap(PlainMap):
     arguments = ("kernel", "inner")
 
     def __init__(self, kernel: Kernel, inner: FeatureMap) -> None:
-        assert isinstance(kernel, Weighted | Normalized)
+        if not isinstance(kernel, Weighted | Normalized):
+            raise ValueError(f"{kernel} has no weights of rows.")
         self.kernel, self.inner, self.n_in, self.n_components = kernel, inner, inner.n_in, inner.n_components
-        self._weights = kernel.weights
+        self._weights = kernel._weights
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:

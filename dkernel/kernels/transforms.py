@@ -53,17 +53,17 @@ class WeightedKernel(UnaryKernel):
     """A kernel times a weight of each row."""
 
     @abstractmethod
-    def weights(self, X: F64) -> F64:
+    def _weights(self, X: F64) -> F64:
         """Weight of each row of a block, (n,)."""
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, times the weights of rows and landmarks."""
-        return WeightedColumns(self.kernel.columns(Z), self.weights, self._landmarks(Z))
+        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self.weights(X)
+        own = self._weights(X)
         values = self.kernel._values(X, Z)
-        values *= np.multiply.outer(own, own if X is Z else self.weights(Z))
+        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
         return values
 
 
@@ -262,7 +262,7 @@ class Weighted(WeightedKernel):
         """False: the function takes a table."""
         return False
 
-    def weights(self, X: F64) -> F64:
+    def _weights(self, X: F64) -> F64:
         """f of each row."""
         weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
         if weights.shape != (len(X),):
@@ -273,7 +273,7 @@ class Weighted(WeightedKernel):
         return weights
 
     def _diag(self, X: F64) -> F64:
-        return self.kernel._diag(X) * self.weights(X) ** 2
+        return self.kernel._diag(X) * self._weights(X) ** 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -300,7 +300,7 @@ class Normalized(WeightedKernel):
 
     kernel: Kernel
 
-    def weights(self, X: F64) -> F64:
+    def _weights(self, X: F64) -> F64:
         """1 / √k(x, x) of each row, 0 where k(x, x) is 0."""
         squares = self.kernel._diag(X)
         return np.divide(1.0, np.sqrt(squares), out=np.zeros(len(X)), where=squares > 0)

@@ -75,14 +75,16 @@ def joined(source: Source) -> Source:
     runs: list[list[Unit]] = []
     room = 0
     for unit in source.units:
-        small = len(unit.rows) == 1 and unit.n_rows < JOINED and len(unit.task.__dask_graph__()) == 1
+        if not unit.n_rows:
+            continue  # a unit of no rows changes no byte
+        small = sum(n > 0 for n in unit.rows) == 1 and unit.n_rows < JOINED and len(unit.task.__dask_graph__()) == 1
         if small and unit.n_rows <= room:
             runs[-1].append(unit)
             room -= unit.n_rows
         else:
             runs.append([unit])
             room = PIECE_ROWS - unit.n_rows if small else 0
-    if source.sparse or len(runs) == len(source.units):
+    if source.sparse or not runs or len(runs) == len(source.units):
         return source
     return replace(source, units=tuple(run[0] if len(run) == 1 else _joined(run) for run in runs))
 

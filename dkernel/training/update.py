@@ -214,9 +214,8 @@ def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old:
     for first in range(0, n_grids, GROUP):
         part, group = machine.binning.part(first, first + GROUP), slice(first, first + GROUP)
         codes = part.codes(X.T)
-        table, sums = np.zeros((2, part.n_grids, n_bins, outputs + 1), np.int64)
-        add_sums(codes, fixed.rows(residual(), weight), table)
-        fixed.unpack(table, sums)
+        sums = np.zeros((part.n_grids, n_bins, outputs + 1), np.int64)
+        add_sums(codes, fixed.rows(residual(), weight), sums)
         change = joined(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
         add_scores(codes, change, moved)
         coef[group] += change

@@ -85,7 +85,9 @@ def gaps(table: Table) -> None:
         best[-1] < best[0],
     )
     lines = {f"lambda = {alpha:g}": (counts, found[:, j].tolist()) for j, alpha in enumerate(alphas)}
-    table.pictures.append(Picture("gap", "002: gap of training and test error", "n", "|train - test|", lines))
+    table.pictures.append(
+        Picture("sources-002-gap", "002: gap of training and test error", "n", "|train - test|", lines)
+    )
 
 
 def least_squares(table: Table) -> None:

@@ -174,7 +174,7 @@ def costs(table: Table) -> None:
     )
     table.pictures.append(
         Picture(
-            "support-vectors",
+            "sources-000-support-vectors",
             "000: cost of a prediction",
             "rows of the training",
             "CPU seconds, 4,000 rows",
@@ -278,7 +278,7 @@ def random_features(table: Table) -> None:
     )
     table.pictures.append(
         Picture(
-            "sup-error",
+            "sources-000-sup-error",
             "000: largest error of random features",
             "c (p = 4), or p (c = 512)",
             "largest error",
@@ -471,7 +471,9 @@ def rates(table: Table) -> None:
         last["Nystrom, Gaussian"] < last["random features, Gaussian"] and cost["Nystrom"] > cost["random"],
     )
     table.pictures.append(
-        Picture("rates", "000: error of the Gram matrix", "components c", "|G - G'| / |G|, Frobenius", lines)
+        Picture(
+            "sources-000-rates", "000: error of the Gram matrix", "components c", "|G - G'| / |G|, Frobenius", lines
+        )
     )
     table.row(
         "Conclusion",

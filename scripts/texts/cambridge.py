@@ -42,7 +42,13 @@ def run(small: bool) -> Table:
         -1.25 < power < -0.75,
     )
     table.pictures.append(
-        Picture("average", "004: variance of the average of L maps", "L", "variance", {"measured": (counts, variance)})
+        Picture(
+            "sources-004-average",
+            "004: variance of the average of L maps",
+            "L",
+            "variance",
+            {"measured": (counts, variance)},
+        )
     )
     rows = rng.standard_normal((400, 3))
     y = np.sin(rows[:, 0])

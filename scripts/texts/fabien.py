@@ -86,7 +86,7 @@ def run(small: bool, rows: int = 20_000) -> Table:
     )
     table.pictures.append(
         Picture(
-            "accuracy",
+            "sources-001-accuracy",
             "001: accuracy over the number of features",
             "c",
             "accuracy on new rows",

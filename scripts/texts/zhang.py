@@ -42,15 +42,16 @@ def fits(table: Table) -> None:
     gammas = [1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3]
     of_degree = np.array([errors(Polynomial(degree=d, c=1.0), 1e-9) for d in degrees])
     of_gamma = np.array([errors(Gaussian(gamma=g), 1e-6) for g in gammas])
-    for name, values, found, place, says in (
+    for picture, name, values, found, place, says in (
         (
-            "degrees",
+            "sources-003-degrees",
+            "degree",
             degrees,
             of_degree,
             "Feature embedding trick; polynomial kernels",
             "Higher degree: richer class, overfits",
         ),
-        ("gammas", gammas, of_gamma, "Gaussian kernel", "Larger gamma is more likely to overfit"),
+        ("sources-003-gammas", "gamma", gammas, of_gamma, "Gaussian kernel", "Larger gamma is more likely to overfit"),
     ):
         best = int(found[:, 1].argmin())
         table.row(
@@ -62,9 +63,9 @@ def fits(table: Table) -> None:
         )
         table.pictures.append(
             Picture(
-                name,
+                picture,
                 f"003: {says}",
-                name.removesuffix("s"),
+                name,
                 "squared error",
                 {"training": (values, found[:, 0].tolist()), "test": (values, found[:, 1].tolist())},
             )

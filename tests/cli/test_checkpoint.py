@@ -122,7 +122,7 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
     result = run(*args)
     assert result.exit_code == 75
     assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
-    assert "The scheduler at tcp://host:8786 is gone. To continue: " in result.stderr
+    assert "The scheduler at tcp://host:8786 is gone. The checkpoint in" in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
     monkeypatch.setattr(sgd.Passes, "_round", a_round)
     result = run(*args, "--json")

@@ -21,8 +21,7 @@ def test_grids_from_file_to_file(run, stripes, tmp_path):
     assert done.exit_code == 0, done.output
     written = pq.read_table(scores).to_pandas()
     np.testing.assert_array_equal(written["probability_True"] > 0.5, written["label"])
-    for words in (["export", model, "--out", tmp_path / "m.onnx"],
-                  ["score", model, stripes, "--write", "std", "--out", tmp_path / "std.parquet"],
+    for words in (["score", model, stripes, "--write", "std", "--out", tmp_path / "std.parquet"],
                   ["score", model, stripes, "--write", "novelty", "--out", tmp_path / "new.parquet"]):  # fmt: skip
         refused = run(*words)
         assert refused.exit_code not in (0, 1), refused.output

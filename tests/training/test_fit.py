@@ -288,10 +288,10 @@ def test_a_pass_that_diverges_leaves_the_start(holdout, monkeypatch):
 
 def test_rounds_that_hold_nothing_but_the_holdout_do_not_pull_to_zero():
     """Interleaved rounds of a few rows each: some have none outside the holdout."""
-    X, y = rings(300)
+    X, y = rings(520)
     order = np.argsort(y, kind="stable")
-    source = source_of(X[order], y[order], [(150,), (150,)])
-    recipe = RECIPE.replace(holdout=0.5, rounds=150)
+    source = source_of(X[order], y[order], [(260,), (260,)])  # fewer rows would be joined to one unit
+    recipe = RECIPE.replace(holdout=0.5, rounds=260)
     result = train(source, recipe, SerialExecutor())
     assert "interleaved" in result.chosen["order"]
     assert any(line["rows"] == 0 for line in result.history if "round" in line)
