@@ -55,6 +55,43 @@ class Journal:
     def tidy(self) -> None:
         """Forget all but the result, as `finish` does: it may have been stopped on the way."""
 
+    def within(self, name: str) -> "Journal":
+        """A part of this journal: its stages are those of `name` alone, and do not meet others of the same names."""
+        return JournalPart(self, name)
+
     def scratch(self, folder: str | None) -> Path | None:  # noqa: ARG002
         """A folder for a copy of the data that outlives the run; None where nothing may."""
         return None
+
+
+class JournalPart(Journal):
+    """A part of a journal, whose names begin with its own."""
+
+    def __init__(self, whole: Journal, name: str) -> None:
+        self.whole, self.name, self.keeps, self.resumed = whole, name, whole.keeps, whole.resumed
+
+    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
+        return self.whole.stage(f"{self.name}-{name}", compute, valid)
+
+    def found(self, name: str) -> Any:
+        return self.whole.found(f"{self.name}-{name}")
+
+    def parts(self, name: str) -> list[Any]:
+        return self.whole.parts(f"{self.name}-{name}")
+
+    def part(self, name: str, value: Any) -> None:
+        self.whole.part(f"{self.name}-{name}", value)
+
+    def position(self, name: str, where: Callable[[Any], str]) -> Any:
+        return self.whole.position(f"{self.name}-{name}", where)
+
+    def reached(self, name: str, state: Any) -> None:
+        self.whole.reached(f"{self.name}-{name}", state)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        with self.whole.kept():
+            yield
+
+    def scratch(self, folder: str | None) -> Path | None:
+        return self.whole.scratch(folder)

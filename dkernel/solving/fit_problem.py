@@ -35,6 +35,7 @@ class FitRun:
     callback : called with each line of the history as it is made; where it returns True the solver stops
     scratch : folder for rows on disk
     chosen : what was left open, and what it became, in words
+    stopped : whether the callback has said True
     """
 
     executor: Executor
@@ -44,6 +45,18 @@ class FitRun:
     callback: Callback | None = None
     scratch: Scratch = field(default_factory=Scratch)
     chosen: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    def listen(self, callback: Callback | None) -> None:
+        """Let the solvers of the run call this, and know when it has said True."""
+
+        def call(line: dict[str, Any]) -> Any:
+            assert callback is not None
+            answer = callback(line)
+            self.stopped |= answer is True
+            return answer
+
+        self.callback = None if callback is None else call
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

@@ -111,10 +111,8 @@ def settle_recipe(
         "polish": sizes.polish,
         "alpha": outcome.alpha,
     }
-    if asked.local == "auto":
+    if not asked.constant_map:
         settled["local"] = "none" if local is None or local.machine is None else local.machine.kind
-    if local is not None and local.start is not None:
-        settled |= {"features": "none", "gamma": "auto"}
     return SettledRecipe(asked.replace(**settled))
 
 

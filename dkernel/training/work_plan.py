@@ -1,7 +1,7 @@
 """The work of a fit and the memory of its phases, predicted from sizes before it runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
@@ -19,7 +19,7 @@ from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import LOCAL_STAGES, local_kinds, worth_trying
+from dkernel.training.local_stage import LOCAL_STAGES, local_kinds
 from dkernel.training.result import LocalCost
 
 HEADS = 4  # at most so many alphas and shares of the step go through the passes
@@ -67,15 +67,25 @@ class Work:
             return self
         sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
         passes, turn, setup = global_work(sizes, recipe, outputs)
-        kinds = worth_trying(tuple(self.local), enough=True) if recipe.local == "auto" else tuple(self.local)
-        local = {kind: self.local[kind] for kind in kinds}
-        return Work(sizes, passes, self.survey, self.choice, setup, turn, local, self.judging)
+        return Work(sizes, passes, self.survey, self.choice, setup, turn, self.local, self.judging)
 
     @property
     def seconds(self) -> float:
         """Seconds of one core."""
         work = {"survey": self.survey, "choice": self.choice, "global": self.setup + self.passes * self.turn}
         return core_seconds({**work, **self.local})
+
+
+def way_seconds(source: Source, recipe: Recipe, outputs: int) -> float:
+    """Predicted seconds of one core for the global and the local stage of a recipe, without survey and choice."""
+    sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+    if recipe.kernel == "linear":
+        sizes = replace(sizes, components=min(sizes.components, sizes.p))
+    passes, turn, setup = global_work(sizes, recipe, outputs)
+    work = {"global": setup + passes * turn}
+    if recipe.local in LOCAL_STAGES:
+        work[recipe.local] = LOCAL_STAGES[recipe.local].cost(sizes.n, sizes.p, recipe, outputs).flops
+    return core_seconds(work)
 
 
 def may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
