@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         FeatureMapKernel,
         FunctionKernel,
         Gaussian,
+        Geometric,
         Laplacian,
         Linear,
         Matern,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
+    from dkernel.local_settings import Cells, Grids
     from dkernel.persistence.model_file import load, save
 
     __version__: str
@@ -64,12 +66,15 @@ __all__ = [
     "ArcCosine",
     "BinningFeatures",
     "Cauchy",
+    "Cells",
     "Exp",
     "Exponential",
     "FeatureMapKernel",
     "FourierFeatures",
     "FunctionKernel",
     "Gaussian",
+    "Geometric",
+    "Grids",
     "KernelCCA",
     "KernelClassifier",
     "KernelFeatures",
@@ -121,10 +126,11 @@ _NAMES = {
     "dkernel.inference.gram_matrix": "gram",
     "dkernel.inference.nystrom_operator": "nystrom_operator",
     "dkernel.kernels": (
-        "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Laplacian Linear "
-        "Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel Weighted "
-        "is_psd parse register"
+        "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Geometric Laplacian "
+        "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
+        "Weighted is_psd parse register"
     ),
+    "dkernel.local_settings": "Cells Grids",
     "dkernel.persistence.model_file": "save",
 }
 """Module -> its public names."""

@@ -17,20 +17,26 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.recipe_checks import CHECKS, CHOICES, GIVEN, LABELS, Label
+from dkernel.local_settings import STAGES, Cells, Grids, of_text, settings_of, stage_of
+from dkernel.parameters import PARAMETERS, meant_by
+from dkernel.recipe_checks import GIVEN, LABELS, Label
 from dkernel.validation import nearest_name
 
-__all__ = ["CHOICES", "GIVEN", "Label", "Recipe", "SettledRecipe"]
+__all__ = ["GIVEN", "Label", "Recipe", "SettledRecipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "cell_partitions": 1,
-    "dates": "calendar", "one_hot": "auto", "max_model_size": None,
+    "local": "none", "dates": "calendar", "max_model_size": None,
     "effort": "normal", "max_seconds": None,
 }  # fmt: skip
+# Name in a model file, the same since the first -> the setting of the local stage.
+FLAT = {
+    "grids": {"n_grids": "n_grids", "one_hot": "one_hot"},
+    "cells": {"cell_rows": "rows", "cell_overlap": "overlap", "cell_partitions": "partitions"},
+}
 
 
 @dataclass(frozen=True)
@@ -39,49 +45,7 @@ class Recipe:
 
     minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
 
-    Parameters
-    ----------
-    kernel : expression, "gaussian" or "0.5 * Laplacian(gamma=0.1) + Linear()", after a fit the expression with numbers;
-        "auto" chooses from Gaussian, Laplacian and their sums
-    metric : "full" and "diagonal" learn the inner product of the inputs from a first fit, "auto" where that is a help
-        and gamma is open
-    gamma : fills a kernel given by name, or one with gamma="auto" in it
-    rank : directions of the Nystrom map, None for all that the whitening keeps
-    landmarks : rule that chooses them; "given" in the record of a fit with an array of landmarks
-    features : one of `dkernel.features.FEATURES`, which says what each is
-    form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
-    loss : one of `dkernel.linear.losses`; "auto" is "squared" for numbers and "squared_hinge" for classes, or of
-        several "softmax" with a linear kernel, where few rows are better learned so; "huber(1.35)",
-        "epsilon_insensitive(0.1)" and "quantile(0.5)" may have another number, the first two in standard deviations of
-        the targets
-    alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
-    solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
-        every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
-        4,096 rows, all of them landmarks and none held out); "auto" is "exact" for so few rows where nothing asks for
-        passes or held-out rows, else "psgd"
-    passes : passes over the data; "auto" is 1 or 2 by sizes; upper limit for "pcg" and "lbfgs", 100 if it is 1
-    patience : passes of "psgd" in a row without a lower loss on the holdout after which they stop; 0 for no limit
-    rounds : updates of each pass; "auto" is 32 to 64, more for few rows per component or much work
-    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `problem.sizes`
-    class_weight : None, "balanced", or {label: weight}
-    positive : this label against the rest
-    holdout : share of the rows kept out of training to judge it; 0 for none
-    calibration : None, or the curve from scores to probabilities, fitted to the holdout: "platt" or "isotonic"
-    categorical : which features are categories: "auto", "none", or names beside those of "auto"
-    missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
-    local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
-        a partition; "auto" tries both where the machine is open, see `dkernel.training.local_stage`. Left out where
-        the holdout gains nothing
-    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
-    cell_rows : of "cells", the most rows of each
-    cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
-    cell_partitions : of "cells", how often all rows are divided; the mean of their cells answers
-    one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
-        work in the same row, "none", or groups of names or patterns, "soil*;wild*"
-    max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
-    effort : "low", "normal" or "high", a multiple of what the choice and the local stage may cost
-    max_seconds : that the fit is to take at most, on cores of a constant speed: see `dkernel.problem.budget`
-    dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
+    `dkernel.parameters.PARAMETERS` says what each is.
 
     Examples
     --------
@@ -121,19 +85,14 @@ class Recipe:
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
     local: str = "auto"
-    n_grids: str | int = "auto"
-    cell_rows: str | int = "auto"
-    cell_overlap: str | float = "auto"
-    cell_partitions: int = 1
     dates: str = "calendar"
-    one_hot: str | tuple[tuple[str, ...], ...] = "auto"
     max_model_size: int | None = None
     effort: str = "normal"
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name, check in CHECKS.items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        for name, parameter in PARAMETERS.items():
+            object.__setattr__(self, name, parameter.checked(getattr(self, name)))
         if self.task == "regress" and self.loss == "auto":
             object.__setattr__(self, "loss", "squared")
         self._check_together()
@@ -192,7 +151,7 @@ class Recipe:
             )
 
     def _check_no_features(self) -> None:
-        if self.local not in ("grids", "cells"):
+        if self.local_stage in ("auto", "none"):
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
                 "local='grids' or local='cells'."
@@ -234,6 +193,21 @@ class Recipe:
         return self.features == "none"
 
     @property
+    def local_stage(self) -> str:
+        """The word of the local stage, without its settings."""
+        return stage_of(self.local)
+
+    @property
+    def grids(self) -> Grids:
+        """The settings of grids."""
+        return of_text(Grids, self.local)
+
+    @property
+    def cells(self) -> Cells:
+        """The settings of cells."""
+        return of_text(Cells, self.local)
+
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
         if self.constant_map:
@@ -254,16 +228,21 @@ class Recipe:
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
-        if isinstance(self.one_hot, tuple):
-            values["one_hot"] = [list(group) for group in self.one_hot]
+        settings = settings_of(self.local)
+        if settings is not None:
+            values["local"] = settings.word
+            given = settings.given
+            values |= {name: given[new] for name, new in FLAT[settings.word].items() if new in given}
+            if isinstance(groups := values.get("one_hot"), tuple):
+                values["one_hot"] = [list(group) for group in groups]
         return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `to_dict` wrote; names left out have their defaults, or the values in YOUNGER."""
+        values = _with_settings({**YOUNGER, **values})
         for name in values:
             _refuse_unknown(name)
-        values = {**YOUNGER, **values}
         if isinstance(pairs := values.get("class_weight"), list | tuple):
             if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
                 raise RecipeError(f"class_weight={pairs!r} is a list; pairs [label, weight] are needed.")
@@ -291,7 +270,16 @@ SettledRecipe = NewType("SettledRecipe", Recipe)
 """The recipe of a model: a fit has settled what the words of the recipe that was asked for left open."""
 
 
+def _with_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a file, the settings of its local stage in one; those of another stage decided nothing."""
+    given = {old: values.pop(old) for names in FLAT.values() for old in names if old in values}
+    stage = values["local"]
+    names = FLAT.get(stage, {}) if isinstance(stage, str) else {}
+    settings = {new: given[old] for old, new in names.items() if old in given}
+    return {**values, "local": STAGES[stage](**settings)} if settings else values
+
+
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
-        raise RecipeError(f"A recipe has no parameter {name!r}.{nearest_name(str(name), names)}")
+        raise RecipeError(f"A recipe has no parameter {name!r}.{meant_by(name) or nearest_name(str(name), names)}")

@@ -1,59 +1,77 @@
-"""The words that each parameter of a recipe takes, and the checks that a value is one of them."""
+"""What a parameter is, and the checks that a value is one of those that it takes.
+
+The command imports this module for its help, so that what takes time to import is imported by the checks that need it.
+"""
 
 import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from dkernel.encoding.encoding import DATE_WORDS, MISSING_WORDS
 from dkernel.errors import RecipeError
-from dkernel.features import FAST, FEATURES, FORMS
-from dkernel.features.scaling import SCALINGS
-from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
-from dkernel.linear.calibration import CALIBRATIONS
-from dkernel.linear.losses import LOSSES, loss_named
-from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.validation import nearest_name
 
 Label = bool | int | float | str
-
-EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
-"""Word -> multiple of what the choice and the local stage may cost, see `dkernel.problem.budget`."""
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "task": ("auto", "classify", "regress"),
-    "gamma": GAMMA_WORDS,
-    "features": tuple(FEATURES),
-    "n_components": ("auto",),
-    "passes": ("auto",),
-    "polish": ("auto",),
-    "rounds": ("auto",),
-    "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
-    "sampling": ("auto", *SAMPLINGS, *FAST),
-    "form": FORMS,
-    "loss": ("auto", *LOSSES),
-    "alpha": ("auto",),
-    "solver": tuple(SOLVERS),
-    "scale": ("auto", *SCALINGS),
-    "metric": ("auto", "identity", "diagonal", "full"),
-    "class_weight": ("balanced",),
-    "calibration": tuple(CALIBRATIONS),
-    "dtype": ("float32", "float64"),
-    "local": ("auto", "none", "grids", "cells"),
-    "n_grids": ("auto",),
-    "cell_rows": ("auto",),
-    "cell_overlap": ("auto",),
-    "one_hot": ("auto", "none"),
-    "categorical": ("auto", "none"),
-    "missing": MISSING_WORDS,
-    "dates": DATE_WORDS,
-    "effort": tuple(EFFORTS),
-}
-"""The words that each parameter understands; some take numbers too."""
-
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 LABELS = (bool, int, float, str)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its name, default, words and sentences, said once for recipe, command, estimators and pages.
+
+    Parameters
+    ----------
+    text : sentences, the first of which the short help of the command shows; other parameters stand in `...`, words in
+        double quotes
+    check : (parameter, value) -> the value as a recipe keeps it, or a RecipeError
+    words : words that it takes, the default first
+    form : values beside the words, as the command shows them, "N"
+    kind : values beside the words in Python, "int"
+    of_task : task -> the words that it has there, if fewer
+    """
+
+    name: str
+    default: Any
+    text: str
+    check: Callable[["Parameter", Any], Any]
+    words: tuple[str, ...] = ()
+    form: str = ""
+    kind: str = ""
+    of_task: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def checked(self, value: Any) -> Any:
+        """The value as a recipe keeps it.
+
+        Raises
+        ------
+        RecipeError
+            If it is none of those that the parameter takes.
+        """
+        return self.check(self, value)
+
+    @property
+    def metavar(self) -> str:
+        """The words and values as the command shows them."""
+        return "|".join([*self.words, *filter(None, [self.form])])
+
+    def text_of_option(self, full: bool = True) -> str:
+        """The sentences of the option; the first alone if not `full`."""
+        text = re.sub(r"`(\w+)`", lambda m: "--" + m[1].replace("_", "-"), self.text)
+        text = re.sub(r'"([^"]*)"', r"\1", text)
+        if not full:
+            text = text.partition(". ")[0].removesuffix(".") + "."
+        default = self.default if self.default is not None and self.metavar.split("|")[0] != self.default else None
+        return text if default is None else f"{text} Default: {default}."
+
+    def type_in_docs(self, task: str) -> str:
+        """The type and default of a numpydoc section."""
+        words = [f'"{word}"' for word in self.of_task.get(task, self.words)]
+        several = words[0] if len(words) == 1 else "{" + ", ".join(words) + "}"
+        kinds = [*filter(None, [self.kind]), *([several] if words else [])]
+        default = f'"{self.default}"' if isinstance(self.default, str) else self.default
+        return f"{' or '.join(kinds)}, default={default}"
 
 
 def _plain(value: Any) -> Any:
@@ -61,85 +79,106 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
-def _refuse(name: str, value: Any, needed: str) -> RecipeError:
-    words = CHOICES.get(name, ())
-    hint = nearest_name(value, words) if isinstance(value, str) and words else ""
+def refused(p: Parameter, value: Any, needed: str) -> RecipeError:
+    """The error of a value that a parameter does not take."""
+    from dkernel.validation import nearest_name
+
+    hint = nearest_name(value, p.words) if isinstance(value, str) and p.words else ""
     hint = hint if hint.startswith(" Did") else ""
-    return RecipeError(f"{name}={value!r} is not valid.{hint} Possible: {needed}.")
+    return RecipeError(f"{p.name}={value!r} is not valid.{hint} Possible: {needed}.")
 
 
-def _word(name: str, value: Any) -> str:
-    if not (isinstance(value, str) and value in CHOICES[name]):
-        raise _refuse(name, value, " | ".join(CHOICES[name]))
+def word(p: Parameter, value: Any) -> str:
+    if not (isinstance(value, str) and value in p.words):
+        raise refused(p, value, " | ".join(p.words))
     return str(value)
 
 
-def _loss(name: str, value: Any) -> str:
-    if isinstance(value, str) and "(" in value:
-        return loss_named(value).text
-    return _word(name, value)
-
-
-def _whole(least: int) -> Callable[[str, Any], int]:
-    def check(name: str, value: Any) -> int:
+def whole(least: int) -> Callable[[Parameter, Any], int]:
+    def check(p: Parameter, value: Any) -> int:
         try:
             number = -1 if isinstance(_plain(value), bool) else operator.index(value)
         except TypeError:
             number = -1
         if number < least:
-            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), f"a whole number of at least {least}"]))
+            raise refused(p, value, " | ".join([*p.words, f"a whole number of at least {least}"]))
         return number
 
     return check
 
 
-def _real(needed: str, holds: Callable[[float], bool]) -> Callable[[str, Any], float]:
-    def check(name: str, value: Any) -> float:
+def real(needed: str, holds: Callable[[float], bool]) -> Callable[[Parameter, Any], float]:
+    def check(p: Parameter, value: Any) -> float:
         plain = _plain(value)
         try:
             number = math.nan if isinstance(plain, bool) or not isinstance(plain, int | float) else float(plain)
         except OverflowError:
             number = math.inf
         if not holds(number):
-            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), needed]))
+            raise refused(p, value, " | ".join([*p.words, needed]))
         return number
 
     return check
 
 
-def _word_or(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    def either(name: str, value: Any) -> Any:
-        return str(value) if isinstance(value, str) and value in CHOICES[name] else check(name, value)
+def positive_number() -> Callable[[Parameter, Any], float]:
+    return real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)
+
+
+def word_or(check: Callable[[Parameter, Any], Any]) -> Callable[[Parameter, Any], Any]:
+    def either(p: Parameter, value: Any) -> Any:
+        return str(value) if isinstance(value, str) and value in p.words else check(p, value)
 
     return either
 
 
-def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    return lambda name, value: None if value is None else check(name, value)
+def or_none(check: Callable[[Parameter, Any], Any]) -> Callable[[Parameter, Any], Any]:
+    return lambda p, value: None if value is None else check(p, value)
 
 
-def _kernel(name: str, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
+def spelled(meaning: Mapping[Any, str]) -> Callable[[Parameter, Any], str]:
+    """A word, or another spelling of one."""
+    return lambda p, value: word(p, meaning.get(value, value) if isinstance(value, str | None) else value)
+
+
+def landmark_rule(p: Parameter, value: Any) -> str:
+    return GIVEN if isinstance(value, str) and value == GIVEN else word(p, value)
+
+
+def loss_text(p: Parameter, value: Any) -> str:
+    if isinstance(value, str) and "(" in value:
+        from dkernel.linear.losses import loss_named
+
+        return loss_named(value).text
+    return word(p, value)
+
+
+def kernel_text(p: Parameter, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
     if isinstance(value, str) and value == "auto":
         return value
+    from dkernel.kernels import parse
+
     kernel = parse(value)
     return value if isinstance(value, str) else repr(kernel)
 
 
+def label(p: Parameter, value: Any) -> Label:
+    return _label(p.name, value)
+
+
 def _label(name: str, value: Any) -> Label:
-    label = _plain(value)
-    if not isinstance(label, LABELS) or (isinstance(label, float) and not math.isfinite(label)):
-        raise _refuse(name, value, "a bool, a finite number or a string")
-    return str(label) if isinstance(label, str) else label
+    found = _plain(value)
+    if not isinstance(found, LABELS) or (isinstance(found, float) and not math.isfinite(found)):
+        raise RecipeError(f"{name}={value!r} is not valid. Possible: a bool, a finite number or a string.")
+    return str(found) if isinstance(found, str) else found
 
 
-def _class_weight(name: str, value: Any) -> str | dict[Label, float] | None:
+def class_weights(p: Parameter, value: Any) -> str | dict[Label, float] | None:
     if value is None or isinstance(value, str):
-        return None if value is None else _word(name, value)
+        return None if value is None else word(p, value)
     if not isinstance(value, Mapping) or not value:
-        raise _refuse(name, value, "None | balanced | {label: weight}")
-    pairs: list[tuple[Label, float]] = [
-        (_label(f"{name} label", label), _weight(f"{name}[{label!r}]", weight)) for label, weight in value.items()
-    ]
+        raise refused(p, value, "None | balanced | {label: weight}")
+    pairs = [(_label(f"{p.name} label", each), _weight(p, each, weight)) for each, weight in value.items()]
     return dict(sorted(pairs, key=_by_label))
 
 
@@ -148,85 +187,48 @@ def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
     return ("text", pair[0]) if isinstance(pair[0], str) else ("number", pair[0])
 
 
-_weight = _real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
-
-
-def _alpha(name: str, value: Any) -> str | float:
-    C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
-    if C is not None and 0 < float(C[1]) < math.inf:
-        return f"C={float(C[1])!r}"
-    found: str | float = _word_or(_strength)(name, value)
+def _weight(p: Parameter, each: Any, value: Any) -> float:
+    named = Parameter(f"{p.name}[{each!r}]", None, "", _not_negative)
+    found: float = named.checked(value)
     return found
 
 
-_strength = _real("a finite number of at least 0 | C=NUMBER above 0", lambda v: math.isfinite(v) and v >= 0)
+_not_negative = real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
+_strength = real("a finite number of at least 0 | C=NUMBER above 0", lambda v: math.isfinite(v) and v >= 0)
 
 
-def _columns(name: str, value: Any) -> str | tuple[str, ...]:
+def strength(p: Parameter, value: Any) -> str | float:
+    C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
+    if C is not None and 0 < float(C[1]) < math.inf:
+        return f"C={float(C[1])!r}"
+    found: str | float = word_or(_strength)(p, value)
+    return found
+
+
+def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
     if isinstance(value, str):
-        return value if value in CHOICES[name] else tuple(part.strip() for part in value.split(",") if part.strip())
+        return value if value in p.words else tuple(part.strip() for part in value.split(",") if part.strip())
     if not isinstance(value, list | tuple) or not value or not all(isinstance(part, str) for part in value):
-        raise _refuse(name, value, "auto | none | names of columns")
+        raise refused(p, value, "auto | none | names of columns")
     return tuple(map(str, value))
 
 
-def _one_hot(name: str, value: Any) -> str | tuple[tuple[str, ...], ...]:
-    if isinstance(value, str) and value in CHOICES[name]:
+def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
+    if isinstance(value, str) and value in p.words:
         return value
     given = [group.split(",") for group in value.split(";")] if isinstance(value, str) else value
     if isinstance(given, list | tuple) and given and all(isinstance(group, list | tuple) and group for group in given):
-        groups = tuple(tuple(str(part).strip() for part in group) for group in given)
-        if all(part for group in groups for part in group):
-            return groups
-    raise _refuse(name, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
+        found = tuple(tuple(str(part).strip() for part in group) for group in given)
+        if all(part for group in found for part in group):
+            return found
+    raise refused(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
-def _size(name: str, value: Any) -> int:
+def size(p: Parameter, value: Any) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
     if found is None or isinstance(value, bool):
-        raise _refuse(name, value, "bytes, as 200MiB, 1GB or 1000000")
+        raise refused(p, value, "bytes, as 200MiB, 1GB or 1000000")
     return int(float(found[1]) * UNITS[found[2]])
-
-
-CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    "task": _word,
-    "kernel": _kernel,
-    "gamma": _word_or(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
-    "features": _word,
-    "n_components": _word_or(_whole(1)),
-    "rank": _or_none(_whole(1)),
-    "landmarks": lambda name, value: GIVEN if isinstance(value, str) and value == GIVEN else _word(name, value),
-    "sampling": _word,
-    "form": _word,
-    "loss": _loss,
-    "alpha": _alpha,
-    "solver": _word,
-    "passes": _word_or(_whole(1)),
-    "patience": _whole(0),
-    "polish": _word_or(_whole(0)),
-    "rounds": _word_or(_whole(1)),
-    "scale": lambda name, value: _word(name, "none" if value is None else value),
-    "metric": _word,
-    "class_weight": _class_weight,
-    "positive": _or_none(_label),
-    "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
-    "seed": _whole(0),
-    "dtype": _word,
-    # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
-    "calibration": _or_none(lambda name, value: _word(name, "platt" if value == "sigmoid" else value)),
-    "local": _word,
-    "n_grids": _word_or(_whole(1)),
-    "cell_rows": _word_or(_whole(16)),
-    "cell_overlap": _word_or(_real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
-    "cell_partitions": _whole(1),
-    "categorical": _columns,
-    "missing": _word,
-    "dates": _word,
-    "one_hot": _one_hot,
-    "max_model_size": _or_none(_size),
-    "effort": _word,
-    "max_seconds": _or_none(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
-}

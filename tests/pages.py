@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dkernel.cli.help import grouped
 from dkernel.cli.train import train
+from dkernel.local_settings import Cells, Grids
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("dkernel", "scripts", "tests")
@@ -223,7 +224,12 @@ def option_table() -> str:
             cells = (f"`{names} {option.metavar or ''}".strip() + "`", option.help or "")
             lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
         parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
+    lines = ["## Settings of --local", "", "| setting | meaning |", "|---|---|"]
+    for stage in (Grids, Cells):
+        for p in stage.table:
+            cells = (f"`{stage.word}({p.name}={p.metavar})`", p.text_of_option())
+            lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -178,15 +178,16 @@ def nystrom(K_xz, K_zz):
     return np.asarray(K_xz) @ np.linalg.pinv(np.asarray(K_zz), rcond=1e-13, hermitian=True) @ np.asarray(K_xz).T
 
 
-def perceptron(K, y, passes):
-    """Coefficients and number of mistakes of the kernel perceptron, as the texts write it: y -1 or +1."""
-    a, mistakes = np.zeros(len(y)), 0
+def perceptron(K, y, passes, bias=True):
+    """Coefficients, bias and number of mistakes of the kernel perceptron, as the texts write it: y -1 or +1."""
+    a, b, mistakes = np.zeros(len(y)), 0.0, 0
     for _ in range(passes):
         for i in range(len(y)):
-            if y[i] * sum(a[j] * K[j, i] for j in range(len(y))) <= 0:
+            if y[i] * (sum(a[j] * K[j, i] for j in range(len(y))) + b) <= 0:
                 a[i] += y[i]
+                b += y[i] if bias else 0.0
                 mistakes += 1
-    return a, mistakes
+    return a, b, mistakes
 
 
 def kernel_cca(K, L, alpha, pairs):

@@ -45,6 +45,8 @@ TOP = {
     "validation": "ground",
     "recipe": "model",
     "recipe_checks": "model",
+    "local_settings": "model",
+    "parameters": "model",
     "model": "model",
     "__main__": "face",
     "__init__": "face",
@@ -192,6 +194,15 @@ def test_functions_are_short():
                 if lines > 60:
                     long[f"{module}.{node.name}"] = lines
     assert long == {}
+
+
+def test_names_of_tests_are_short():
+    long = []
+    for path in sorted(Path(__file__).parent.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) >= 70:
+                long.append(f"{path}:{node.lineno}: {node.name}")
+    assert long == []
 
 
 def test_every_number_has_a_reason():

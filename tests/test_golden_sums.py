@@ -1,29 +1,35 @@
-"""Small models of every solver, map, loss and storage have the bits that they had: see tests/golden/sums.py."""
+"""Small models of every solver, map, loss and storage have the scores and bits that they had: tests/golden/sums.py."""
 
 import pytest
 
 from tests.golden.cases import CASES
-from tests.golden.sums import changed, family, kept, sums, told
+from tests.golden.sums import changed, distance, family, kept, sums, told
 
-SUMS = kept()
+KEPT = kept()
+SAME_FAMILY = KEPT["family"] == family()
+SHARE = 1e-4  # of the range of the scores, by which those of another processor may differ
+# Where settings are chosen among near equals, or a polynomial has loss 6e-6, rounding decides more.
+WIDER = {"psgd, everything open": 0.02, "cells, regression": 1e-3, "exact map": 1e-3}
 
 
-@pytest.mark.skipif(SUMS is None, reason=f"no sums for this processor and these libraries: {family()}")
 @pytest.mark.parametrize("name", CASES)
-def test_the_bits_are_what_they_were(name):
-    assert name in SUMS, "A new case: python -m tests.golden.sums writes its sums."
-    if SUMS[name] is None:
-        pytest.skip("a commit from a machine of another family changed it: python -m tests.golden.sums writes its sums")
-    now = sums(name)
-    assert not changed(SUMS[name], now), (
-        f"{told(name, SUMS[name], now)}. If that is meant, `python -m tests.golden.sums` writes the new sums; the "
-        "commit says which changed and why."
-    )
+def test_scores_and_bits_are_what_they_were(name):
+    assert name in KEPT["models"], "A new case: python -m tests.golden.sums writes its sums."
+    before, now = KEPT["models"][name], sums(name)
+    assert distance(before, now) <= WIDER.get(name, SHARE)
+    if SAME_FAMILY:
+        assert not changed(before, now), (
+            f"{told(name, before, now)}. If that is meant, `python -m tests.golden.sums` writes the new sums; the "
+            "commit says which changed and why."
+        )
 
 
-@pytest.mark.skipif(SUMS is None, reason="no sums for this processor and these libraries")
 def test_every_sum_has_a_case():
-    assert set(SUMS) == set(CASES)
+    assert set(KEPT["models"]) == set(CASES)
+
+
+def test_the_distance_of_scores_is_a_share_of_their_range():
+    assert distance({"numbers": [0.0, 2.0, 4.0]}, {"numbers": [0.0, 2.0, 4.5]}) == 0.125
 
 
 def test_a_change_is_told_with_what_it_did_to_the_figures():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DKernelError, RecipeError
-from dkernel.recipe import CHOICES, YOUNGER, Recipe
+from dkernel.parameters import PARAMETERS
+from dkernel.recipe import YOUNGER, Recipe
 
 EXAMPLES = [
     Recipe(),
@@ -139,7 +140,7 @@ def test_refuses_texts_that_are_no_recipe(text):
         from_text(text)
 
 
-def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there_was_before():
+def test_a_setting_newer_than_the_format_is_written_when_it_differs():
     before = Recipe(polish=0, local="none")
     assert YOUNGER.keys().isdisjoint(before.to_dict())
     assert from_text(before.to_text()) == before != Recipe() == from_text(Recipe().to_text())
@@ -156,15 +157,15 @@ def test_names_left_out_have_defaults_or_what_there_was_before_them():
     )
 
 
-@pytest.mark.parametrize("name", sorted(CHOICES))
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_every_word_is_taken(name):
-    for word in CHOICES[name]:
+    for word in PARAMETERS[name].words:
         changes = {"loss": "squared"} if word in ("regress", "normal", "pcg") else {}
         changes |= {"local": "grids"} if (name, word) == ("features", "none") else {}
         assert getattr(Recipe(**{name: word, **changes}), name) == word
 
 
-def test_the_columns_that_a_kernel_names_are_found_among_those_of_the_data():
+def test_columns_that_a_kernel_names_are_found_in_the_data():
     recipe = Recipe(kernel="gaussian.on(['b']) + linear")
     found = recipe.for_columns(["a", "b"])
     assert found.kernel == "Gaussian(gamma='auto').on(['b'], at=[1]) + Linear()"

@@ -37,7 +37,6 @@ from dkernel.errors import (
 from dkernel.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
-COLLECTED_AFTER = 100_000  # objects more than before, after which the collector looks at the young ones; usually 700
 GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
 
 # The first type that fits decides. An invalid recipe or combination needs other options.
@@ -85,7 +84,7 @@ class Job(Grouped):
         checkpoint = ctx.params.get("checkpoint") is not None
         try:
             with (
-                _few_collections(),
+                _no_collections(),
                 _signals(Paused if checkpoint else Stopped),
                 _warnings(bool(ctx.params.get("quiet"))),
             ):
@@ -104,18 +103,22 @@ class Job(Grouped):
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let the garbage collector run rarely: imports make a million objects that stay, and it would walk them often.
-
-    What stands at the end stays until the process ends, so that its exit does not walk it either.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(COLLECTED_AFTER, *before[1:])
+def _no_collections() -> Iterator[None]:
+    """Keep the garbage collector from objects that stay: of imports, until `collecting`, and of all at the end."""
+    was = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        if was:
+            gc.enable()
         gc.freeze()
+
+
+def collecting() -> None:
+    """Let the garbage collector run from now on, over what comes after the imports."""
+    gc.freeze()
+    gc.enable()
 
 
 def _gone(code: int) -> None:

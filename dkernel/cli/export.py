@@ -25,7 +25,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
     Input X (rows, columns), unscaled, in the order of `dkernel show`; of a table an input for each column, by its name.
-    Outputs label, score, probability.
+    Outputs label, score, probability. Tensors of more than 2 GB go to a second file, --out with .data behind its name.
 
     \b
     dkernel export model.safetensors --format onnx --out model.onnx
@@ -35,12 +35,12 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
         raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
-    from dkernel.data.writers.atomic import write_file
-    from dkernel.export.onnx import to_onnx
+    from dkernel.export.onnx import to_onnx, write_onnx
     from dkernel.persistence import model_file
 
     graph = to_onnx(model_file.load(model), dtype)
-    content = graph.SerializeToString()
-    write_file(Path(out), content)
-    inputs, outputs = (", ".join(value.name for value in values) for values in (graph.graph.input, graph.graph.output))
-    click.echo(f"{out}: {len(content):,} bytes, opset {graph.opset_import[0].version}; {inputs} ({dtype}) -> {outputs}")
+    names = [[value.name for value in values] for values in (graph.graph.input, graph.graph.output)]
+    opset = graph.opset_import[0].version
+    size = write_onnx(graph, Path(out))
+    inputs, outputs = (", ".join(some) for some in names)
+    click.echo(f"{out}: {size:,} bytes, opset {opset}; {inputs} ({dtype}) -> {outputs}")

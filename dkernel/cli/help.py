@@ -6,14 +6,15 @@ from typing import Any, NoReturn
 
 import click
 
+from dkernel.parameters import meant_by
+
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
         "label", "exclude", "weight", "keep", "partition_by", "categorical", "missing", "dates", "allow_extra",
         "max_bad_rows", "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
     ),
     "Model": (
-        "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",
-        "cell_partitions", "one_hot", "max_model_size",
+        "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "max_model_size",
         "budget", "grid", "effort", "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form",
         "metric", "scale", "solver", "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed",
         "import",
@@ -113,11 +114,14 @@ class Grouped(click.Command):
 def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str, str] | None:
     """A line of the help; words that would fill a line are left to --help-all."""
     record = option.get_help_record(ctx)
+    first = getattr(option, "short_help", None)
+    if record is not None and not every and first is not None:
+        record = record[0], first
     words = option.metavar or ""
     if record is None or every or len(words) <= 40:  # longer words fill a line
         return record
-    first = ", ".join(words.split("|")[:3])
-    return record[0].replace(words, "NAME"), f"{first}, ... {record[1]}"
+    listed = ", ".join(words.split("|")[:3])
+    return record[0].replace(words, "NAME"), f"{listed}, ... {record[1]}"
 
 
 def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -134,6 +138,8 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]
     meant = SYNONYMS.get(name) or SYNONYMS.get(name.lower().replace("_", "-"))
+    if (moved := in_options(meant_by(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
+        raise click.UsageError(f"There is no option {name}.{moved}", ctx) from None
     if meant and meant.split()[0] in known:
         hint = f" Did you mean {meant}?"
     elif (dashed := name.replace("_", "-")) in known:

@@ -18,7 +18,9 @@ from typing import Any
 
 import click
 
-from dkernel.errors import DataError, MissingLabelError
+from dkernel.errors import DataError, MissingLabelError, UnsupportedError
+from dkernel.parameters import meant_by
+from dkernel.recipe_checks import Parameter
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -43,6 +45,19 @@ class Setting(click.Option):
 
 setting = partial(click.option, cls=Setting)
 """Decorator of a command: an option that is a `Setting`."""
+
+
+class RecipeOption(Setting):
+    """Option of a parameter of the recipe, whose sentences are those of the table.
+
+    Parameters
+    ----------
+    parameter : of the table
+    """
+
+    def __init__(self, *names: Any, parameter: Parameter, **settings: Any) -> None:
+        super().__init__(*names, help=parameter.text_of_option(), **settings)
+        self.short_help = parameter.text_of_option(full=False)
 
 
 class Label(Setting):
@@ -111,13 +126,14 @@ class _Local(click.ParamType):  # type: ignore[type-arg]
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if "://" in str(value):
-            self.fail(
-                f"{value} is a URL, and a path of this machine, or of a disk that it mounts, is needed. Copy the file "
-                "from there before, or to there afterwards.",
-                param,
-                ctx,
-            )
+        if "://" not in str(value):
+            return value
+        from dkernel.validation import refuse_url
+
+        try:
+            refuse_url(str(value), "this file or folder" if param is None else max(param.opts, key=len))
+        except UnsupportedError as error:
+            self.fail(str(error), param, ctx)
         return value
 
 
@@ -276,7 +292,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         if name not in options:
             from dkernel.validation import nearest_name
 
-            hint = nearest_name(name, sorted(options))
+            hint = meant_by(name) or nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exit_codes import Stopped, code_of
+from dkernel.cli.exit_codes import Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
 from dkernel.data.writers.atomic import write_file
 from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
@@ -149,6 +149,7 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
     """The Progress and the Executor that the run options ask for, known to the record of the run."""
     from dkernel.execution.connect import connect, dashboard_of
 
+    collecting()
     # The last phase ends with its work: a cluster takes a third of a second to close.
     with connect(**place) as executor, show_progress(values) as progress:
         record.progress, executor.tell = progress, progress.message

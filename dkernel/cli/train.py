@@ -13,6 +13,7 @@ from dkernel.cli.options import (
     SCRATCH,
     WORD_OR_NUMBER,
     Label,
+    RecipeOption,
     bad_rows_option,
     config_text,
     counting_bad_rows,
@@ -26,108 +27,27 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
+from dkernel.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-# Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
-RECIPE: dict[str, tuple[str, str, str]] = {
-    "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
-    "positive": ("VALUE", "", "Learn this label against all others; the classes are then False and True."),
-    "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
-    "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
-    "features": (
-        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch|none",
-        "auto",
-        "Feature map; random: what suits the kernel; none: all to --local. auto: nystrom, above 20,000 components "
-        "random.",
-    ),
-    "n_components": ("auto|N", "auto", "Number of landmarks or random features."),
-    "rank": ("N", "", "Keep this many directions of the Nystrom components."),
-    "landmarks": ("uniform|stratified|kmeans|leverage|rpcholesky", "uniform", "How landmarks are chosen."),
-    "sampling": (
-        "auto|iid|orthogonal|sobol|halton|structured|fastfood",
-        "auto",
-        "How the frequencies of Fourier features are drawn.",
-    ),
-    "form": ("pairs|offset|exponential", "pairs", "Fourier features: sine and cosine, or cosine with an offset."),
-    "loss": (
-        "auto|squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
-        "",
-        "auto: by the task and the classes.",
-    ),
-    "class_weight": ("balanced", "", "Give all classes the same total weight."),
-    "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
-    "solver": (
-        "auto|psgd|exact|normal|pcg|lbfgs",
-        "auto",
-        "psgd: stochastic gradients; exact: the optimum, up to 4,096 rows; normal: ridge regression with every alpha "
-        "in one pass; pcg (squared loss) and lbfgs: until converged. auto: exact for so few rows, else psgd.",
-    ),
-    "passes": (
-        "auto|N",
-        "auto",
-        "Passes over the data. auto: 1, or 2 if there are fewer than 64 rows per component. "
-        "Upper limit for pcg and lbfgs.",
-    ),
-    "patience": ("N", "0", "Stop after N passes in a row that did not lower the loss on the holdout; 0: never."),
-    "polish": (
-        "auto|N",
-        "auto",
-        "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
-        "per component.",
-    ),
-    "local": ("auto|none|grids|cells", "auto", "Learns the residual by random bins (grids) or exact machines (cells)."),
-    "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
-    "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
-    "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
-    "cell_partitions": ("N", "1", "Partitions of the rows into cells; the mean of their cells answers."),
-    "one_hot": (
-        "auto|none|COL,..;..",
-        "auto",
-        "0/1 columns that grids take for one category. auto: neighbours of which no row has two; or 'soil*;wild*'.",
-    ),
-    "max_model_size": ("SIZE", "", "Most bytes of the model file, 200MiB; of --n-grids auto fewer are taken."),
-    "effort": (
-        "low|normal|high",
-        "normal",
-        "Work of the choices and of --local auto: a quarter, or four times as much.",
-    ),
-    "max_seconds": ("N", "", "Limit of the predicted work, in seconds of two cores of usual speed."),
-    "metric": (
-        "auto|identity|diagonal|full",
-        "auto",
-        "Inner product of the features, learned from a first fit. auto: if it helps and gamma is not given.",
-    ),
-    "scale": ("auto|standard|minmax|global|maxabs|none", "auto", "Scaling of the features."),
-    "holdout": ("SHARE", "0.05", "Share of the rows kept out of training to judge it; 0 for none."),
-    "calibration": (
-        "platt|sigmoid|isotonic",
-        "",
-        "Fit probabilities to the scores of the holdout; sigmoid is platt. Default: those of the loss, if it has any.",
-    ),
-    "categorical": ("auto|none|COL,...", "auto", "auto: text and stored categories."),
-    "missing": ("indicator|mean|error", "indicator", "Missing features: mean and 0/1 input, mean, or error."),
-    "dates": ("calendar|seconds", "calendar", "Dates: seconds, year, month, weekday and hour, or seconds alone."),
-    "seed": ("N", "0", "Seed of all random choices."),
-    "dtype": (
-        "float32|float64",
-        "float32",
-        "Precision in which features are read. If not given, float64 for columns that float32 cannot hold.",
-    ),
-}
+RECIPE = {name: p for name, p in PARAMETERS.items() if name != "rounds"}
+"""The parameters of the recipe that have an option."""
+_TEXT = ("positive", "kernel", "categorical", "local")  # of which a number is text too
 
 
 def recipe_options(command: Any) -> Any:
     """Adds an option for everything that decides a result."""
-    for name, (words, default, text) in reversed(RECIPE.items()):
+    for name, p in reversed(RECIPE.items()):
         command = setting(
             f"--{name.replace('_', '-')}",
-            type=click.STRING if name in ("positive", "kernel", "categorical", "one_hot") else WORD_OR_NUMBER,
-            metavar=words,
-            help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
+            cls=RecipeOption,
+            parameter=p,
+            type=click.STRING if name in _TEXT else WORD_OR_NUMBER,
+            metavar=p.metavar,
         )(command)
     return command
 

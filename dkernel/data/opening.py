@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,9 @@ from os import PathLike
 from typing import Any
 
 import dask.base
+import dask.config
 from dask.delayed import Delayed
+from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
 from dkernel.data.bad_rows import without_bad_rows
@@ -29,6 +32,13 @@ from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.validation import DTYPES, HEAD, dtype_for
 
 
+def computed(*tasks: Delayed) -> tuple[Any, ...]:
+    """`dask.compute`, which imports distributed to look for a client; where nobody has, there is none."""
+    alone = "distributed" not in sys.modules and not dask.config.get("scheduler", None)
+    values: tuple[Any, ...] = dask.base.compute(*tasks, scheduler=get_threaded if alone else None)
+    return values
+
+
 def open_source(
     paths: str | PathLike | Sequence[str | PathLike],
     *,
@@ -43,7 +53,7 @@ def open_source(
     n_features: int | None = None,
     zero_based: bool | None = None,
     allow_extra: bool = False,
-    compute: Callable[..., Any] = dask.base.compute,
+    compute: Callable[..., Any] = computed,
     scan_bytes: int = 8 * 2**20,
     known: Sequence[str] = (),
     kept_as: str = "types",
@@ -90,7 +100,8 @@ def open_source(
     allow_extra : bool, default=False
         If True, columns beside the wanted ones are passed over.
     compute : callable, default=dask.base.compute
-        Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does.
+        Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does; that imports distributed, so
+        where nobody has, and Dask's configuration names no scheduler, the default is threads.
     scan_bytes : int, default=8 * 2 ** 20
         Bytes of a text file that are scanned together.
     known : sequence of str, default=()

@@ -12,6 +12,7 @@ from typing import Any
 from dkernel.diagnostics import host_facts as probes
 from dkernel.execution.connection import PATIENCE
 from dkernel.execution.versions import versions
+from dkernel.numerics import resource_limits
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
 
@@ -144,7 +145,9 @@ def _tokens(places: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str
 def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
     import cloudpickle
 
-    cloudpickle.register_pickle_by_value(probes)
+    by_value = (probes, resource_limits)
+    for module in by_value:
+        cloudpickle.register_pickle_by_value(module)
     try:
         found: dict[str, dict[str, Any]] = {SCHEDULER: _asked_of(client.run_on_scheduler, asked)}
         for address, facts in client.run(probes.probe, *asked, on_error="return").items():
@@ -153,7 +156,8 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
         clocks = client.run(time.time, on_error="return")
         after = time.time()
     finally:
-        cloudpickle.unregister_pickle_by_value(probes)
+        for module in by_value:
+            cloudpickle.unregister_pickle_by_value(module)
     for address, clock in clocks.items():
         if isinstance(clock, float) and "error" not in found.get(address, {"error": ""}):
             found[address]["clock_ahead"] = round(clock - (before + after) / 2, 3)
@@ -182,7 +186,7 @@ class _Place:
 def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
     if job.source is None:
         return None, job.trouble
-    limits = [facts["memory_limit"] for facts in workers.values() if facts.get("memory_limit")]
+    limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
     slots = sum(facts.get("threads", 1) for facts in workers.values())
     cores = usable_cores()
     place: Any = _Place(
@@ -279,15 +283,15 @@ def _memory(
         here = plan["client_bytes"] + (plan["worker_bytes"] if plan["in_process"] else 0)
         if client["memory"] and here > client["memory"]:
             yield Finding(
-                "memory", CLIENT, f"the plan needs {_size(here)} here, and the machine has {_size(client['memory'])}",
+                "memory", CLIENT, f"the plan needs {_size(here)} here, where {_size(client['memory'])} may be used",
                 "Use fewer --n-components, or run the command on a larger machine.",
             )  # fmt: skip
         for name, facts in workers.items():
-            if facts["memory_limit"] and facts["memory_limit"] < plan["worker_bytes"]:
-                limit = _size(facts["memory_limit"])
+            if (limit := _limit_of(facts)) and limit < plan["worker_bytes"]:
+                needs = _size(plan["worker_bytes"])
                 yield Finding(
-                    "memory", name, f"its limit is {limit}, and the plan needs {_size(plan['worker_bytes'])} of it",
-                    f"Start the worker with --memory-limit {_size(plan['worker_bytes']).replace(' ', '')} or more, use "
+                    "memory", name, f"its limit is {_size(limit)}, and the plan needs {needs} of it",
+                    f"Start the worker with --memory-limit {needs.replace(' ', '')} or more, use "
                     "fewer --n-components, or write the data in smaller chunks.",
                 )  # fmt: skip
     for host in {facts["host"] for facts in workers.values()}:
@@ -295,9 +299,15 @@ def _memory(
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
             yield Finding(
-                "memory", host, f"{len(mine)} workers may use {_size(limits)} in all, the machine has {_size(memory)}",
+                "memory", host,
+                f"{len(mine)} workers may use {_size(limits)} in all, the machine or container has {_size(memory)}",
                 "Start fewer workers there, or give each a smaller --memory-limit.",
             )  # fmt: skip
+
+
+def _limit_of(facts: Mapping[str, Any]) -> int | None:
+    """The limit of a worker, or of the container that it is in; None where nobody knows one."""
+    return min((limit for name in ("memory_limit", "memory") if (limit := facts.get(name))), default=None)
 
 
 def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ import socket
 import tempfile
 from typing import Any
 
+from dkernel.numerics import resource_limits
+
 
 def probe(
     packages: list[str],
@@ -39,8 +41,8 @@ def probe(
     found: dict[str, Any] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory": memory(),
+        "cores": resource_limits.cpu_limit(),
+        "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
         "places": {name: written(place, name in made) for name, place in places.items()},
         "missing": [path for path in tokens if not os.path.exists(path)],
@@ -122,8 +124,3 @@ def blas_threads() -> int | None:
     except ImportError:
         return None
     return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=None)
-
-
-def memory() -> int:
-    """Bytes of this machine."""
-    return int(importlib.import_module("psutil").virtual_memory().total)

@@ -11,21 +11,34 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_frame
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
-from dkernel.errors import DataError, UnsupportedError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
-from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, NamedParameters, Seed
+from dkernel.estimators.parameters import (
+    Callbacks,
+    Folder,
+    KernelLike,
+    Landmarks,
+    Local,
+    NamedParameters,
+    Seed,
+    documented,
+)
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
+from dkernel.local_settings import settings_of
 from dkernel.model import Model
+from dkernel.parameters import meant_by
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.reservoir_split import rows_of
@@ -56,18 +69,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
         features: str = "auto",
         n_components: str | int = "auto",
         landmarks: Landmarks = "uniform",
-        loss: str = "squared",
+        loss: str = "auto",
         alpha: str | float = "auto",
         solver: str = "auto",
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
-        local: str = "auto",
-        n_grids: str | int = "auto",
-        cell_rows: str | int = "auto",
-        cell_overlap: str | float = "auto",
-        cell_partitions: int = 1,
-        one_hot: Any = "auto",
+        local: Local = "auto",
         max_model_size: str | int | None = None,
         effort: str = "normal",
         max_seconds: float | None = None,
@@ -96,9 +104,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.patience = patience
         self.polish = polish
         self.local = local
-        self.n_grids = n_grids
-        self.cell_rows, self.cell_overlap, self.cell_partitions = cell_rows, cell_overlap, cell_partitions
-        self.one_hot = one_hot
         self.max_model_size = max_model_size
         self.effort, self.max_seconds = effort, max_seconds
         self.scale, self.metric = scale, metric
@@ -108,6 +113,38 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.missing, self.dates = missing, dates
         self.checkpoint, self.warm_start = checkpoint, warm_start
         self.callbacks, self.verbose = callbacks, verbose
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        documented(cls, cls._task)
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; `local__n_grids` and the like change settings of the local stage.
+
+        Parameters
+        ----------
+        **params : Any
+            Name of a parameter -> its value.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If there is no parameter, or no setting of the local stage, of that name.
+        """
+        for name in params:
+            if meant_by(name):
+                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{meant_by(name)}")
+        local = params.get("local", self.local)
+        if isinstance(local, str) and any(name.startswith("local__") for name in params):
+            if (settings := settings_of(local)) is None:
+                raise RecipeError(f"local={local!r} has no settings. Use local='grids' or local='cells'.")
+            self.local = params["local"] = settings
+        return super().set_params(**params)
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""
@@ -177,10 +214,21 @@ class KernelMachine(NamedParameters, BaseEstimator):
             result = train(source, recipe, executor, progress=progress, landmarks=rule_of(self.landmarks)[1],
                            checkpoint=checkpoint, validation=None if eval_set is None else judges,
                            callback=self._call_back if self.callbacks else None)  # fmt: skip
+        self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
         self._warn_of_an_early_end()
         return self
+
+    def _keep_support(self, X: Any, source: Source, model: Model) -> None:
+        """The support vectors, where the machine is exact and the rows are in memory, so can be looked at again."""
+        for name in ("support_", "support_vectors_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
+            return
+        rows = source.X.compute(scheduler="sync")
+        found = support_of(model, rows)
+        self.support_, self.dual_coef_, self.support_vectors_ = found.rows, found.coef, rows[found.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""
@@ -206,6 +254,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
     def alpha_(self) -> float:
         """The regularization of the fit."""
         return float(self.model_.recipe.alpha)
+
+    @property
+    def norm_(self) -> float | NDArray[np.float64] | None:
+        """Norm of the function in the space of the kernel, |f|_H; None of a model of an earlier version."""
+        norm = self.model_.facts.get("norm")
+        return None if norm is None else norm[0] if len(norm) == 1 else np.array(norm)
 
     @property
     def n_iter_(self) -> int:
@@ -253,7 +307,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        if self.local not in ("auto", "none"):
+        if settings_of(self.local) is not None:
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."

@@ -10,6 +10,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.regressor import KernelRegressor
+from dkernel.local_settings import settings_of
 from dkernel.model import Model
 from dkernel.persistence import model_file
 from dkernel.recipe import GIVEN
@@ -73,6 +74,7 @@ def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
     categorical = recipe.categorical
     found["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
     found["random_state"] = recipe.seed
+    found["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
     return {**found, "landmarks": "uniform"} if recipe.landmarks == GIVEN else found
 
 

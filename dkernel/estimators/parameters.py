@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
+from dkernel.local_settings import Cells, Grids, sections
+from dkernel.parameters import PARAMETERS, RENAMED, meant_by
+from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
 
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None
+Local = str | Grids | Cells
 Folder = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
@@ -31,6 +35,39 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "tol": ("passes",),
 }  # fmt: skip
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
+
+
+def _kept(_: Parameter, value: Any) -> Any:
+    return value
+
+
+_OF_ESTIMATORS = (
+    Parameter("random_state", None, "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
+              _kept, kind="int, numpy Generator or RandomState"),
+    Parameter("categorical_features", "from_dtype", PARAMETERS["categorical"].text.replace(
+              '"auto" is text and stored categories, names are these columns too',
+              '"from_dtype" is text and categories of data frames, None is none, a list is these columns too'),
+              _kept, ("from_dtype",), kind="None, list"),
+    Parameter("dtype", "auto", 'Precision in which X is read; "auto" is float64 if its first rows have digits that '
+              "float32 cannot hold.", _kept, ("auto", *PARAMETERS["dtype"].words)),
+    Parameter("checkpoint", None, "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
+              "the same model; a folder of another fit is refused.", _kept, kind="str or path-like"),
+    Parameter("warm_start", False, "If True, a second `fit` continues from the first, as `partial_fit` does, with "
+              "`passes` passes over its rows.", _kept, kind="bool"),
+    Parameter("callbacks", None, "Functions that are called with each new line of `history_`, a dict. If one returns "
+              "True the passes end, and the best iterate so far is the model.", _kept, kind="list of callable"),
+    Parameter("verbose", False, "If True, the fit prints phases, choices, loss and time left on stderr, as the command "
+              "does.", _kept, kind="bool"),
+)  # fmt: skip
+DOCUMENTED: Mapping[str, Parameter] = {**PARAMETERS, **{p.name: p for p in _OF_ESTIMATORS}}
+"""Parameter of an estimator -> its default and sentences."""
+
+
+def documented(cls: type, task: str) -> None:
+    """Write the parameters of a class into its docstring, in the order of its signature."""
+    names = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
+    if cls.__doc__:  # python -OO has none
+        cls.__doc__ = cls.__doc__.replace("{parameters}", sections({name: DOCUMENTED[name] for name in names}, task))
 
 
 class UnknownParameterError(RecipeError, TypeError):
@@ -60,6 +97,8 @@ def _answering(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
+    if name in RENAMED and "local" in names:
+        return meant_by(name)
     if name not in SYNONYMS:
         return nearest_name(name, names)
     for words in SYNONYMS[name]:

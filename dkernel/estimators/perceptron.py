@@ -17,8 +17,8 @@ from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows
 from dkernel.linear.losses import signs
 
-Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
-"""Kernel, support vectors (s, p), coefficients (C, s), classes."""
+Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
+"""Kernel, support vectors (s, p), coefficients (C, s), intercepts (C,), classes."""
 
 MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
@@ -26,11 +26,12 @@ MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     """Perceptron in the space of a kernel: rows whose scores have the wrong sign are added until no score has.
 
-    s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i
+    s(x) = sum over i of a_i k(x_i, x) + b;  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i, b <- b + y_i
 
-    Rows come in their order. Where a machine with |w| <= B and margin 1 exists and k(x, x) <= R², there are at most (R
-    B)² mistakes, and the last pass makes none (Novikoff 1962). Several classes are one against the rest. The Gram
-    matrix of all rows is held: for more than 20,000 use KernelClassifier(loss="perceptron"), on features out of core.
+    Rows come in their order. Where a machine with |w|² + b² <= B² and margin 1 exists and k(x, x) + 1 <= R², there are
+    at most (R B)² mistakes, and the last pass makes none (Novikoff 1962). Several classes are one against the rest. The
+    Gram matrix of all rows is held: for more than 20,000 use KernelClassifier(loss="perceptron"), on features out of
+    core.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     max_iter : int, default=100
         Most passes over the rows.
+    fit_intercept : bool, default=True
+        Learn b; without it b is 0.
     random_state : int, numpy Generator or RandomState, default=None
         Seed of the sample that an open gamma is the median of; None is 0.
 
@@ -51,6 +54,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         These rows.
     dual_coef_ : ndarray of shape (C, n_support)
         Times that a row was mistaken, with its sign; C = 1 for two classes.
+    intercept_ : ndarray of shape (C,)
+        b.
     mistakes_ : ndarray of shape (C,)
         Mistakes in all passes.
     n_iter_ : int
@@ -86,11 +91,13 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         *,
         gamma: str | float = "auto",
         max_iter: int = 100,
+        fit_intercept: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "KernelPerceptron":
@@ -117,6 +124,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         """
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise RecipeError(f"max_iter={self.max_iter!r} is not valid. Possible: a whole number of at least 1.")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise RecipeError(f"fit_intercept={self.fit_intercept!r} is not valid. Possible: True, False.")
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)
@@ -140,8 +149,10 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         return self
 
     def _learn(self, K: NDArray[np.float64], Y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """a, (n, C). The scores of all rows are kept up to date: a mistake costs a row of K, a right answer nothing."""
+        """a, (n, C), and b. The scores of all rows are kept up to date: a mistake costs a row of K, else nothing."""
         alpha, scores = np.zeros_like(Y), np.zeros_like(Y)
+        of_intercept = float(self.fit_intercept)
+        self.intercept_ = np.zeros(Y.shape[1])
         self.mistakes_ = np.zeros(Y.shape[1], dtype=np.int64)
         self.converged_ = False
         for turn in range(1, int(self.max_iter) + 1):
@@ -152,7 +163,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
                 if wrong.any():
                     change = np.where(wrong, Y[i], 0.0)
                     alpha[i] += change
-                    scores += K[i][:, None] * change
+                    self.intercept_ += of_intercept * change
+                    scores += (K[i][:, None] + of_intercept) * change
                     self.mistakes_ += wrong
             self.converged_ = int(self.mistakes_.sum()) == before
             if self.converged_:
@@ -211,7 +223,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
     @property
     def _learned(self) -> Learned:
-        return self.kernel_, self.support_vectors_, self.dual_coef_, self.classes_
+        return self.kernel_, self.support_vectors_, self.dual_coef_, self.intercept_, self.classes_
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         with refusals():
@@ -221,7 +233,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     def _lazily(self, X: Any, function: Any, dtype: Any, width: int | None) -> Any:
         def key() -> str:
             text = f"{self.kernel_!r}{self.classes_.tolist()!r}"
-            return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_)}"
+            return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_, self.intercept_)}"
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
         X = checked_rows(self, X)
@@ -230,12 +242,12 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
 def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scores of a block."""
-    kernel, support, coef, _ = learned
-    S = np.asarray(kernel(X, support), dtype=np.float64) @ coef.T
+    kernel, support, coef, intercept, _ = learned
+    S = np.asarray(kernel(X, support), dtype=np.float64) @ coef.T + intercept
     return S[:, 0] if S.shape[1] == 1 else S
 
 
 def labelled_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[Any]:
     """Labels of a block."""
     S = scored_rows(learned, X)
-    return np.asarray(learned[3][(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])
+    return np.asarray(learned[-1][(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])

@@ -20,92 +20,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : Kernel or str, default="auto"
-        Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', a name such as "laplacian", or "auto":
-        Gaussian, Laplacian or a sum of them, chosen on a sample.
-    gamma : float or {"auto", "median", "scale"}, default="auto"
-        Width of a kernel that is given by name, or that has gamma="auto"; "auto" chooses it on a sample.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none"}, default="auto"
-        Kind of the map; "none" is a constant, so that grids or cells learn everything.
-    n_components : int or "auto", default="auto"
-        Number of components of the map: landmarks, or random features. With fewer rows, all rows are landmarks. "auto"
-        is by rows, and fewer landmarks if more would gain little.
-    landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
-        Rule that chooses the landmarks, or an array of landmarks in the units of X.
-    loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)", "auto"}, default="squared"
-        Loss; "auto" is "squared". The numbers can be changed; those of "huber" and "epsilon_insensitive" are in
-        standard deviations of y.
-    alpha : float, "auto" or str, default="auto"
-        Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
-        scikit-learn's SVR.
-    solver : {"auto", "psgd", "normal", "pcg", "lbfgs", "exact"}, default="auto"
-        Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared
-        loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (up to 4,096
-        rows, all of them landmarks and none held out). "auto" is "exact" for so few rows, unless passes,
-        patience, local, holdout or eval_set ask for another way, else "psgd". `partial_fit` always uses "psgd".
-    passes : int or "auto", default="auto"
-        Passes over the data; "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" it
-        is the upper limit, 100 if it is 1.
-    patience : int, default=0
-        The fit stops after so many passes of "psgd" in a row that did not lower the loss on eval_set, or else on the
-        holdout; 0 for no limit.
-    polish : int or "auto", default="auto"
-        Upper limit of the passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 if there are few rows per
-        component, passes is "auto" and the loss has no kinks.
-    local : {"auto", "none", "grids", "cells"}, default="auto"
-        Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
-        "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
-        where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
-        "auto" tries both on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
-    n_grids : int or "auto", default="auto"
-        Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
-    cell_rows : int or "auto", default="auto"
-        Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
-    cell_overlap : float or "auto", default="auto"
-        Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
-    cell_partitions : int, default=1
-        Number of partitions of all rows into cells, whose means are the predictions. Time and model file grow with it.
-    one_hot : {"auto", "none"}, str or list of lists, default="auto"
-        0/1 features that grids take for one category together: "auto" finds neighbours of which no row of a sample has
-        two; or groups of names or patterns, "soil*;wild*".
-    max_model_size : int or str, default=None
-        Most bytes of the model file, "200MiB"; fewer grids are taken where their number is "auto", and a fit whose
-        model may be larger is refused.
-    effort : {"low", "normal", "high"}, default="normal"
-        Work that the choices and local="auto" may take: "low" is a quarter and "high" four times as much.
-    max_seconds : float, default=None
-        Limit of the predicted work, in seconds of two cores of usual speed. Fewer components are taken where their
-        number is "auto", the choices and the local stage take what is left, and a fit that needs more is refused. No
-        clock is read, so the model is the same on every machine.
-    scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
-        Scaling of the features; None is "none". Use "none" for kernels of differences, and for features near 0:
-        products of features that are not centred lose digits with the square of offset / deviation.
-    metric : {"auto", "identity", "diagonal", "full"}, default="auto"
-        Inner product of the features, learned from the gradients of a first fit to the sample; "auto" uses it if it
-        lowers the loss and gamma is not given.
-    holdout : float, default=0.05
-        Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.
-    dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.
-    random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.
-    categorical_features : "from_dtype", None or list, default="from_dtype"
-        Columns that are categories: text and categories of data frames, none, or these columns too. A category becomes
-        one-hot inputs of value sqrt(1/2); if it has more than 100 values, the rare ones share inputs by a hash.
-    missing : {"indicator", "mean", "error"}, default="indicator"
-        Missing values of X: the mean of the column with a 0/1 input beside it, the mean alone, or an error.
-    dates : {"calendar", "seconds"}, default="calendar"
-        Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.
-    checkpoint : str or path-like, default=None
-        Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to the same model; a folder of
-        another fit is refused.
-    warm_start : bool, default=False
-        If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.
-    callbacks : list of callable, default=None
-        Functions that are called with each new line of `history_`, a dict. If one returns True the passes end, and the
-        best iterate so far is the model.
-    verbose : bool, default=False
-        If True, the fit prints phases, choices, loss and time left on stderr, as the command does.
+    {parameters}
 
     Attributes
     ----------
@@ -123,6 +38,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Strength of the regularization.
     n_iter_ : int
         Passes of the solver.
+    norm_ : float, or ndarray of shape (C,)
+        |f|_H of the function in the space of the kernel, without intercept and local stage: the larger, the wigglier.
+    support_, support_vectors_, dual_coef_ : ndarray of shape (n_support,), (n_support, p), (C, n_support)
+        Rows whose coefficient is not 0, and these, if `solver` is "exact" with all rows as landmarks, in memory.
     feature_weights_ : pandas.Series or None
         Share of each column in the learned metric; without one `sklearn.inspection.permutation_importance` helps.
     history_ : list of dict

@@ -5,9 +5,11 @@ queues, no plugins. The client waits with a clock: when there are no workers, or
 seconds, it says so.
 """
 
+import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -78,9 +80,15 @@ class ClusterExecutor(Executor):
 
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
-        """The smallest limit of a worker."""
-        found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()
-        return min((int(worker["memory_limit"]) for worker in found if worker["memory_limit"]), default=None)
+        """The smallest limit of a worker: its own, or that of its container, which it shares where it has no own."""
+        found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
+        there = {address: found[address] for address in self.processes() if address in found}
+        together = Counter(worker["host"] for worker in there.values())
+        limits = []
+        for address, worker in there.items():
+            most = self._workers.memory.get(address, sys.maxsize)
+            limits.append(min(most, int(worker["memory_limit"] or most // together[worker["host"]])))
+        return min((limit for limit in limits if limit < sys.maxsize), default=None)
 
     def worker_memory(self) -> int | None:
         with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong

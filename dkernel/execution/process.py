@@ -24,6 +24,7 @@ from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.user_modules import UserModule, install
 from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
+from dkernel.numerics.resource_limits import memory_limit
 from dkernel.numerics.threads import one_blas_thread
 
 T = TypeVar("T")
@@ -126,9 +127,13 @@ def prepared(settings: Settings, function: Callable[[], T]) -> T:
         return function()
 
 
-def check_process(settings: Settings) -> None:
-    """The first task of a worker: a RefusedWorkerError unless it can run the others, whose imports are done ahead."""
+def check_process(settings: Settings) -> int:
+    """The first task of a worker: bytes of memory that its machine or container leaves it.
+
+    A RefusedWorkerError unless it can run the others, whose imports are done ahead.
+    """
     prepared(settings, import_ahead)
+    return memory_limit()
 
 
 _quiet = threading.Lock()

@@ -31,6 +31,8 @@ class WorkerPool:
     ) -> None:
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
+        self.memory: dict[str, int] = {}
+        """Bytes that each worker which was fit may use, by the limits of its machine or container."""
         self.refused: dict[str, str] = {}
         self.replaced = False
         """All workers that were fit are gone."""
@@ -70,11 +72,17 @@ class WorkerPool:
             )
 
     def _end_checks(self) -> None:
-        for worker, (threads, future) in list(self._checks.items()):
-            if not future.done():
-                continue
-            del self._checks[worker]
-            if future.status == "finished":
+        done = {worker: future for worker, (_, future) in self._checks.items() if future.done()}
+        sound = [worker for worker, future in done.items() if future.status == "finished"]
+        if sound:
+            # What a worker had is lost with it: it is then asked no more.
+            found = self.connection.ask(
+                lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
+            )
+            self.memory |= found
+        for worker, future in done.items():
+            threads, _ = self._checks.pop(worker)
+            if worker in sound:
                 self.fit[worker] = threads
             elif future.status == "error":
                 error = self.connection.ask(future.exception)

@@ -11,10 +11,10 @@ from onnx import helper
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS
 from dkernel.encoding.words import spellings
-from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
+HASH = "{}#crc32"  # input of the hash of a column
 DAY = 86_400  # seconds
 OUTPUTS = ("label", "score", "probability")
 
@@ -23,21 +23,28 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
     """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
 
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
-    seconds since 1970 in UTC, of a time those since midnight.
+    seconds since 1970 in UTC, of a time those since midnight. A category whose rare values share inputs has an input
+    more, int64: the CRC-32 of the text in UTF-8, which no operator computes.
     """
-    leaving(encoding, "ONNX")
     parts: list[str] = []
     infos: list[onnx.ValueInfoProto] = []
-    names = input_names(encoding.column_names)
+    hashed = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and c.buckets]
+    names = input_names([*encoding.column_names, *map(HASH.format, hashed)])
+    hashes = dict(zip(hashed, names[len(encoding.columns) :], strict=True))
     to.reserve(names)
-    for name, column in zip(names, encoding.columns, strict=True):
+    for name, column in zip(names, encoding.columns, strict=False):
         kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
         infos.append(helper.make_tensor_value_info(name, _type(kind), ["rows", 1], doc_string=column.name))
-        column = replace(column, name=name)
+        column, known = replace(column, name=name), column.name
         if isinstance(column, NumberColumn):
             parts += _number(to, column, encoding.strict)
         else:
-            parts += [_one_hot(to, column)] if column.one_hot else []
+            if column.buckets:
+                own = hashes[known]
+                infos.append(helper.make_tensor_value_info(own, _type("int64"), ["rows", 1], doc_string=known))
+                parts.append(_hashed(to, column, own))
+            elif column.one_hot:
+                parts.append(_one_hot(to, column))
             parts += [_means(to, column)] if column.means else []
     return to("Concat", *parts, axis=1), infos
 
@@ -138,6 +145,23 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:
     words = [*column.levels, *[""] * column.missing]
     return _looked_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
+
+
+def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
+    """One-hot inputs of levels and, of values without one, of the buckets."""
+    words = [*column.levels, *[""] * column.missing]
+    lines = {text: i for i, word in enumerate(column.levels) for text in spellings(word, column.values)}
+    lines |= {word: i for i, word in enumerate(words)}
+    if not column.missing:
+        lines[""] = -2  # a missing value where training had none: no input is on
+    line = to(
+        "LabelEncoder", column.name, domain=ML, keys_strings=list(lines), values_int64s=list(lines.values()),
+        default_int64=-1,
+    )  # fmt: skip
+    bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
+    place = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
+    on = to("Equal", place, to.constant(np.arange(column.one_hot), np.int64))
+    return to.scaled(to.cast(on, to.dtype), ONE_HOT)
 
 
 def _looked_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:

@@ -1,5 +1,6 @@
 """The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
+import zlib
 from collections.abc import Mapping
 from datetime import time
 from itertools import chain
@@ -17,12 +18,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS, calendar_of
 from dkernel.encoding.words import BOOL, DATE, DURATION, NUMBER, TEXT, TIME, in_kind, spellings
-from dkernel.export.exact import leaving
+from dkernel.errors import UnsupportedError
 
 
 def encoder_of(encoding: Encoding) -> Any:
     """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""
-    leaving(encoding, "scikit-learn")
     names = encoding.column_names
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)
     parts: list[Any] = []
@@ -30,6 +30,7 @@ def encoder_of(encoding: Encoding) -> Any:
         step = f"column{j}"  # a name of a column may be none of a step: remainder, home__type
         parts.append((step, _part(column, encoding.strict), [j if by_place else name]))
         if isinstance(column, CategoryColumn):
+            parts += [(f"{step}.hash", _hashed(column), [name])] if column.buckets else []
             parts += [(f"{step}.mean{i}", steps, [name]) for i, steps in enumerate(_means(column))]
         elif column.levels:
             parts += [(f"{step}.levels", _levels(column), [name])]
@@ -137,6 +138,33 @@ def _one_hot(column: CategoryColumn) -> Pipeline:
             ("levels", OneHotEncoder(categories=places, handle_unknown="ignore", sparse_output=False)),
         ]
     )
+
+
+def _hashed(column: CategoryColumn) -> Pipeline:
+    """One-hot inputs that all values without a level share, by the CRC-32 of their text."""
+    if column.values != TEXT:
+        raise UnsupportedError(
+            f"The column {column.name!r} has so many values that rare ones share inputs by a hash of their text, and "
+            f"they are no text. Export as ONNX, or train with the column as text, or with --exclude of it."
+        )
+    known = [*column.levels, ""]
+    return Pipeline(
+        [
+            ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
+            ("rare", FunctionTransformer(pd.DataFrame.replace, kw_args={"to_replace": known, "value": np.nan})),
+            ("bytes", FunctionTransformer(pd.DataFrame.map, kw_args={"func": str.encode, "na_action": "ignore"})),
+            ("hash", FunctionTransformer(pd.DataFrame.map, kw_args={"func": zlib.crc32, "na_action": "ignore"})),
+            ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
+            *_steps(("mod", column.buckets)),
+            (
+                "buckets",
+                OneHotEncoder(
+                    categories=[np.arange(column.buckets, dtype=np.float64)], handle_unknown="ignore",
+                    sparse_output=False,
+                ),
+            ),
+        ]
+    )  # fmt: skip
 
 
 def _levels(column: NumberColumn) -> Pipeline:

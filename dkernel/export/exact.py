@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.encoding import CategoryColumn, Encoding
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
@@ -27,16 +26,6 @@ def model_of(model: Any) -> Model:
             "kernels exist in dkernel alone. Score with dkernel, or train on columns of numbers."
         )
     return model
-
-
-def leaving(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash, which only dkernel computes."""
-    many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and c.buckets]
-    if many:
-        raise UnsupportedError(
-            f"The columns {', '.join(map(repr, many))} have so many values that rare ones share inputs by a hash, and "
-            f"{form} has none. Score with dkernel, or train with --exclude of these columns."
-        )
 
 
 def refused(what: Any, form: str, which: str) -> UnsupportedError:

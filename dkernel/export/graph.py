@@ -9,6 +9,7 @@ from dkernel import __version__
 from dkernel.errors import UnsupportedError
 from dkernel.export.encoding_nodes import ML, encoded, filled
 from dkernel.export.exact import monomials, refused
+from dkernel.export.local_nodes import local_scores
 from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.column_subset import SelectedMap
@@ -18,23 +19,13 @@ from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.model import FINE, Model
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
+MOST_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes
 QUARTER = np.pi / 2  # turns a cosine into a sine
 _MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     """The graph of `dkernel.to_onnx`."""
-    if model.local is not None:
-        raise UnsupportedError(
-            f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
-            "local='none'."
-        )
-    # A protobuf message holds at most 2 GB.
-    if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > 2_000_000_000:
-        raise UnsupportedError(
-            f"This model has {model.map.n_components:,} components of {model.map.n_in:,} features; an ONNX file holds "
-            "at most 2 GB. Score with dkernel, or train with fewer components."
-        )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:
         raise UnsupportedError(
@@ -42,9 +33,14 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             "dtype='float64'."
         )
     to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model) else dtype)
-    x, inputs = _inputs(to, model, dtype)
-    scores = _scores(to, model.map, _scaled(to, model, x), model.coef)
+    # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
+    with to.computing_in(to.dtype if model.local is None else "float64"):
+        x, inputs = _inputs(to, model, dtype)
+    scores = _scores(to, model.map, _scaled(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
+    if model.local is not None:
+        read = model.recipe.dtype
+        scores = to("Add", scores, to.cast(local_scores(to, model.local, to.cast(x, read), read), to.dtype))
     outputs = _outputs(to, model, scores, dtype)
     graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
     made = helper.make_model(
@@ -52,8 +48,14 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         opset_imports=[helper.make_opsetid("", OPSET), *[helper.make_opsetid(ML, OPSET_ML)] * to.uses(ML)],
     )  # fmt: skip
     helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
-    onnx.checker.check_model(made, full_check=True)
+    if not is_large(made):  # a checker reads messages, and these are files alone
+        onnx.checker.check_model(made, full_check=True)
     return made
+
+
+def is_large(graph: onnx.ModelProto) -> bool:
+    """True if a graph is no protobuf message of at most 2 GB, so that its tensors need a file beside it."""
+    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer) > MOST_BYTES
 
 
 def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:

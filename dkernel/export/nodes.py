@@ -5,7 +5,9 @@ among them (on a CPU it is float32 alone), so it is a sine a quarter turn later.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -40,16 +42,32 @@ class Nodes:
         self._number = itertools.count()
         self._reserved: set[str] = set()
 
+    def inner(self) -> "Nodes":
+        """A graph inside this one: it has nodes of its own and shares names and constants."""
+        inner = copy(self)
+        inner.nodes = []
+        return inner
+
+    @contextmanager
+    def computing_in(self, dtype: Any) -> Iterator[None]:
+        """Numbers of the block are of another dtype."""
+        before, self.dtype = self.dtype, np.dtype(dtype)
+        try:
+            yield
+        finally:
+            self.dtype = before
+
     def reserve(self, names: Iterable[str]) -> None:
         """Give these names to no result."""
         self._reserved.update(names)
 
-    def _new(self, what: str) -> str:
+    def name(self, what: str) -> str:
+        """A name that no result has."""
         return next(name for i in self._number if (name := f"{what}_{i}") not in self._reserved)
 
     def __call__(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         """Add a node."""
-        name = output or self._new(operator.lower())
+        name = output or self.name(operator.lower())
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=f"{name}_node", **attributes))
         return name
 
@@ -59,10 +77,37 @@ class Nodes:
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add a tensor: numbers in the dtype of the graph unless said."""
-        array = np.ascontiguousarray(np.asarray(value, dtype or self.dtype)).reshape(np.shape(value))
-        name = self._new("constant")
-        self.constants.append(numpy_helper.from_array(array, name))
+        name = self.name("constant")
+        self.constants.append(self.tensor(value, dtype, name))
         return name
+
+    def tensor(self, value: Any, dtype: Any = None, name: str | None = None) -> onnx.TensorProto:
+        """A tensor: numbers in the dtype of the graph unless said."""
+        array = np.ascontiguousarray(np.asarray(value, dtype or self.dtype)).reshape(np.shape(value))
+        return numpy_helper.from_array(array, name)
+
+    def loop(
+        self, body: "Nodes", count: str, step: str, before: str, after: str, first: str, shape: Sequence[str | int]
+    ) -> str:
+        """Add a loop that runs the nodes of `body` so often; what it makes of float64 numbers that begin as `first`.
+
+        Parameters
+        ----------
+        step, before, after : names in the body: of the number of its run, of the numbers before it and after
+        """
+        on, still = self.name("on"), body.name("on")
+        body.nodes.append(helper.make_node("Identity", [on], [still]))
+        double, boolean = onnx.TensorProto.DOUBLE, onnx.TensorProto.BOOL
+        inputs = [
+            helper.make_tensor_value_info(step, onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info(on, boolean, []),
+            helper.make_tensor_value_info(before, double, shape),
+        ]
+        outputs = [
+            helper.make_tensor_value_info(still, boolean, []),
+            helper.make_tensor_value_info(after, double, shape),
+        ]
+        return self("Loop", count, "", first, body=helper.make_graph(body.nodes, "body", inputs, outputs))
 
     def cast(self, x: str, dtype: Any, output: str | None = None) -> str:
         """x in another dtype."""

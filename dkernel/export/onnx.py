@@ -1,5 +1,7 @@
 """The public function of the ONNX export, which imports onnx, an extra, when it is called."""
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from dkernel.errors import RecipeError, UnsupportedError
@@ -11,15 +13,17 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     Input `X`, (rows, columns) of `dtype`, unscaled; of a table with categories, dates or missing values an input for
     each column by its name, (rows, 1): numbers of `dtype`, NaN where they are missing, categories as text, "" where
-    they are missing, dates as float64, the seconds since 1970. Outputs of a classifier: `label` (rows,), texts, whole
-    numbers, truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
+    they are missing, dates as float64, the seconds since 1970. A category of many values that say nothing of the label
+    has an input more, its name and `#crc32`: the CRC-32 of the text in UTF-8, int64. Outputs of a classifier: `label`
+    (rows,), texts, whole numbers, truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
     (rows, n_classes) where the loss has it. Of a regression: `score` (rows, 1), the prediction, of k targets
     (rows, k).
 
     In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
     the largest score, or to `Model.rounding` where that is more. Nystrom columns of kernels with a kink at x = z
     (Exponential, Matern with nu < 3/2) and of polynomials are computed in float64 inside either graph, and so are those
-    whose coefficients cancel each other, as of an exact optimum of few rows: float32 is not enough for them.
+    whose coefficients cancel each other, as of an exact optimum of few rows: float32 is not enough for them. A local
+    stage leaves too: rows fall in the bins and cells of the fit, and cells are computed in float64.
 
     Parameters
     ----------
@@ -38,7 +42,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     ------
     UnsupportedError
         If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
-        too large for float32; and categories of many values that say nothing of the label, and share inputs by a hash.
+        too large for float32.
     RecipeError
         If dtype has another value.
 
@@ -73,3 +77,30 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
             "ONNX needs the package onnx, which is not installed: pip install 'dkernel[onnx]'."
         ) from None
     return graph_of(model, dtype)
+
+
+def write_onnx(graph: Any, path: Path) -> int:
+    """Write a graph to a file, and its tensors to one beside it, `path` + ".data", where they are more than 2 GB.
+
+    Returns
+    -------
+    Bytes of both. Either file is whole or absent.
+    """
+    import onnx
+
+    from dkernel.data.writers.atomic import explained, write_file
+    from dkernel.export.graph import is_large
+
+    if not is_large(graph):
+        content = graph.SerializeToString()
+        write_file(path, content)
+        return len(content)
+    beside = f"{path.name}.data"
+    with explained(path), tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=f".{path.name}-") as folder:
+        onnx.save_model(graph, f"{folder}/{path.name}", save_as_external_data=True, location=beside)
+        onnx.checker.check_model(f"{folder}/{path.name}")
+        made = [Path(folder) / name for name in (beside, path.name)]
+        size = sum(file.stat().st_size for file in made)
+        for file in made:
+            file.replace(path.with_name(file.name))
+    return size

@@ -23,6 +23,7 @@ from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.linear.losses import LOSSES, Hinge, loss_named
+from dkernel.local.cell_machine import CellMachine
 from dkernel.model import Model
 
 _MAPS = (
@@ -58,8 +59,8 @@ def to_sklearn(model: Any) -> Pipeline:
     Raises
     ------
     UnsupportedError
-        If scikit-learn does not have the kernel or map (the message lists those that it has), or categories of many
-        values say nothing of the label, and share inputs by a hash.
+        If scikit-learn does not have the kernel or map (the message lists those that it has), or the local stage:
+        grids, and several cells; and if numbers or dates of many values share inputs by a hash.
 
     See Also
     --------
@@ -77,26 +78,51 @@ def to_sklearn(model: Any) -> Pipeline:
     True
     """
     model = model_of(model)
-    if model.local is not None:
-        raise UnsupportedError(
-            f"scikit-learn has no {model.local.kind}: this model has a local stage. Train with local='none'."
-        )
     steps: list[tuple[str, Any]] = []
     if model.encoding is not None:
         steps.append(("encode", encoder_of(model.encoding)))
-    steps.append(("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model)))
-    if model.scaling.rotation is not None:
-        steps.append(("metric", _linear_map(model.scaling.rotation)))
     features, coef = _features(model.map, model.coef)
-    steps += [("features", features)] if features is not None else []
-    return Pipeline([*steps, ("linear", _last(model, coef))])
+    own: list[tuple[str, Any]] = [("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model))]
+    if model.scaling.rotation is not None:
+        own.append(("metric", _linear_map(model.scaling.rotation)))
+    own += [("features", features)] if features is not None else []
+    if model.local is None:
+        return Pipeline([*steps, *own, ("linear", _last(model, coef))])
+    both = FeatureUnion([("components", Pipeline(own)), ("cell", _cell(model))])
+    return Pipeline([*steps, ("features", both), ("linear", _last(model, np.vstack([coef, np.eye(coef.shape[1])])))])
+
+
+def _cell(model: Model) -> Pipeline:
+    """The scores of cells that are one: a kernel at its rows."""
+    machine = model.local
+    if not isinstance(machine, CellMachine):
+        raise UnsupportedError(
+            "scikit-learn has no grids, the bins of whose hash would be tables: this model has a local stage of them. "
+            "Export it as ONNX, or train with local='none'."
+        )
+    if machine.tree.n_cells > 1:
+        raise UnsupportedError(
+            f"scikit-learn has no cuts across features: this model has a local stage of {machine.tree.n_cells:,} "
+            "cells, and one cell alone can be exported. Export it as ONNX, or train with local='none'."
+        )
+    (cell,) = machine.cells
+    center, factor = machine.inputs.center, machine.inputs.factor
+    scaled = _standard(model, center, np.where(factor > 0, factor, 1.0))
+    root = cell.root.astype(np.float64) * (factor > 0)[:, None]  # a feature of one value does not count
+    near = _nystrom(NystromMap(ours.Matern(nu=cell.nu, length=cell.length), cell.Z), cell.coef * machine.unit)
+    return Pipeline([("scale", scaled), ("metric", _linear_map(root)), ("features", near)])
 
 
 def _scaler(model: Model) -> StandardScaler:
     scaling: Scaling = model.scaling.in_dtype(model.recipe.dtype)
+    return _standard(model, scaling.shift, scaling.factor)
+
+
+def _standard(model: Model, shift: NDArray[np.floating], factor: NDArray[np.floating]) -> StandardScaler:
+    """x -> (x - shift) factor, of the inputs of a model."""
     scaler = StandardScaler()
-    scaler.mean_, scaler.n_features_in_ = scaling.shift.astype(np.float64), len(scaling.shift)
-    scaler.scale_ = 1.0 / scaling.factor.astype(np.float64)
+    scaler.mean_, scaler.n_features_in_ = shift.astype(np.float64), len(shift)
+    scaler.scale_ = 1.0 / factor.astype(np.float64)
     if model.encoding is not None:
         units = units_of(model.encoding)
         scaler.mean_, scaler.scale_ = scaler.mean_ / units, scaler.scale_ / units

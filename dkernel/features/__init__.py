@@ -10,6 +10,7 @@ from dkernel.features.choose import (
     features_of_sparse,
     is_complete,
 )
+from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
@@ -30,15 +31,18 @@ __all__ = [
     "Drawing",
     "FeatureMap",
     "FourierMap",
+    "ImageMap",
     "MaclaurinMap",
     "MonomialMap",
     "NystromMap",
+    "ProductMap",
     "ReluMap",
     "Scaling",
     "SelectedMap",
     "StackedMap",
     "TaylorMap",
     "TensorSketchMap",
+    "WeightedMap",
     "by_landmarks",
     "choose_map",
     "features_named",

@@ -53,6 +53,12 @@ class Coordinates:
             return self.basis.T @ (self.basis.T @ gram).T
         return gram if self.basis is None else self.basis.T @ gram @ self.basis
 
+    def norm(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """|w| of each column of v (n, outputs), which is the norm of the function in the space of the kernel."""
+        M = self.metric
+        squares = M * (v * v).sum(axis=0) if isinstance(M, float) else (v * (M @ v)).sum(axis=0)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
     def within(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         """The v whose `expand` comes nearest to these coefficients of the components."""
         if isinstance(self.basis, BlockBasis):

@@ -1,5 +1,6 @@
 """Choice of a kernel's map: by the word that was asked for, the kernel's parts, p and the number of components."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,6 +9,7 @@ import numpy as np
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.base import FeatureMap
+from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
@@ -17,7 +19,20 @@ from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
 from dkernel.features.random.relu import ReluMap
 from dkernel.features.random.tensorsketch import TensorSketchMap
-from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomial, Product, Scaled, Selection, Sum
+from dkernel.kernels import (
+    AdditiveChi2,
+    ArcCosine,
+    Gaussian,
+    Kernel,
+    Linear,
+    Normalized,
+    Polynomial,
+    Product,
+    Scaled,
+    Selection,
+    Sum,
+    Weighted,
+)
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
 
@@ -25,7 +40,7 @@ FEATURES = {
     "auto": "exact for polynomials of no more monomials, else nystrom up to 20,000 components, above it random",
     "nystrom": "the kernel's columns at landmarks; for every kernel",
     "random": "the random map that suits each part of the kernel, exact ones where they are small",
-    "exact": "all monomials of a polynomial, or the Taylor series of a Gaussian in one column",
+    "exact": "all monomials of a polynomial, or the Taylor series of a Gaussian in one column; products and weights",
     "fourier": "cosines and sines at random frequencies; kernels of x - z",
     "maclaurin": "products of random signs; polynomials",
     "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
@@ -208,6 +223,8 @@ class _Draw:
             places = list(kernel.at or ())
             inner = replace(self, n_in=len(places)).map(kernel.kernel, n)
             return SelectedMap(kernel, inner, places, self.n_in)
+        if isinstance(kernel, Weighted | Normalized) and self.word != "none":
+            return WeightedMap(kernel, self.map(kernel.kernel, n))
         makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
             "random": self._random, "exact": self._exact, "fourier": self._fourier, "maclaurin": self._maclaurin,
             "tensorsketch": self._sketch, "none": self._constant,
@@ -241,14 +258,19 @@ class _Draw:
         return StackedMap(kernel, maps, [weight for weight, _ in parts])
 
     def _exact_columns(self, kernel: Kernel) -> int | None:
+        """Number of columns of the exact map that a part of a kernel has in any case; None where it has none."""
         if self.word not in ("random", "exact"):
             return None
-        if isinstance(kernel, Selection | Scaled):
+        if isinstance(kernel, Selection | Scaled | Weighted | Normalized):
             n_in = len(kernel.at or ()) if isinstance(kernel, Selection) else self.n_in
             return replace(self, n_in=n_in)._exact_columns(kernel.kernel)
+        if isinstance(kernel, Linear) and kernel.A is not None:
+            return kernel.factor.shape[1]
         return MonomialMap.count(kernel, self.n_in)
 
     def _even(self, kernel: Kernel, n: int) -> int:
+        if isinstance(kernel, Weighted | Normalized):
+            return self._even(kernel.kernel, n)
         return n - n % 2 if kernel.shift_invariant and self.form != "offset" else n
 
     def _random(self, kernel: Kernel, n: int) -> FeatureMap:
@@ -258,9 +280,9 @@ class _Draw:
             return ReluMap.draw(kernel, self.n_in, n, self.seed, self.sampling)
         if isinstance(kernel, AdditiveChi2):
             return Chi2Map.within(kernel, self.n_in, n)
-        columns = MonomialMap.count(kernel, self.n_in)
+        columns = self._exact_columns(kernel)
         if columns is not None and columns <= n:
-            return MonomialMap(kernel, self.n_in)
+            return self._exact(kernel, n)
         return self._sketch(kernel, n)
 
     def _fourier(self, kernel: Kernel, n: int) -> FeatureMap:
@@ -283,9 +305,31 @@ class _Draw:
                     f"n_components={n:,}. Use n_components={columns}, or features='tensorsketch'."
                 )
             return MonomialMap(kernel, self.n_in)
+        if isinstance(kernel, Linear):
+            return self._not_above(n, ImageMap(kernel, self.n_in))
         if isinstance(kernel, Gaussian) and self.n_in == 1:
             return TaylorMap(kernel, n)
+        if isinstance(kernel, Product):
+            return self._all_products(kernel, n)
         raise self._refusal(kernel, "only polynomials, and a Gaussian of one column, have an exact map")
+
+    def _all_products(self, kernel: Product, n: int) -> FeatureMap:
+        """The products of the features of the factors; those of a Taylor series share what the others leave."""
+        counts = [self._exact_columns(factor) for factor in kernel.members]
+        fixed = math.prod(count for count in counts if count is not None)
+        series = counts.count(None)
+        share = int(max(n // fixed, 1) ** (1 / max(series, 1)) + 1e-9)
+        sizes = [share if count is None else count for count in counts]
+        maps = [self.map(factor, size) for factor, size in zip(kernel.members, sizes, strict=True)]
+        return self._not_above(n, ProductMap(kernel, maps))
+
+    def _not_above(self, n: int, exact: FeatureMap) -> FeatureMap:
+        if exact.n_components > n:
+            raise RecipeError(
+                f"features='exact' for {exact.kernel!r} are {exact.n_components:,} components, and n_components={n:,}. "
+                f"Use n_components={exact.n_components}."
+            )
+        return exact
 
     def _constant(self, kernel: Kernel, n: int) -> FeatureMap:  # noqa: ARG002
         return MonomialMap(kernel, self.n_in, most=0)

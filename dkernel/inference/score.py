@@ -106,8 +106,8 @@ def score(
     destination = destination_of(out, overwrite, partition_by)
     replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
-    if "label" in words:
-        destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
+    if "label" in words and model.classes is not None:
+        destination.format.check(pa.schema({"label": pa.from_numpy_dtype(model.classes.dtype)}))
     name = digest_of(model)
     job = {
         "input": source.fingerprint,

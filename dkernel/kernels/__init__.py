@@ -18,7 +18,7 @@ from dkernel.kernels.registry import register
 from dkernel.kernels.spectra.laws import SAMPLINGS
 from dkernel.kernels.stationary import Gaussian, Laplacian
 from dkernel.kernels.strings_and_sets import SetKernel, SpectrumKernel
-from dkernel.kernels.transforms import Exp, Normalized, PowerSeries, Selection, Weighted
+from dkernel.kernels.transforms import Exp, Geometric, Normalized, PowerSeries, Selection, Weighted
 
 __all__ = [
     "COLUMN_BLOCK",
@@ -33,6 +33,7 @@ __all__ = [
     "FeatureMapKernel",
     "FunctionKernel",
     "Gaussian",
+    "Geometric",
     "Kernel",
     "LandmarkColumns",
     "Laplacian",

@@ -56,17 +56,21 @@ class Linear(Kernel):
         return self.A is None
 
     @cached_property
-    def _root(self) -> F64:
-        """B with A = B B^T, so that x^T A z is an inner product, and symmetric to the bit."""
+    def factor(self) -> F64:
+        """L with A = L L^T, so that x^T A z is the inner product of L^T x and L^T z, and symmetric to the bit.
+
+        It has a column for each eigenvalue above 0.
+        """
         values, vectors = np.linalg.eigh(np.array(self.A))
-        return vectors * np.sqrt(np.maximum(values, 0))
+        above = values > len(values) * np.finfo(np.float64).eps * np.abs(values).max()
+        return vectors[:, above] * np.sqrt(values[above])
 
     def _image(self, X: F64) -> F64:
         if self.A is None:
             return X
         if X.shape[1] != len(self.A):
             raise DataError(f"Linear has a matrix A of {len(self.A)} columns and was given rows of {X.shape[1]}.")
-        return X @ self._root
+        return X @ self.factor
 
     def _values(self, X: F64, Z: F64) -> F64:
         own = self._image(X)
@@ -78,7 +82,7 @@ class Linear(Kernel):
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm a tile: A goes into the landmarks."""
         Z = self._landmarks(Z)
-        return DotColumns(Z if self.A is None else self._image(Z) @ self._root.T)
+        return DotColumns(Z if self.A is None else self._image(Z) @ self.factor.T)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, kve
 
 from dkernel.errors import RecipeError
 from dkernel.kernels.base import Kernel, Rule
@@ -199,9 +199,9 @@ def _bessel(nu: float, a: F64) -> F64:
     """2^(1-ν) / Γ(ν) · a^ν K_ν(a), with logarithms: a^ν and K_ν leave the floats at both ends."""
     # Beyond 1e4 the kernel is 0 in float64 for all ν, and K_ν soon has no value
     inside = np.clip(a, np.finfo(np.float64).tiny, 1e4)
-    bessel = kve(nu, inside)
+    bessel = scipy.special.kve(nu, inside)
     with np.errstate(divide="ignore"):
-        logs = np.log(bessel) - inside + nu * np.log(inside) + ((1 - nu) * math.log(2) - gammaln(nu))
+        logs = np.log(bessel) - inside + nu * np.log(inside) + ((1 - nu) * math.log(2) - scipy.special.gammaln(nu))
     values = np.exp(np.minimum(logs, 0.0))
     # Where K_ν overflows a is so small that the first term of the series is all there is.
     near = ~np.isfinite(bessel)

@@ -1,4 +1,4 @@
-"""Kernels made of one kernel: power series of it, its exponential, weights, normalization, a selection of columns.
+"""Kernels made of one kernel: power series of it, two with a closed form, weights, normalization, some columns of it.
 
 Each is closed by a theorem (Schur's for the powers), so each is a kernel whatever kernel it is made of.
 """
@@ -23,7 +23,7 @@ from dkernel.kernels.registry import named
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.validation import nearest_name
 
-__all__ = ["Exp", "Normalized", "PowerSeries", "Selection", "Weighted"]
+__all__ = ["Exp", "Geometric", "Normalized", "PowerSeries", "Selection", "Weighted"]
 
 F64 = NDArray[np.float64]
 
@@ -53,16 +53,17 @@ class WeightedKernel(UnaryKernel):
     """A kernel times a weight of each row."""
 
     @abstractmethod
-    def _weights(self, X: F64) -> F64: ...
+    def weights(self, X: F64) -> F64:
+        """Weight of each row of a block, (n,)."""
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, times the weights of rows and landmarks."""
-        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
+        return WeightedColumns(self.kernel.columns(Z), self.weights, self._landmarks(Z))
 
     def _values(self, X: F64, Z: F64) -> F64:
-        own = self._weights(X)
+        own = self.weights(X)
         values = self.kernel._values(X, Z)
-        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
+        values *= np.multiply.outer(own, own if X is Z else self.weights(Z))
         return values
 
 
@@ -80,6 +81,7 @@ class PowerSeries(UnaryKernel):
     See Also
     --------
     Exp : The exponential series.
+    Geometric : The geometric series.
 
     Examples
     --------
@@ -170,6 +172,49 @@ class Exp(UnaryKernel):
 
 
 @dataclass(frozen=True, repr=False)
+class Geometric(UnaryKernel):
+    """Geometric series 1 / (1 - k(x, z)) of a kernel, the power series with a_i = 1, for rows with k(x, x) < 1.
+
+    Its features are (1, φ, φ ⊗ φ, ...), of one number (1, x, x², ...). Rows with k(x, x) >= 1 have none, since the
+    series does not converge, and are refused.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel k.
+
+    See Also
+    --------
+    PowerSeries : Any other power series.
+    Normalized : `Geometric(0.9 * Normalized(k))` takes all rows.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> Geometric(Linear())(np.array([[0.5]]), np.array([[0.5], [-0.5]])).round(4)
+    array([[1.3333, 0.8   ]])
+    """
+
+    kernel: Kernel
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        self._diag(X)
+        if X is not Z:
+            self._diag(Z)
+        return 1.0 / (1.0 - self.kernel._values(X, Z))
+
+    def _diag(self, X: F64) -> F64:
+        squares = self.kernel._diag(X)
+        if not squares.max(initial=0.0) < 1:
+            raise DataError(
+                f"{self!r} is the sum of all powers of {self.kernel!r}, which is finite for rows with k(x, x) < 1. "
+                f"Row {int(squares.argmax())} of this block has {squares.max():.4g}. Multiply the kernel in it by a "
+                "small number, or normalize it: Geometric(0.9 * Normalized(k))."
+            )
+        return 1.0 / (1.0 - squares)
+
+
+@dataclass(frozen=True, repr=False)
 class Weighted(WeightedKernel):
     """Weighted kernel f(x) f(z) k(x, z), f a real function of a block.
 
@@ -217,7 +262,8 @@ class Weighted(WeightedKernel):
         """False: the function takes a table."""
         return False
 
-    def _weights(self, X: F64) -> F64:
+    def weights(self, X: F64) -> F64:
+        """f of each row."""
         weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
         if weights.shape != (len(X),):
             raise DataError(
@@ -227,7 +273,7 @@ class Weighted(WeightedKernel):
         return weights
 
     def _diag(self, X: F64) -> F64:
-        return self.kernel._diag(X) * self._weights(X) ** 2
+        return self.kernel._diag(X) * self.weights(X) ** 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -254,7 +300,8 @@ class Normalized(WeightedKernel):
 
     kernel: Kernel
 
-    def _weights(self, X: F64) -> F64:
+    def weights(self, X: F64) -> F64:
+        """1 / √k(x, x) of each row, 0 where k(x, x) is 0."""
         squares = self.kernel._diag(X)
         return np.divide(1.0, np.sqrt(squares), out=np.zeros(len(X)), where=squares > 0)
 

@@ -5,13 +5,14 @@ each other's. The libraries are imported first, since one that is loaded later s
 """
 
 import importlib
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
+
+from dkernel.numerics.resource_limits import cpu_limit
 
 T = TypeVar("T")
 MOST_THREADS = 16  # threads of loops over squares: more would wait for the same memory
@@ -21,11 +22,10 @@ _runs = 0
 _limits: Any = None
 
 
+@cache
 def usable_cores() -> int:
     """Cores that this process may use: a container or taskset may leave it fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return cpu_limit()
 
 
 def for_each(call: Callable[[T], object], parts: Sequence[T], threads: int) -> None:

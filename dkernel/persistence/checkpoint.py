@@ -162,20 +162,20 @@ class FolderJournal(Journal):
         self._parts: dict[str, int] = {}
         for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
             left.unlink(missing_ok=True)
-        found = sorted(self.folder.glob(NAME.format("*")))
-        others = {self._check(path) for path in found} - {processor.kind()}
+        files = sorted(self.folder.glob(NAME.format("*")))
+        others = {self._check(path) for path in files} - {processor.kind()}
         if others:
             progress.message(
                 f"checkpoint: begun on processors with {' and '.join(sorted(others))}, and this one has "
                 f"{processor.kind()}: the model's last digits may be others than those of a fit on one kind"
             )
-        if not found:
+        if not files:
             _check_room(self.folder, nbytes)
             if checkpoint.resume:
                 progress.message(f"checkpoint: nothing in {self.folder} yet, starting from scratch")
 
     def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
-        kept: T | None = self.found(name)
+        kept: T | None = self.stored(name)
         if kept is not None and (valid is None or valid(kept)):
             self.resumed = f"the end of the stage {name!r}"
             return kept
@@ -184,7 +184,7 @@ class FolderJournal(Journal):
         self._remove(_part(name, "*"))
         return result
 
-    def found(self, name: str) -> Any:
+    def stored(self, name: str) -> Any:
         path = self._path(name)
         if not path.exists():
             return None
@@ -203,25 +203,25 @@ class FolderJournal(Journal):
             return None
 
     def parts(self, name: str) -> list[Any]:
-        found: list[Any] = []
-        while (value := self.found(_part(name, len(found)))) is not None:
-            found.append(value)
+        parts: list[Any] = []
+        while (value := self.stored(_part(name, len(parts)))) is not None:
+            parts.append(value)
         # Parts after one that is missing or damaged would not follow the part that is made in its place.
-        self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(found))])
-        self._parts[name] = len(found)
-        if found:
+        self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(parts))])
+        self._parts[name] = len(parts)
+        if parts:
             self.resumed = f"the middle of the stage {name!r}"
-        return found
+        return parts
 
-    def part(self, name: str, value: Any) -> None:
+    def add_part(self, name: str, value: Any) -> None:
         self._write(_part(name, self._parts[name]), value)
         self._parts[name] += 1
 
-    def position(self, name: str, where: Callable[[Any], str]) -> SolverState | None:
+    def last_state(self, name: str, where: Callable[[Any], str]) -> SolverState | None:
         self._state, self._saved = None, []
         for path in sorted(self.folder.glob(NAME.format(f"{name}-{8 * '[0-9]'}")), reverse=True):
             file = path.stem.removeprefix(NAME.partition("{")[0])
-            state: SolverState | None = self.found(file)
+            state: SolverState | None = self.stored(file)
             if state is not None:
                 self._state, self._saved = (name, state), [file]
                 self.resumed = where(state)
@@ -229,13 +229,13 @@ class FolderJournal(Journal):
                 return state
         return None
 
-    def reached(self, name: str, state: SolverState) -> None:
+    def save_state(self, name: str, state: SolverState) -> None:
         self._state = name, state
         if state.done % self.every == 0:
             self._save(name, state)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def saving_on_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
@@ -251,7 +251,7 @@ class FolderJournal(Journal):
 
     def tidy(self) -> None:
         # The file that names the copy goes after it: a kill in between leaves nothing behind that nobody knows of.
-        for folder in {self._copy, self.found("scratch")}:
+        for folder in {self._copy, self.stored("scratch")}:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         self._remove("*", but=["result"])
@@ -348,7 +348,7 @@ def _changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[st
 
 
 def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    found, old, new = [], there["files"], here["files"]
+    differences, old, new = [], there["files"], here["files"]
     for what, names in (
         ("changed", [name for name in old if name in new and new[name] != old[name]]),
         ("not given now", [name for name in old if name not in new]),
@@ -356,19 +356,19 @@ def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str
     ):
         if names:
             more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            found.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
+            differences.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
     for name in ("rows", "label", "weight"):
         if there[name] != here[name]:
-            found.append(f"{name} was {there[name]!r} and is {here[name]!r}")
+            differences.append(f"{name} was {there[name]!r} and is {here[name]!r}")
     if there["columns"] != here["columns"]:
         gone, come = set(there["columns"]) - set(here["columns"]), set(here["columns"]) - set(there["columns"])
         names = [f"without {name}" for name in sorted(gone)] + [f"with {name}" for name in sorted(come)]
-        found.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
-    if not found and there["chunks"] != here["chunks"]:
-        found.append("the rows come in other chunks")
-    if not found and there["content"] != here["content"]:
-        found.append("the data differ")
-    return found
+        differences.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
+    if not differences and there["chunks"] != here["chunks"]:
+        differences.append("the rows come in other chunks")
+    if not differences and there["content"] != here["content"]:
+        differences.append("the data differ")
+    return differences
 
 
 def _check_room(folder: Path, nbytes: int) -> None:

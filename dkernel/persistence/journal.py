@@ -26,27 +26,27 @@ class Journal:
         """The result of a stage: the one that an earlier run kept, if it is still valid, or else a computed one."""
         return compute()
 
-    def found(self, name: str) -> Any:  # noqa: ARG002
-        """The stored value of a stage, or None."""
+    def stored(self, name: str) -> Any:  # noqa: ARG002
+        """The value that an earlier run stored for a stage, or None."""
         return None
 
     def parts(self, name: str) -> list[Any]:  # noqa: ARG002
         """The stored parts of an unfinished stage, in order."""
         return []
 
-    def part(self, name: str, value: Any) -> None:
-        """The next part of a stage."""
+    def add_part(self, name: str, value: Any) -> None:
+        """Store the next part of an unfinished stage."""
 
-    def position(self, name: str, where: Callable[[Any], str]) -> Any:  # noqa: ARG002
-        """The last state of a solver that was kept under this name, or None; `where` describes it."""
+    def last_state(self, name: str, where: Callable[[Any], str]) -> Any:  # noqa: ARG002
+        """The last stored state of a solver, or None; `where` describes it in words."""
         return None
 
-    def reached(self, name: str, state: Any) -> None:
-        """The solver is in this state now."""
+    def save_state(self, name: str, state: Any) -> None:
+        """Take note of the state that a solver has reached; every few states one is stored."""
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keep the last state of a solver, however the block around it ends."""
+    def saving_on_error(self) -> Iterator[None]:
+        """Store the last state of a solver when the block inside raises."""
         yield
 
     def finish(self, result: Any) -> None:
@@ -73,24 +73,24 @@ class JournalPart(Journal):
     def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
         return self.whole.stage(f"{self.name}-{name}", compute, valid)
 
-    def found(self, name: str) -> Any:
-        return self.whole.found(f"{self.name}-{name}")
+    def stored(self, name: str) -> Any:
+        return self.whole.stored(f"{self.name}-{name}")
 
     def parts(self, name: str) -> list[Any]:
         return self.whole.parts(f"{self.name}-{name}")
 
-    def part(self, name: str, value: Any) -> None:
-        self.whole.part(f"{self.name}-{name}", value)
+    def add_part(self, name: str, value: Any) -> None:
+        self.whole.add_part(f"{self.name}-{name}", value)
 
-    def position(self, name: str, where: Callable[[Any], str]) -> Any:
-        return self.whole.position(f"{self.name}-{name}", where)
+    def last_state(self, name: str, where: Callable[[Any], str]) -> Any:
+        return self.whole.last_state(f"{self.name}-{name}", where)
 
-    def reached(self, name: str, state: Any) -> None:
-        self.whole.reached(f"{self.name}-{name}", state)
+    def save_state(self, name: str, state: Any) -> None:
+        self.whole.save_state(f"{self.name}-{name}", state)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        with self.whole.kept():
+    def saving_on_error(self) -> Iterator[None]:
+        with self.whole.saving_on_error():
             yield
 
     def scratch(self, folder: str | None) -> Path | None:

@@ -6,11 +6,12 @@ Seconds become flops by constant speeds, never by a clock or by the machine, so 
 from collections.abc import Mapping
 from math import inf
 
+from dkernel.parameters import EFFORTS
 from dkernel.recipe import Recipe
-from dkernel.recipe_checks import EFFORTS
 
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
+LEAST_LOCAL = 1.0  # second of one core that it may always take: less than a process takes to start
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
 # Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
 # float32 are near its roof, exponentials in float64 and walks through tables are not.
@@ -62,4 +63,4 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
 def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
     """True if a local stage stays within its budget, beside the work of the other parts."""
     own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
-    return own <= EFFORTS[recipe.effort] * LOCAL * others and core_seconds(work) <= limit_of(recipe)
+    return own <= EFFORTS[recipe.effort] * max(LOCAL * others, LEAST_LOCAL) and core_seconds(work) <= limit_of(recipe)

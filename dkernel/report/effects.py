@@ -33,7 +33,7 @@ def strongest(model: Model) -> list[tuple[str, float]]:
     return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
-def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, float]]:
+def importances(model: Model, rows: Block, quality: Quality) -> list[tuple[str, float]]:
     """Columns, and by how much the error (of classes) or RMSE grows when their values are shuffled, largest first.
 
     All inputs of a column move together, as if its values had been shuffled before they were encoded.
@@ -41,7 +41,7 @@ def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, fl
     X, names = rows.X[:MOST_ROWS], _tried(model, rows)
     if not names:
         return []
-    truth, weight = found.truth[: len(X)], found.weight[: len(X)]
+    truth, weight = quality.truth[: len(X)], quality.weight[: len(X)]
     before, order = _error(model, X, truth, weight), np.random.default_rng(0).permutation(len(X))
     grown = []
     inputs = model.places
@@ -54,7 +54,7 @@ def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, fl
 
 def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]:
     """Partial dependence on the first of these columns that are one number, from its 2nd to its 98th percentile."""
-    found, X, places = [], rows.X[: MOST_ROWS // 4], model.places
+    effects, X, places = [], rows.X[: MOST_ROWS // 4], model.places
     for name in [name for name in names if len(places[name]) == 1][:MOST_DEPENDENCES]:
         (j,) = places[name]
         grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, 25)))
@@ -63,8 +63,8 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
             changed = X.copy()
             changed[:, j] = value
             answers.append(_answer(model, changed))
-        found.append(Dependence(name, grid, np.array(answers)))
-    return found
+        effects.append(Dependence(name, grid, np.array(answers)))
+    return effects
 
 
 def why_none(model: Model, rows: Block) -> str:

@@ -25,30 +25,30 @@ def _over_rows(axes: Any) -> None:
 
 
 @drawing
-def loss(axes: Any, found: Learning) -> None:
+def loss(axes: Any, curve: Learning) -> None:
     """The loss over the rows seen."""
-    _curve(axes, found, 1)
+    _curve(axes, curve, 1)
     axes.set_ylabel("loss, mean of a row")
 
 
 @drawing
-def merit(axes: Any, found: Learning) -> None:
+def merit(axes: Any, curve: Learning) -> None:
     """Accuracy or RMSE over the rows seen."""
-    _curve(axes, found, 2)
-    axes.set_ylabel("accuracy" if found.name == "accuracy" else "RMSE, units of the label")
-    if found.name == "accuracy":
+    _curve(axes, curve, 2)
+    axes.set_ylabel("accuracy" if curve.name == "accuracy" else "RMSE, units of the label")
+    if curve.name == "accuracy":
         axes.yaxis.set_major_formatter(FuncFormatter(percent))
 
 
-def _curve(axes: Any, found: Learning, column: int) -> None:
-    rows, values = found.rounds[:, 0], found.rounds[:, column]
+def _curve(axes: Any, curve: Learning, column: int) -> None:
+    rows, values = curve.rounds[:, 0], curve.rounds[:, column]
     axes.plot(rows, values, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
     if len(values) > 8:
         width = max(2, len(values) // 12)
         summed = np.convolve(values, np.ones(width) / width, mode="valid")
         axes.plot(rows[width - 1 :], summed, color=COLOURS[0], label=f"mean of {width} rounds")
-    if len(found.holdout):
-        seen, at = found.holdout[:, 0], found.holdout[:, column]
+    if len(curve.holdout):
+        seen, at = curve.holdout[:, 0], curve.holdout[:, column]
         axes.plot(seen, at, "o--", color=COLOURS[1], markersize=5, linewidth=1, label="holdout")
     _over_rows(axes)
     axes.legend(loc="best")
@@ -84,10 +84,10 @@ def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
 
 
 @drawing
-def speeds(axes: Any, found: Sequence[tuple[str, Array]]) -> None:
+def speeds(axes: Any, rates: Sequence[tuple[str, Array]]) -> None:
     """Rows a second of every round."""
     done = 0
-    for i, (name, steps) in enumerate(found):
+    for i, (name, steps) in enumerate(rates):
         axes.plot(done + 1 + np.arange(len(steps)), steps[:, 1], color=COLOURS[i % 10], label=name, marker=".")
         done += len(steps)
     axes.set_ylim(0, None)
@@ -96,7 +96,7 @@ def speeds(axes: Any, found: Sequence[tuple[str, Array]]) -> None:
     axes.set_xlabel("round")
     axes.set_ylabel("rows a second")
     grid_lines(axes)
-    if len(found) > 1:
+    if len(rates) > 1:
         axes.legend(loc="best")
 
 
@@ -128,9 +128,9 @@ def spectrum_of(axes: Any, values: Array, rank: float | None) -> None:
 
 
 @drawing
-def confusion(axes: Any, found: Quality) -> None:
+def confusion(axes: Any, quality: Quality) -> None:
     """Confusion matrix, as shares of the rows of a class."""
-    counts, names = found.confusion, found.classes
+    counts, names = quality.confusion, quality.classes
     assert names is not None
     n = len(names)
     side = min(6.4, max(TALL, 1.3 + 0.34 * n))
@@ -152,12 +152,12 @@ def confusion(axes: Any, found: Quality) -> None:
 
 
 @drawing
-def curves(axes: Any, found: Quality) -> None:
+def curves(axes: Any, quality: Quality) -> None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
-    shown = list(found.one_against_rest())[:10]
+    shown = list(quality.one_against_rest())[:10]
     axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
     for i, (name, positive, s) in enumerate(shown):
-        wrong, right, _ = roc_curve(positive, s, sample_weight=found.weight)
+        wrong, right, _ = roc_curve(positive, s, sample_weight=quality.weight)
         label = f"AUC {auc(wrong, right):.4f}" if len(shown) == 1 else f"{name}: {auc(wrong, right):.3f}"
         axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
     axes.xaxis.set_major_formatter(FuncFormatter(percent))
@@ -186,11 +186,12 @@ def calibrations(axes: Any, bins: Array, whose: str) -> None:
 
 
 @drawing
-def predictions(axes: Any, found: Quality) -> None:
+def predictions(axes: Any, quality: Quality) -> None:
     """Predictions over truth."""
-    axes.scatter(found.truth[:4000], found.found[:4000], s=4, color=COLOURS[0], alpha=0.35, linewidths=0,
-                 rasterized=True)  # fmt: skip
-    ends = [float(found.truth.min()), float(found.truth.max())]
+    axes.scatter(
+        quality.truth[:4000], quality.predicted[:4000], s=4, color=COLOURS[0], alpha=0.35, linewidths=0, rasterized=True
+    )
+    ends = [float(quality.truth.min()), float(quality.truth.max())]
     axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
     axes.set_xlabel("label")
     axes.set_ylabel("prediction")
@@ -198,12 +199,17 @@ def predictions(axes: Any, found: Quality) -> None:
 
 
 @drawing
-def residuals(axes: Any, found: Quality) -> None:
+def residuals(axes: Any, quality: Quality) -> None:
     """Histogram of the errors."""
-    error = found.found - found.truth
+    error = quality.predicted - quality.truth
     ends = np.quantile(error, [0.002, 0.998])
-    axes.hist(error, bins=50, range=(float(ends[0]), float(ends[1])) if ends[1] > ends[0] else None,
-              weights=found.weight, color=COLOURS[0])  # fmt: skip
+    axes.hist(
+        error,
+        bins=50,
+        range=(float(ends[0]), float(ends[1])) if ends[1] > ends[0] else None,
+        weights=quality.weight,
+        color=COLOURS[0],
+    )
     axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
     axes.set_xlabel("prediction - label")
     axes.set_ylabel("rows")
@@ -212,83 +218,89 @@ def residuals(axes: Any, found: Quality) -> None:
 
 
 @drawing
-def decision(axes: Any, found: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
+def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
     """The answers over the plane of two columns, with rows of the holdout."""
     axes.figure.set_figheight(3.7)
     if classes is None:
-        shown = axes.imshow(found.values, origin="lower", extent=found.extent, aspect="auto", cmap="viridis")
+        shown = axes.imshow(plane.values, origin="lower", extent=plane.extent, aspect="auto", cmap="viridis")
         axes.figure.colorbar(shown, ax=axes, label="prediction")
     else:
-        codes = (found.values > 0).astype(int) if len(classes) == 2 else found.values.astype(int)
+        codes = (plane.values > 0).astype(int) if len(classes) == 2 else plane.values.astype(int)
         rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
-        axes.imshow(0.75 + 0.25 * rgb[codes], origin="lower", extent=found.extent, aspect="auto")
+        axes.imshow(0.75 + 0.25 * rgb[codes], origin="lower", extent=plane.extent, aspect="auto")
         if len(classes) == 2:
-            axes.contour(found.values, [-1, 0, 1], extent=found.extent, colors=INK, linewidths=[0.6, 1.3, 0.6],
-                         linestyles=["--", "-", "--"])  # fmt: skip
+            axes.contour(
+                plane.values,
+                [-1, 0, 1],
+                extent=plane.extent,
+                colors=INK,
+                linewidths=[0.6, 1.3, 0.6],
+                linestyles=["--", "-", "--"],
+            )
         for i, name in enumerate(classes):
-            mine = found.points[found.truth == i]
+            mine = plane.points[plane.truth == i]
             axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
         axes.legend(loc="upper right", markerscale=1.6)
-    axes.set_xlim(*found.extent[:2])
-    axes.set_ylim(*found.extent[2:])
+    axes.set_xlim(*plane.extent[:2])
+    axes.set_ylim(*plane.extent[2:])
     axes.set_xlabel(names[0])
     axes.set_ylabel(names[1])
 
 
 @drawing
-def local(axes: Any, regions: NDArray[np.int64], found: Regions, names: Sequence[str]) -> None:
+def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence[str]) -> None:
     """The cells, or the bins of one grid, over the plane of two features; neighbours have different colours."""
     axes.figure.set_figheight(3.7)
     # A multiplicative hash of the numbers: those of neighbours are often near each other.
     tints = (np.unique(regions, return_inverse=True)[1].reshape(regions.shape) * 2654435761 >> 7) % len(COLOURS)
     rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
-    axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=found.extent, aspect="auto", interpolation="nearest")
-    axes.scatter(*found.points.T, s=3, color=INK, linewidths=0)
-    axes.set_xlim(*found.extent[:2])
-    axes.set_ylim(*found.extent[2:])
+    axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=plane.extent, aspect="auto", interpolation="nearest")
+    axes.scatter(*plane.points.T, s=3, color=INK, linewidths=0)
+    axes.set_xlim(*plane.extent[:2])
+    axes.set_ylim(*plane.extent[2:])
     axes.set_xlabel(names[0])
     axes.set_ylabel(names[1])
 
 
 @drawing
-def cost(axes: Any, found: Cost, label: str, logarithmic: bool = False) -> None:
+def cost(axes: Any, points: Cost, label: str, logarithmic: bool = False) -> None:
     """Error or RMSE over seconds or components."""
-    if len(found.rounds):
-        axes.plot(*found.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
-    axes.plot(*found.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
+    if len(points.rounds):
+        axes.plot(*points.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
+    axes.plot(*points.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
     if logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-    if found.name == "error":
+    if points.name == "error":
         axes.yaxis.set_major_formatter(FuncFormatter(percent))
     axes.set_xlabel(label)
-    axes.set_ylabel(found.name if found.name == "error" else "RMSE, units of the label")
+    axes.set_ylabel(points.name if points.name == "error" else "RMSE, units of the label")
     grid_lines(axes)
     axes.legend(loc="best")
 
 
 @drawing
-def bars(axes: Any, found: Sequence[tuple[str, float]], label: str) -> None:
+def bars(axes: Any, values: Sequence[tuple[str, float]], label: str) -> None:
     """Names and numbers, the first on top, fifteen at the most."""
-    found = found[:15]
-    axes.figure.set_figheight(max(1.6, 0.6 + 0.2 * len(found)))
-    names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in found]
-    axes.barh(range(len(found)), [value for _, value in found], color=COLOURS[0], height=0.62)
-    axes.set_yticks(range(len(found)), names)
+    values = values[:15]
+    axes.figure.set_figheight(max(1.6, 0.6 + 0.2 * len(values)))
+    names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in values]
+    axes.barh(range(len(values)), [value for _, value in values], color=COLOURS[0], height=0.62)
+    axes.set_yticks(range(len(values)), names)
     axes.invert_yaxis()
     axes.set_xlabel(label)
     grid_lines(axes, "x")
 
 
 @drawing
-def dependence(axes: Any, found: Dependence, classes: Sequence[str] | None) -> None:
+def dependence(axes: Any, effect: Dependence, classes: Sequence[str] | None) -> None:
     """The answer over the values of one feature; a line for each of up to ten classes."""
-    several = found.answers.shape[1] > 1
-    for k in range(min(found.answers.shape[1], len(COLOURS))):
+    several = effect.answers.shape[1] > 1
+    for k in range(min(effect.answers.shape[1], len(COLOURS))):
         name = classes[k] if several and classes is not None else None
-        axes.plot(found.grid, found.answers[:, k], color=COLOURS[k], label=name)
+        axes.plot(effect.grid, effect.answers[:, k], color=COLOURS[k], label=name)
     if several:
         axes.legend()
-    axes.set_xlabel(found.name)
+    axes.set_xlabel(effect.name)
     axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
     grid_lines(axes)

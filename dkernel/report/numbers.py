@@ -46,9 +46,9 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
 
     Examples
     --------
-    >>> found = learning([{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}, {"holdout": "pass-0", "loss": 0.25,
+    >>> curve = learning([{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}, {"holdout": "pass-0", "loss": 0.25,
     ...                    "accuracy": 0.875, "rows": 5}])
-    >>> found.rounds.tolist(), found.holdout.tolist(), found.name
+    >>> curve.rounds.tolist(), curve.holdout.tolist(), curve.name
     ([[10.0, 0.5, 0.75]], [[10.0, 0.25, 0.875]], 'accuracy')
     """
     name = "accuracy" if any("accuracy" in line for line in history) else "rmse"
@@ -64,11 +64,11 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
 
 def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
     """Rows/s of each step of each pass: its name, and (steps, 2) of seconds since the first phase and rows/s."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    steps: dict[str, list[tuple[float, float]]] = {}
     for (name, begin, before), (following, end, rows) in pairwise(trail):
         if name == following and name.startswith("pass") and rows > before and end > begin:
-            found.setdefault(name, []).append((end, (rows - before) / (end - begin)))
-    return [(name, np.array(steps)) for name, steps in found.items()]
+            steps.setdefault(name, []).append((end, (rows - before) / (end - begin)))
+    return [(name, np.array(pairs)) for name, pairs in steps.items()]
 
 
 def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
@@ -99,13 +99,13 @@ class Quality:
     Parameters
     ----------
     truth : codes of the classes, or targets, (n,)
-    found : codes or predictions, (n,)
+    predicted : codes or predictions, (n,)
     scores : (n, C)
     classes : names, None for a regression
     """
 
     truth: NDArray[Any]
-    found: NDArray[Any]
+    predicted: NDArray[Any]
     scores: NDArray[np.float32]
     weight: Array
     classes: list[str] | None
@@ -115,17 +115,17 @@ class Quality:
         """(C, C): weight of the rows of a class (row) that are called another (column)."""
         assert self.classes is not None
         names = range(len(self.classes))
-        found = confusion_matrix(self.truth, self.found, labels=names, sample_weight=self.weight)
-        return np.asarray(found, np.float64)
+        counts = confusion_matrix(self.truth, self.predicted, labels=names, sample_weight=self.weight)
+        return np.asarray(counts, np.float64)
 
     @property
     def merits(self) -> dict[str, float]:
         """accuracy and auc (two classes), or rmse, mae and r2."""
         if self.classes is None:
-            rows = self.truth, self.found, self.weight
+            rows = self.truth, self.predicted, self.weight
             merits = {"RMSE": _of(root_mean_squared_error, *rows), "MAE": _of(mean_absolute_error, *rows)}
             return merits | ({"R²": _of(r2_score, *rows)} if len(np.unique(self.truth[self.weight > 0])) > 1 else {})
-        merits = {"accuracy": _of(accuracy_score, self.truth, self.found, self.weight)}
+        merits = {"accuracy": _of(accuracy_score, self.truth, self.predicted, self.weight)}
         if len(self.classes) == 2 and len(np.unique(self.truth[self.weight > 0])) == 2:
             merits["AUC"] = _of(roc_auc_score, self.truth == 1, self.scores[:, 0], self.weight)
         return merits
@@ -139,7 +139,7 @@ class Quality:
                 yield name, self.truth == i, self.scores[:, 0 if len(self.classes) == 2 else i]
 
 
-def quality(model: Model, holdout: Block | None) -> Quality | None:
+def judge(model: Model, holdout: Block | None) -> Quality | None:
     """The model on the rows that no gradient saw; None without such rows."""
     if holdout is None or holdout.y is None:
         return None
@@ -150,35 +150,35 @@ def quality(model: Model, holdout: Block | None) -> Quality | None:
     if model.classes is None:
         return Quality(holdout.y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
     truth = Targets(model.classes, model.recipe.positive).codes(holdout.y)
-    found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
-    return Quality(truth, found, S, weight, [str(name) for name in model.classes.tolist()])
+    predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+    return Quality(truth, predicted, S, weight, [str(name) for name in model.classes.tolist()])
 
 
-def _of(metric: Callable[..., float], truth: NDArray[Any], found: NDArray[Any], weight: Array) -> float:
-    return float(metric(truth, found, sample_weight=weight))
+def _of(metric: Callable[..., float], truth: NDArray[Any], predicted: NDArray[Any], weight: Array) -> float:
+    return float(metric(truth, predicted, sample_weight=weight))
 
 
-def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:
+def calibration(model: Model, quality: Quality) -> tuple[Array, str] | None:
     """Stated probability, observed share and rows of up to 10 bins of as many rows each, (bins, 3), and whose it is.
 
     The probability is the model's own for the logistic and the softmax loss. The minimizer of the squared and the
     squared hinge loss is 2 p - 1, so (s + 1) / 2 stands in; hinge and perceptron say nothing of probabilities.
     """
-    if found.classes is None or not model.loss.smooth:
+    if quality.classes is None or not model.loss.smooth:
         return None
-    two = len(found.classes) == 2
+    two = len(quality.classes) == 2
     if model.has_probabilities:
-        own = model.probabilities(found.scores)
+        own = model.probabilities(quality.scores)
         stated = own[:, 1] if two else own.max(axis=1)
     else:
-        stated = np.clip((found.scores.max(axis=1).astype(np.float64) + 1) / 2, 0, 1)
-    observed = found.truth == 1 if two else found.truth == found.found
+        stated = np.clip((quality.scores.max(axis=1).astype(np.float64) + 1) / 2, 0, 1)
+    observed = quality.truth == 1 if two else quality.truth == quality.predicted
     order = np.argsort(stated, kind="stable")
     rows = [
         (float(stated[part].mean()), float(observed[part].mean()), len(part))
         for part in np.array_split(order, min(10, len(order)))  # groups of as many rows each
     ]
-    return np.array(rows), f"P({found.classes[1]})" if two else "P(predicted class)"
+    return np.array(rows), f"P({quality.classes[1]})" if two else "P(predicted class)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +198,9 @@ class Regions:
     truth: NDArray[Any]
 
 
-def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regions | None:
+def regions(model: Model, holdout: Block | None, quality: Quality | None) -> Regions | None:
     """Answers of a model of two features over the plane; None for any other model."""
-    if found is None or holdout is None or len(model.inputs) != 2:
+    if quality is None or holdout is None or len(model.inputs) != 2:
         return None
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
     margin = 0.08 * np.maximum(high - low, 1e-9)
@@ -210,14 +210,14 @@ def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regio
     values = S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1)
     points = holdout.X[:1500].astype(np.float64)
     extent = (float(left), float(right), float(bottom), float(top))
-    return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, found.truth[:1500])
+    return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, quality.truth[:1500])
 
 
-def local_regions(model: Model, found: Regions) -> NDArray[np.int64] | None:
+def local_regions(model: Model, plane: Regions) -> NDArray[np.int64] | None:
     """The cell, or the bin of one grid, of each point of the plane, (GRID, GRID); None without a local stage."""
     if model.local is None:
         return None
-    left, right, bottom, top = found.extent
+    left, right, bottom, top = plane.extent
     a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
     points = np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
     return model.local.regions(points).reshape(GRID, GRID)

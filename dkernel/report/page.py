@@ -13,9 +13,9 @@ from dkernel.report.effects import dependences, importances, strongest, why_none
 from dkernel.report.numbers import (
     Quality,
     calibration,
+    judge,
     learning,
     local_regions,
-    quality,
     regions,
     spectrum,
     speed,
@@ -68,13 +68,13 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     trail : `Progress.trail`
     """
     model, holdout = result.model, result.holdout
-    found = quality(model, holdout)
+    quality = judge(model, holdout)
     parts = [
-        _head(result, record, found),
-        _section("Quality", _quality_note(model, found), chain(_quality(model, holdout, found), _beside(record))),
-        _section("Effects of the features", _effects_note(model, holdout, found), _effects(model, holdout, found)),
+        _head(result, record, quality),
+        _section("Quality", _quality_note(model, quality), chain(_quality(model, holdout, quality), _beside(record))),
+        _section("Effects of the features", _effects_note(model, holdout, quality), _effects(model, holdout, quality)),
         _section("The search", "", _search(record)),
-        _section("Error against cost", "", _tradeoffs(result, trail, found)),
+        _section("Error against cost", "", _tradeoffs(result, trail, quality)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("Resources", "", _resources(result, record)),
@@ -91,8 +91,8 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     rows : Block of the test rows, a uniform sample of them where they are many
     record : the run record, with the figures of all rows
     """
-    found = quality(model, rows)
-    shown = 0 if found is None else len(found.truth)
+    quality = judge(model, rows)
+    shown = 0 if quality is None else len(quality.truth)
     note = f"Pictures of {shown:,} of the {record['rows_in']:,} rows; the figures above are of all of them."
     figures_of_all = [
         (name, f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
@@ -105,8 +105,8 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
         f"<header><h1>{html.escape(_name(record))} on test data</h1>"
         f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
         _section("Quality", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
-        _section("In pictures", note, _quality(model, rows, found)),
-        _section("Effects of the features", _effects_note(model, rows, found), _effects(model, rows, found)),
+        _section("In pictures", note, _quality(model, rows, quality)),
+        _section("Effects of the features", _effects_note(model, rows, quality), _effects(model, rows, quality)),
     ]
     return _document(_name(record), parts)
 
@@ -126,12 +126,12 @@ def _name(record: Mapping[str, Any]) -> str:
     return str(record.get("model", "a fit")).rstrip("/").rpartition("/")[2]
 
 
-def _head(result: Any, record: Mapping[str, Any], found: Quality | None) -> str:
+def _head(result: Any, record: Mapping[str, Any], quality: Quality | None) -> str:
     model = result.model
     what = "Regression" if model.classes is None else f"Classification, {len(model.classes)} classes"
     line = f"{what} of {model.label} by {len(model.columns):,} features, {model.recipe.loss.replace('_', ' ')} loss"
     cards = [("rows", f"{model.facts['rows']:,}")]
-    for name, value in (found.merits if found else {}).items():
+    for name, value in (quality.merits if quality else {}).items():
         cards.append((f"{name} on the holdout", _merit(name, value)))
     seconds = record.get("seconds", {}).get("train")
     if seconds:
@@ -154,82 +154,81 @@ def _section(title: str, note: str, boxes: Iterator[str]) -> str:
     return f'<section><h2>{html.escape(title)}</h2>{note}<div class="grid">{inside}</div></section>'
 
 
-def _quality_note(model: Any, found: Quality | None) -> str:
+def _quality_note(model: Any, quality: Quality | None) -> str:
     judged = model.facts.get("holdout")
-    if found is None and judged:
+    if quality is None and judged:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in judged.items() if name != "rows")
         return (
             "The rows are few, so the model learned from all of them, and parts that were left out judged it: "
             f"{figures} on {judged.get('rows', 0):,.0f} rows. `dkernel evaluate --report` draws pictures of other rows."
         )
-    if found is None:
+    if quality is None:
         return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
     return (
-        f"On the holdout: {len(found.truth):,} rows that no gradient saw. They also chose between averages and alphas, "
-        "so other rows may be predicted a little worse."
+        f"On the holdout: {len(quality.truth):,} rows that no gradient saw. They also chose between averages and "
+        "alphas, so other rows may be predicted a little worse."
     )
 
 
-def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
-    if found is None:
+def _quality(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
+    if quality is None:
         return
-    if found.classes is None:
-        yield _drawn("Predictions", figures.predictions(found), "On the dashed line the prediction is the label.")
-        yield _drawn("Residuals", figures.residuals(found), "The widest 0.4 % are left out.")
+    if quality.classes is None:
+        yield _drawn("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
+        yield _drawn("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
     else:
         text = "Shares of the rows of each true class; on the diagonal they are right."
-        yield _drawn("Confusion matrix", figures.confusion(found), text)
-        if any(found.one_against_rest()):
-            many = "One class against the rest, the first ten." if len(found.classes) > 2 else ""
-            yield _drawn(
-                "ROC", figures.curves(found), many or f"Of {found.classes[1]} against {found.classes[0]}, by score."
-            )
-        if (bins := calibration(model, found)) is not None:
-            own = "The model's probabilities" if model.has_probabilities else (
-                "Scores as probabilities, (s + 1) / 2: what this loss aims at"
-            )  # fmt: skip
+        yield _drawn("Confusion matrix", figures.confusion(quality), text)
+        if any(quality.one_against_rest()):
+            many = "One class against the rest, the first ten." if len(quality.classes) > 2 else ""
+            text = many or f"Of {quality.classes[1]} against {quality.classes[0]}, by score."
+            yield _drawn("ROC", figures.curves(quality), text)
+        if (bins := calibration(model, quality)) is not None:
+            own = "The model's probabilities"
+            if not model.has_probabilities:
+                own = "Scores as probabilities, (s + 1) / 2: what this loss aims at"
             text = f"{own}, in {len(bins[0])} groups of as many rows each."
             yield _drawn("Calibration", figures.calibrations(*bins), text)
-    if (plane := regions(model, rows, found)) is not None:
+    if (plane := regions(model, rows, quality)) is not None:
         text = "Answers over the two features, with rows that the fit did not learn from."
-        if found.classes is not None and len(found.classes) == 2:
+        if quality.classes is not None and len(quality.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
-        yield _drawn("Decision regions", figures.decision(plane, model.inputs, found.classes), text)
+        yield _drawn("Decision regions", figures.decision(plane, model.inputs, quality.classes), text)
         if (parts := local_regions(model, plane)) is not None:
             title = "Cells" if model.local.kind == "cells" else "Bins of one grid"
             yield _drawn(title, figures.local(parts, plane, model.inputs), "Rows of one colour share a part.")
 
 
-def _effects_note(model: Any, rows: Any, found: Quality | None) -> str:
-    if found is None:
+def _effects_note(model: Any, rows: Any, quality: Quality | None) -> str:
+    if quality is None:
         return "" if strongest(model) else "Not drawn: no rows were held out. `dkernel evaluate --report` draws them."
     return why_none(model, rows)
 
 
-def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
+def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
     weights = strongest(model)
     if weights:
         text = "Share of each feature in the learned metric: how much the answer changes in its direction."
         yield _drawn("Feature weights", figures.bars(weights, "share"), text)
-    if found is None:
+    if quality is None:
         return
-    grown = importances(model, rows, found)
+    grown = importances(model, rows, quality)
     if grown:
-        figure = "RMSE" if found.classes is None else "error"
+        figure = "RMSE" if quality.classes is None else "error"
         text = f"Growth of the {figure} when the values of one feature are shuffled among the rows."
         yield _drawn("Permutation importance", figures.bars(grown, f"growth of the {figure}"), text)
     for each in dependences(model, rows, [name for name, _ in grown]) if grown else ():
         text = "Mean answer with this feature set to each value, all others as they are."
-        yield _drawn(f"Partial dependence: {each.name}", figures.dependence(each, found.classes), text)
+        yield _drawn(f"Partial dependence: {each.name}", figures.dependence(each, quality.classes), text)
 
 
 def _beside(record: Mapping[str, Any]) -> Iterator[str]:
-    found = record.get("baselines")
-    if not found:
+    errors = record.get("baselines")
+    if not errors:
         return
-    figure, names = found["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
-    rows = [(text, _merit(figure, found[name])) for name, text in names.items() if name in found]
-    rows.append(("best", names[found["wins"]]))
+    figure, names = errors["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
+    rows = [(text, _merit(figure, errors[name])) for name, text in names.items() if name in errors]
+    rows.append(("best", names[errors["wins"]]))
     yield _table(f"Baselines on these rows ({figure})", rows)
 
 
@@ -268,11 +267,11 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
         yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
 
 
-def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], found: Quality | None) -> Iterator[str]:
-    if (cost := by_seconds(result.history, trail, found)) is not None:
+def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], quality: Quality | None) -> Iterator[str]:
+    if (cost := by_seconds(result.history, trail, quality)) is not None:
         text = "From the first reading; the last point is the model that was kept."
         yield _drawn("Error against seconds", figures.cost(cost, "seconds"), text)
-    if (cost := by_components(result.model, result.holdout, found)) is not None:
+    if (cost := by_components(result.model, result.holdout, quality)) is not None:
         text = (
             "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
             "would help little."

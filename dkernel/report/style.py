@@ -83,6 +83,13 @@ def mark(axes: Any, x: float, text: str, colour: str) -> None:
     low, high = axes.get_xlim()
     right = np.log(x / low) > 0.55 * np.log(high / low)
     axes.annotate(
-        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if right else 4, -2), textcoords="offset points",
-        ha="right" if right else "left", va="top", color=colour, fontsize=8,
-    )  # fmt: skip
+        text,
+        (x, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(-4 if right else 4, -2),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        va="top",
+        color=colour,
+        fontsize=8,
+    )

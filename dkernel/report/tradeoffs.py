@@ -13,7 +13,7 @@ from dkernel.features import NystromMap
 from dkernel.model import Model
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.report.numbers import Quality, learning, quality
+from dkernel.report.numbers import Quality, judge, learning
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ class Cost:
 
 
 def by_seconds(
-    history: Sequence[Mapping[str, Any]], trail: Sequence[tuple[str, float, int]], found: Quality | None
+    history: Sequence[Mapping[str, Any]], trail: Sequence[tuple[str, float, int]], quality: Quality | None
 ) -> Cost | None:
     """Error or RMSE over the seconds of the fit; None of a fit that has no rounds.
 
@@ -65,19 +65,19 @@ def by_seconds(
     ended = [seconds for name, seconds, _ in trail if name == "finish"]
     if curve.name == "accuracy":
         rounds, holdout = ([(at, 1 - merit) for at, merit in points] for points in (rounds, holdout))
-    if found is not None and ended:
-        holdout.append((ended[0], _error(found)))
+    if quality is not None and ended:
+        holdout.append((ended[0], _error(quality)))
     return Cost(_points(rounds), _points(holdout), "error" if curve.name == "accuracy" else "RMSE")
 
 
-def by_components(model: Model, holdout: Block | None, found: Quality | None) -> Cost | None:
+def by_components(model: Model, holdout: Block | None, quality: Quality | None) -> Cost | None:
     """Error or RMSE on the holdout of the model restricted to its first 16, 32, ... components; None without landmarks.
 
     The restriction to m landmarks is the projection of f onto the span of k(., z_1), ..., k(., z_m).
     """
     map = model.map
     # The matrix of more components takes longer than some seconds to decompose.
-    if holdout is None or found is None or map.landmarks is None or map.n_components > 4096:
+    if holdout is None or quality is None or map.landmarks is None or map.n_components > 4096:
         return None
     Z = wide(map.landmarks)
     points = []
@@ -89,10 +89,10 @@ def by_components(model: Model, holdout: Block | None, found: Quality | None) ->
             if m < map.n_components:
                 coef = np.asarray(np.linalg.lstsq(K[:m, :m], values[:m], rcond=1e-7)[0], np.float64)
             part = replace(model, map=NystromMap(map.kernel, map.landmarks[:m]), coef=coef, variance=None)
-            judged = quality(part, holdout)
+            judged = judge(part, holdout)
             assert judged is not None
             points.append((m, _error(judged)))
-    return Cost(_points([]), _points(points), "RMSE" if found.classes is None else "error")
+    return Cost(_points([]), _points(points), "RMSE" if quality.classes is None else "error")
 
 
 def _doubled(n: int) -> list[int]:
@@ -112,8 +112,8 @@ def _clock(trail: Sequence[tuple[str, float, int]], phases: tuple[str, ...]) -> 
     return lambda share: float(np.interp(share * seen, rows, times)) if seen else 0.0
 
 
-def _error(found: Quality) -> float:
-    return found.merits["RMSE"] if found.classes is None else 1 - found.merits["accuracy"]
+def _error(quality: Quality) -> float:
+    return quality.merits["RMSE"] if quality.classes is None else 1 - quality.merits["accuracy"]
 
 
 def _points(points: Sequence[tuple[float, float]]) -> Array:

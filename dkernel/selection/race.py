@@ -34,9 +34,8 @@ F64 = NDArray[np.float64]
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
 MOST_CELL_ROWS = 4096  # of one cell; beyond, the curve says what more rows win
-TRIED_GRIDS = {1024: 64, 2048: 64, 4096: 128}  # rows -> grids; of more rows MOST_TRIED_GRIDS
-MOST_TRIED_GRIDS = 256  # a fit has up to 1,024
-MUCH_CHEAPER = 2.0  # times the predicted seconds
+TRIED_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
+FEW_SECONDS = 5.0  # of one core: what a second fit may cost where the race cannot tell
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
 
 
@@ -55,20 +54,12 @@ class Curve:
         """Mean loss with so many rows to learn from."""
         return float(np.average(self.losses[rows], weights=weight))
 
-    def predicted(self, n: int, weight: F64 | None) -> tuple[float, float]:
-        """Logarithm of the loss with n rows, and by how much it may be wrong.
-
-        The line through the last two points, in logarithms of both, goes on. It may be wrong by as much, for each unit
-        of the logarithm of the rows, as the line through the points before was at the last one.
-        """
+    def predicted(self, n: int, weight: F64 | None) -> float:
+        """Logarithm of the loss with n rows: the line through the last two points, in logarithms of both, goes on."""
         rows = sorted(self.losses)
         x, y = np.log(rows), np.log([max(self.mean(r, weight), 1e-300) for r in rows])
-        if len(rows) < 2:
-            return float(y[-1]), 0.0
-        slopes = np.clip(np.diff(y) / np.diff(x), -STEEPEST, 0.0)
-        far = max(0.0, float(np.log(n)) - x[-1])
-        error = abs(y[-1] - y[-2] - slopes[-2] * (x[-1] - x[-2])) / (x[-1] - x[-2]) if len(rows) > 2 else -slopes[-1]
-        return float(y[-1] + slopes[-1] * far), float(error * far)
+        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
+        return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
 
 
 @dataclass(eq=False)
@@ -100,23 +91,24 @@ class Race:
     def end(self) -> tuple[Way, ...]:
         """The ways to fit in full: the best, and the next one where the race cannot tell the two apart.
 
-        Of those that cannot be told apart the cheapest is taken alone where it costs less than half, and with a low
-        effort; with a high one all are fitted.
+        Of those that cannot be told apart the cheapest is taken alone where it saves half of many seconds, and with a
+        low effort; with a high one all are fitted.
         """
-        best = min(self.ways, key=lambda way: self.predicted(way)[0])
+        best = min(self.ways, key=lambda way: self.predicted(way))
         cheapest = min(self.ways, key=lambda way: self.costs[way])
         if self.effort == "high":
             return tuple(self.ways)
-        if self.effort == "low" or MUCH_CHEAPER * self.costs[cheapest] < self.costs[best]:
+        saved = self.costs[best] - self.costs[cheapest]
+        if self.effort == "low" or saved > max(self.costs[cheapest], FEW_SECONDS):
             # Whether a local stage gains anything the holdout says without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
-        others = sorted((way for way in self.ways if way != best), key=lambda way: self.predicted(way)[0])
+        others = sorted((way for way in self.ways if way != best), key=lambda way: self.predicted(way))
         return (best, *others[:1])
 
     def explain(self) -> str:
         """The end of the race, in words."""
-        ways = sorted(self.curves, key=lambda way: self.predicted(way)[0])
-        losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)[0]):.4g}" for way in ways)
+        ways = sorted(self.curves, key=lambda way: self.predicted(way))
+        losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
         return f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
 
     @property
@@ -125,9 +117,9 @@ class Race:
         return any(way.features == "kernel" for way in self.ways)
 
     def rungs(self) -> list[int]:
-        """Rows of the rungs on which all ways can be judged."""
+        """Rows of the rungs on which all ways can be judged, each twice those of the one before."""
         most = min(MOST_CELL_ROWS, len(self.judge.split.X))
-        return sorted({min(FIRST_ROWS << k, most) for k in range(3)})
+        return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
         """Components that a fit of so many rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
@@ -140,7 +132,7 @@ class Race:
         """Forget the curves of ways with components: they were those of another kernel."""
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
-    def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float) -> None:
+    def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
         """Judge the ways that are left with so many rows; those that cannot win leave."""
         self._learn()
         starts = self._starts(kernel, linear, rows)
@@ -150,34 +142,47 @@ class Race:
         for way, trial in zip(judged, trials, strict=True):
             self.places[way] = trial.place
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
-        self.leave(margin)
+        self.leave(margin, of_kernel)
 
-    def leave(self, margin: float) -> None:
-        """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty."""
+    def leave(self, margin: float, of_kernel: float) -> None:
+        """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
+
+        Parameters
+        ----------
+        of_kernel : the share for ways with components, whose kernel may still become a better one
+        """
         predicted = {way: self.predicted(way) for way in self.ways}
-        best = min(self.ways, key=lambda way: predicted[way][0])
+        best = min(self.ways, key=predicted.__getitem__)
         self.ways = [
             way
             for way in self.ways
-            if predicted[way][0] - predicted[best][0] <= np.log1p(margin) + self.uncertainty(way, best)
+            if predicted[way] - predicted[best]
+            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best)
         ]
 
-    def predicted(self, way: Way) -> tuple[float, float]:
-        """Logarithm of the loss of a way with all rows, and by how much its curve may be wrong."""
+    def predicted(self, way: Way) -> float:
+        """Logarithm of the loss of a way with all rows."""
         return self.curves[way].predicted(self.n, self.judge.split.weight_judged)
 
     def uncertainty(self, way: Way, best: Way) -> float:
-        """Standard error of the difference of two logarithms of losses: of the same rows, and of the curves."""
+        """Standard error of the difference of two predicted logarithms.
+
+        It has two parts: that of the mean over the rows that judge, which are the same, and that of the curves: their
+        difference may change by as much, for each unit of the logarithm of the rows, as its slope did before.
+        """
         if way == best:
             return 0.0
-        one, other = self.curves[way].losses, self.curves[best].losses
-        rows = max(set(one) & set(other))
-        weight = self.judge.split.weight_judged
-        share = np.full(len(one[rows]), 1 / len(one[rows])) if weight is None else weight / weight.sum()
-        difference = one[rows] - other[rows]
+        one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
+        rows = sorted(set(one.losses) & set(other.losses))
+        share = np.ones(len(one.losses[rows[-1]])) if weight is None else weight
+        share = share / share.sum()
+        difference = one.losses[rows[-1]] - other.losses[rows[-1]]
         spread = np.sqrt(np.square(share) @ np.square(difference - share @ difference))
-        of_rows = spread / max(float(share @ other[rows]), 1e-300)
-        return float(np.hypot(of_rows, np.hypot(self.predicted(way)[1], self.predicted(best)[1])))
+        of_rows = float(spread) / max(other.mean(rows[-1], weight), 1e-300)
+        apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
+        slopes = np.diff(apart) / np.diff(np.log(rows))
+        bend = abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else abs(slopes).sum()
+        return float(np.hypot(of_rows, bend * max(0.0, np.log(self.n / rows[-1]))))
 
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""
@@ -208,7 +213,7 @@ class Race:
             return Call(key, judged_alone, (*args, start))
         if way.local == "cells":
             return Call(key, try_cells, (*args, rows, start, self.learned["cells"], place))
-        n_grids = TRIED_GRIDS.get(rows, MOST_TRIED_GRIDS)
+        n_grids = TRIED_GRIDS[rows > MOST_CELL_ROWS // 2]
         return Call(key, try_grids, (*args, rows, start, self.learned["grids"], n_grids, place))
 
 

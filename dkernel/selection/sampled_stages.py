@@ -19,7 +19,7 @@ from dkernel.problem.targets import Targets
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.evaluation import FitValidationSplit
 from dkernel.selection.grid_inputs import relevances
-from dkernel.selection.local_settings import (
+from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
     best_grids,

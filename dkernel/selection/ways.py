@@ -39,11 +39,12 @@ class Way:
 
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
+        local = recipe.local if recipe.local_stage == self.local else self.local  # with the settings that were given
         if self.features == "linear":
-            return recipe.replace(kernel="linear", metric="identity", local=self.local)
+            return recipe.replace(kernel="linear", metric="identity", local=local)
         if self.features == "none":
-            return recipe.replace(features="none", metric="identity", local=self.local)
-        return recipe.replace(local=self.local)
+            return recipe.replace(features="none", metric="identity", local=local)
+        return recipe.replace(local=local)
 
 
 WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")
@@ -66,6 +67,6 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     ['components + grids']
     """
     if is_open(recipe) and recipe.metric in ("auto", "identity"):
-        wanted = {"none", *stages} if recipe.local == "auto" else {recipe.local}
+        wanted = {"none", *stages} if recipe.local_stage == "auto" else {recipe.local_stage}
         return tuple(way for way in WAYS if way.local in wanted)
     return tuple(Way(local=stage) for stage in stages or ("none",))

@@ -200,7 +200,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def keep(self, journal: Journal, state: CellState) -> None:
         if journal.keeps:
-            journal.part(self.name, state.parts[-1])
+            journal.add_part(self.name, state.parts[-1])
 
     def close(self) -> None:
         """Forget the tasks that are not done, and what they need."""

@@ -162,11 +162,11 @@ class Solver(StateMachine[S, SolverResult]):
         return self.fit.losses(self._holdout, v, name)
 
     def kept(self, journal: Journal) -> S | None:
-        found: S | None = journal.position(self.stage, self.where)
-        return found
+        state: S | None = journal.last_state(self.stage, self.where)
+        return state
 
     def keep(self, journal: Journal, state: S) -> None:
-        journal.reached(self.stage, state)
+        journal.save_state(self.stage, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
         """Show a phase, once: readings of the same name and key follow each other in one."""
@@ -224,7 +224,7 @@ def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | No
     callback : called with each line of the history as it is made; where it returns True the solver stops
     """
     state = machine.kept(journal) or machine.start()
-    with journal.kept():
+    with journal.saving_on_error():
         while (reading := machine.plan(state)) is not None:
             before, state = state, machine.advance(state, reading())
             if state.steps == before.steps:

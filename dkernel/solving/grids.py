@@ -320,7 +320,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
     def keep(self, journal: Journal, state: GridState) -> None:
         if journal.keeps:
             assert state.change is not None
-            journal.part(self.name, {"change": packed(state.change), "line": state.history[-1]})
+            journal.add_part(self.name, {"change": packed(state.change), "line": state.history[-1]})
 
     def _part(self, number: int) -> Binning:
         return self.settings.binning.part(number * GROUP, (number + 1) * GROUP)

@@ -65,7 +65,7 @@ class _Parts(Generic[S]):
         units, nodes = sum(n for n, _ in self._new), [node for _, some in self._new for node in some]
         if units:
             levels, sums = [level for level, _ in nodes], [value for _, value in nodes]
-            self.journal.part(self.name, {"first": self.units, "units": units, "levels": levels, "sums": sums})
+            self.journal.add_part(self.name, {"first": self.units, "units": units, "levels": levels, "sums": sums})
             self._new = []
             self._add(units, nodes)
 

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
@@ -70,7 +70,9 @@ def _labels_p(survey: SurveyResult, groups: Groups) -> float:
     freedom = float(((1 - of_group) * (1 - of_class))[large].sum())
     if freedom <= 0:
         return 1.0
-    return float(chdtrc(freedom, float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum())))
+    return float(
+        scipy.special.chdtrc(freedom, float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum()))
+    )
 
 
 def _means_p(survey: SurveyResult, groups: Groups) -> float:
@@ -90,5 +92,5 @@ def _means_p(survey: SurveyResult, groups: Groups) -> float:
         strong = z[moved > 0.1]
         if strong.size:
             tests = len(groups) * int(varies.sum())
-            smallest = min(smallest, tests * float(chdtrc(1, strong.max() ** 2)))
+            smallest = min(smallest, tests * float(scipy.special.chdtrc(1, strong.max() ** 2)))
     return smallest

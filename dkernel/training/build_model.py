@@ -50,6 +50,8 @@ def build_model(
     digested = digest(source.n_rows, (*named(source.columns), source.label or ""), data.survey.sums)
     facts = _facts(request, data, chosen, fit, outcome)
     facts |= {"data": digested, "chosen": {**fit.run.chosen, **order}}
+    norm = fit.coordinates.norm(outcome.v[:-1]) * targets.width
+    facts["norm"] = np.broadcast_to(norm, outcome.v.shape[1:]).tolist()
     if local is not None:
         facts["local"] = local.facts
         if local.machine is not None and local.holdout:
@@ -112,7 +114,8 @@ def settle_recipe(
         "alpha": outcome.alpha,
     }
     if not asked.constant_map:
-        settled["local"] = "none" if local is None or local.machine is None else local.machine.kind
+        kind = "none" if local is None or local.machine is None else local.machine.kind
+        settled["local"] = asked.local if asked.local_stage == kind else kind  # with the settings that were given
     return SettledRecipe(asked.replace(**settled))
 
 

@@ -15,8 +15,8 @@ from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, CellSettings, learned_
 from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.local_settings import SIZES, cell_settings, lowest
 from dkernel.selection.metric_learning import MOST_COLUMNS
+from dkernel.selection.stage_settings import SIZES, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
@@ -43,12 +43,12 @@ PAIR = 280
 
 def cell_rows_of(recipe: Recipe) -> int:
     """Rows of a cell that a recipe asks for."""
-    return recipe.cell_rows if isinstance(recipe.cell_rows, int) else CELL_ROWS
+    return CELL_ROWS if isinstance(recipe.cells.rows, str) else recipe.cells.rows
 
 
 def overlap_of(recipe: Recipe) -> float:
     """Rows of the bands of a cell, as a share of its own."""
-    return OVERLAP if isinstance(recipe.cell_overlap, str) else recipe.cell_overlap
+    return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
@@ -61,7 +61,7 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = recipe.cell_partitions
+    partitions = recipe.cells.partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
@@ -128,7 +128,13 @@ def fit_cell_stage(
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
     sample = inputs(residual.sampled.X)
     tree, numbers = grow_partitions(
-        sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed, recipe.cell_partitions
+        sample,
+        root,
+        ROOM * limit * max(1, len(sample)) / n,
+        LEAST_SAMPLE,
+        overlap,
+        recipe.seed,
+        recipe.cells.partitions,
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)

@@ -120,7 +120,7 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
         if checkpoint is not None:
             kept = checkpoint.opened(request.identity, request.plan.checkpoint_bytes, run.progress)
             run.journal = opened.enter_context(kept)
-        result = run.journal.found("result")
+        result = run.journal.stored("result")
         if result is not None:
             run.progress.message("the checkpoint holds the result: nothing was done")
             run.journal.tidy()

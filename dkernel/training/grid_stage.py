@@ -18,8 +18,8 @@ from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
-from dkernel.selection.local_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
 from dkernel.selection.relevance import ROWS
+from dkernel.selection.stage_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
 from dkernel.solving.grids import GridSettings, fit_grids
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
@@ -53,8 +53,8 @@ def automatic_grids(n: int) -> int:
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
     n = sizes.n
-    if isinstance(recipe.n_grids, int):
-        return GROUP * -(-recipe.n_grids // GROUP)
+    if isinstance(recipe.grids.n_grids, int):
+        return GROUP * -(-recipe.grids.n_grids // GROUP)
     room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
@@ -70,7 +70,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
     (128, 64)
     """
-    if isinstance(recipe.n_grids, int):
+    if isinstance(recipe.grids.n_grids, int):
         return TRIED_GRIDS
     return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
@@ -127,7 +127,7 @@ def fit_grid_stage(
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
-    groups = category_groups(source, residual.sampled.X, recipe.one_hot)
+    groups = category_groups(source, residual.sampled.X, recipe.grids.one_hot)
     inputs = GridInputs(moments.mean, groups)
 
     def learn() -> NDArray[np.float64]:

@@ -59,8 +59,8 @@ LOCAL_STAGES = {
 
 def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
     """Refuse a local stage that there is not."""
-    if isinstance(recipe.one_hot, tuple):
-        given_groups(source, recipe.one_hot)
+    if isinstance(recipe.grids.one_hot, tuple):
+        given_groups(source, recipe.grids.one_hot)
     if recipe.local in ("auto", "none"):
         return
     if source.objects or source.sparse:
@@ -68,7 +68,7 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not (loss.smooth or (loss.regresses and LOCAL_STAGES[recipe.local].smooths)):
+    if not (loss.smooth or (loss.regresses and LOCAL_STAGES[recipe.local_stage].smooths)):
         other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
             f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
@@ -86,7 +86,7 @@ def local_kinds(
     work : flops of the other parts of the fit
     """
     if recipe.local != "auto":
-        return () if recipe.local == "none" else (recipe.local,)
+        return () if recipe.local == "none" else (recipe.local_stage,)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()

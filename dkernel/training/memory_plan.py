@@ -9,6 +9,7 @@ from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features.base import MOST_DENSE
+from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
@@ -160,7 +161,7 @@ class Plan:
         if here > _installed():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine has {_mib(_installed())}. Use fewer components."
+                f"and the machine or its container has {_mib(_installed())}. Use fewer components."
             )
 
     def check_seconds(self, limit: float | None) -> None:
@@ -272,12 +273,8 @@ def _mib(n: float) -> str:
 
 
 def _available() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().available)
+    return available_memory()
 
 
 def _installed() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return memory_limit()

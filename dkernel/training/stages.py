@@ -178,7 +178,7 @@ def choose_model(
 def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> SampleProblem:
     """What the local stages of a race share."""
     survey, moments = data.survey, data.survey.moments
-    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.one_hot)
+    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.grids.one_hot)
     scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
     inputs, bound = GridInputs(moments.mean, groups), residual_bound(data.targets, survey)
     return SampleProblem(loss, data.targets, scaling, inputs, bound, data.recipe.seed)

@@ -83,8 +83,8 @@ def way_seconds(source: Source, recipe: Recipe, outputs: int) -> float:
         sizes = replace(sizes, components=min(sizes.components, sizes.p))
     passes, turn, setup = global_work(sizes, recipe, outputs)
     work = {"global": setup + passes * turn}
-    if recipe.local in LOCAL_STAGES:
-        work[recipe.local] = LOCAL_STAGES[recipe.local].cost(sizes.n, sizes.p, recipe, outputs).flops
+    if recipe.local_stage in LOCAL_STAGES:
+        work[recipe.local_stage] = LOCAL_STAGES[recipe.local_stage].cost(sizes.n, sizes.p, recipe, outputs).flops
     return core_seconds(work)
 
 

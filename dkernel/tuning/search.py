@@ -135,7 +135,7 @@ def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint 
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
             search.journal = opened.enter_context(kept)
-        found: dict[str, Any] | None = search.journal.found("result")
+        found: dict[str, Any] | None = search.journal.stored("result")
         if found is None:
             with one_blas_thread(), search.progress:
                 found = search.run()

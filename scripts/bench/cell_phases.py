@@ -50,7 +50,15 @@ def spotrf(n: int, threads: int) -> float:
 def line(data: Path, rows: int, workers: int, place: Path, args: argparse.Namespace) -> dict[str, Any]:
     """One job."""
     model = place / f"model-{rows}-{workers}.safetensors"
-    options = [*SETTINGS, "--cell-rows", str(args.cell_rows), "--workers", str(workers), "--scratch", str(place)]
+    options = [
+        *SETTINGS,
+        "--local",
+        f"cells(rows={args.cell_rows})",
+        "--workers",
+        str(workers),
+        "--scratch",
+        str(place),
+    ]
     found = train(data, model, [*options, "--memory-limit", args.memory_limit], interval=1.0)
     phases, local = found["record"]["phases"], load(model).local
     if local is None:

@@ -63,7 +63,7 @@ def main() -> None:
     data, table = folder(o.data, "covtype"), []
     with tempfile.TemporaryDirectory() as place:
         for partitions in o.partitions:
-            settings = ("--local", "cells", "--cell-partitions", partitions, "--scratch", place)
+            settings = ("--local", f"cells(partitions={partitions})", "--scratch", place)
             table.append(line(f"cells, {partitions} partition(s)", data, Path(place), settings, o))
         landmarks = round(table[0]["rows of a cell"])
         settings = ("--local", "none", "--features", "nystrom", "--n-components", landmarks)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from report import DATA, ROOT, Rows, finish, forest, machine, measured
 
-from dkernel import KernelClassifier
+from dkernel import Grids, KernelClassifier
 
 Fit = Callable[[Rows], Any]
 FIGURES = ROOT / "scripts" / "bench" / "figures"
@@ -66,7 +66,7 @@ def exact(rows: int) -> Fit:
 
 POINTS: dict[str, dict[str, Fit]] = {
     "dkernel, landmarks": {f"{n:,}": ours(n_components=n, local="none") for n in (1000, 2000, 5000)},
-    "dkernel, grids": {f"{n:,}": ours(kernel="linear", local="grids", n_grids=n) for n in (128, 384, 1024, 3072)},
+    "dkernel, grids": {f"{n:,}": ours(kernel="linear", local=Grids(n_grids=n)) for n in (128, 384, 1024, 3072)},
     "dkernel, cells": {"4,096 rows": ours(n_components=1024, local="cells")},
     "dkernel, nothing given": {"": ours()},
     "LightGBM": {"100 x 31": trees(100, 31), "500 x 255": trees(500, 255), "2,000 x 255": trees(2000, 255)},
@@ -124,7 +124,7 @@ def main() -> None:
     lines = [json.loads(line) for line in o.lines.read_text().splitlines()] if o.lines.exists() else []
     known = {(line["way"], line["name"]) for line in lines}
     data = forest(o.data, o.rows)
-    KernelClassifier(n_components=64, local="grids", n_grids=16).fit(data[0][:5000], data[1][:5000])  # compiles
+    KernelClassifier(n_components=64, local="grids(n_grids=16)").fit(data[0][:5000], data[1][:5000])  # compiles
     for way in o.only:
         for name in POINTS[way]:
             if (way, name) not in known:

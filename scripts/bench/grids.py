@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from report import DATA, Rows, finish, forest, measured
 
-from dkernel import KernelClassifier
+from dkernel import Grids, KernelClassifier
 
 
 def log_loss(probability: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> float:
@@ -45,7 +45,7 @@ def trees(data: Rows, n: int, leaves: int, threads: int) -> dict[str, Any]:
 def machine(data: Rows, grids: int, **settings: Any) -> dict[str, Any]:
     """Line of a kernel machine, with so many grids or none."""
     X, y, X_test, y_test = data
-    local = {"local": "grids", "n_grids": grids} if grids else {"local": "none"}
+    local = {"local": Grids(n_grids=grids) if grids else "none"}
     with measured() as fit:
         found = KernelClassifier(**local, **settings).fit(X, y)
     found.predict(X_test[:1000])

@@ -23,7 +23,7 @@ from commands import BYTES_A_NUMBER, made, phases_of, train
 from report import finish
 
 SMALL = 1_000_000
-GRIDS = ("--features", "none", "--local", "grids", "--alpha", "1e-6", "--baselines", "off")
+GRIDS = ("--features", "none", "--alpha", "1e-6", "--baselines", "off")
 SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
 
 
@@ -31,7 +31,7 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
     """One training."""
     data = made(place, form, rows)
     options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6"]
-    options = [*GRIDS, "--n-grids", str(args.grids)] if args.grids else options
+    options = [*GRIDS, "--local", f"grids(n_grids={args.grids})"] if args.grids else options
     options += ["--workers", str(args.workers)]
     found = train(data, place / "model.safetensors", [*options, "--memory-limit", args.memory_limit])
     if not args.keep:

@@ -119,7 +119,8 @@ def recipe_of(point: Point, chosen: Mapping[str, Any]) -> Recipe:
         settings["kernel"] = f"{(2.0 * p) ** -3!r} * Polynomial(degree=3, c={p})"
     if method.size:
         settings |= {"n_components": BELOW} if settings["features"] == "nystrom" else {}
-        settings[method.size] = point.size
+        stage, _, name = method.size.rpartition(".")
+        settings |= {stage: f"{settings[stage]}({name}={point.size})"} if stage else {name: point.size}
     task = {"task": "regress", "loss": "squared"} if about.regress else {"task": "classify", "loss": "squared_hinge"}
     return Recipe(**{"scale": "standard", "metric": "identity", "seed": point.seed, **task, **settings})
 
@@ -157,7 +158,7 @@ def ours(point: Point, rows: Rows, chosen: Mapping[str, Any]) -> tuple[Callable[
 def _few(rows: Rows, recipe: Recipe) -> tuple[Source, Recipe]:
     """A small fit that loads the same compiled loops."""
     few = {"n_components": 64} if recipe.features not in ("none", "exact") else {}
-    few |= {"n_grids": 16} if recipe.local == "grids" else {"cell_rows": 256} if recipe.local == "cells" else {}
+    few |= {"local": {"grids": "grids(n_grids=16)", "cells": "cells(rows=256)"}.get(recipe.local_stage, recipe.local)}
     X, y = (rows.X, rows.y) if rows.folder is None else (rows.X_test, rows.y_test)
     step = max(1, len(X) // 2000)
     return from_arrays(X[::step], y[::step]), recipe.replace(**few)

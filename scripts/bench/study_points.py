@@ -80,10 +80,10 @@ METHODS: Mapping[str, Method] = {
     "Nystrom, RPCholesky": Method("landmarks", "gaussian", _nystrom("rpcholesky")),
     "TensorSketch": Method("polynomial", "polynomial", {"features": "tensorsketch", "local": "none"}, ns=20.0),
     "Nystrom, polynomial": Method("polynomial", "polynomial", _nystrom("uniform")),
-    "grids": Method("local", "", {"features": "none", "local": "grids"}, "n_grids", 13.0, 0.0),
-    "cells": Method("local", "", {"features": "none", "local": "cells"}, "cell_rows", 5.0, 0.0),
-    "Nystrom and grids": Method("local", "gaussian", _nystrom("uniform", local="grids"), "n_grids", 13.0, 0.0),
-    "Nystrom and cells": Method("local", "gaussian", _nystrom("uniform", local="cells"), "cell_rows", 5.0, 0.0),
+    "grids": Method("local", "", {"features": "none", "local": "grids"}, "local.n_grids", 13.0, 0.0),
+    "cells": Method("local", "", {"features": "none", "local": "cells"}, "local.rows", 5.0, 0.0),
+    "Nystrom and grids": Method("local", "gaussian", _nystrom("uniform", local="grids"), "local.n_grids", 13.0, 0.0),
+    "Nystrom and cells": Method("local", "gaussian", _nystrom("uniform", local="cells"), "local.rows", 5.0, 0.0),
     "metric off": Method("metric", "", _nystrom("uniform", kernel="gaussian")),
     "metric on": Method("metric", "", _nystrom("uniform", kernel="gaussian", metric="full")),
     "linear": Method("others", "", {"kernel": "linear", "features": "exact", "local": "none"}, "", 0.0, 0.0),
@@ -129,7 +129,7 @@ class Point:
         start = 6 + 5e-7 * self.rows * (1 + about.inputs / 10)
         passes = max(1, min(12, 300_000 / self.rows)) if method.setup else 1
         work = method.ns * size * self.rows * passes * about.scores**0.5 * (0.75 + about.inputs / 20)
-        if method.size == "cell_rows":
+        if method.size == "local.rows":
             work += 0.035 * self.rows * size**2
         if self.method in ("Nystrom and grids", "Nystrom and cells"):
             work += METHODS["Nystrom, uniform"].ns * BELOW * self.rows

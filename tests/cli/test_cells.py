@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 JOB = ["--label", "y", "--gamma", "1.0", "--kernel", "gaussian", "--metric", "identity", "--n-components", "32"]
-JOB += ["--alpha", "1e-4", "--local", "cells", "--cell-rows", "200", "--cell-overlap", "0.25", "--baselines", "off"]
+JOB += ["--alpha", "1e-4", "--local", "cells(rows=200, overlap=0.25)", "--baselines", "off"]
 
 
 def test_cells_from_file_to_file(run, stripes, tmp_path):

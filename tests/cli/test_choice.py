@@ -22,7 +22,7 @@ def test_a_sampling_that_some_kernels_lack_leaves_these_out(sampling, run, tmp_p
     assert "Laplacian" not in result.output
 
 
-def test_a_kernel_that_lacks_the_sampling_is_refused_before_the_data_are_read(run, tmp_path):
+def test_a_kernel_without_the_sampling_is_refused_before_reading(run, tmp_path):
     table = pd.DataFrame({"a": [0.0, np.nan, 1.0], "b": [0.0, 1.0, 2.0], "label": [0, 1, 0]})
     table.to_parquet(tmp_path / "rows.parquet")
     result = run("train", tmp_path / "rows.parquet", "--label", "label", "--out", tmp_path / "m", "--kernel",

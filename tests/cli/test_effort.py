@@ -10,10 +10,10 @@ from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.execution.local import SerialExecutor
+from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import choice_flops
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.recipe_checks import EFFORTS
 from dkernel.training.fit import plan
 from dkernel.training.request import FitRequest
 
@@ -47,7 +47,7 @@ def test_less_effort_tries_fewer_local_stages():
     assert tried[0] != tried[2]
 
 
-def test_a_local_stage_is_tried_where_it_takes_three_times_the_global_stage_at_most():
+def test_a_local_stage_is_tried_up_to_three_times_the_global_cost():
     def tried(n, classes, **given):
         source = from_arrays(*rows(n, 16))
         executor = SerialExecutor()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-JOB = ["--label", "y", "--features", "none", "--local", "grids", "--n-grids", "64", "--baselines", "off"]
+JOB = ["--label", "y", "--features", "none", "--local", "grids(n_grids=64)", "--baselines", "off"]
 
 
 def test_grids_from_file_to_file(run, stripes, tmp_path):
@@ -42,11 +42,11 @@ def test_the_plan_states_readings_and_the_model(run, stripes, tmp_path):
 
 @pytest.mark.parametrize(
     ("groups", "said"),
-    [("a,nothing", "--one-hot nothing is like no feature"), (";", "--one-hot ; is not valid"), ("a", "--one-hot a is")],
+    [("a,nothing", "one_hot='nothing' is like no feature"), (";", "one_hot=';' is not valid"), ("a", "one_hot='a' is")],
 )
 def test_groups_that_are_none_are_refused_in_words_of_the_command(run, stripes, tmp_path, groups, said):
     """A dry run took them, and features of many values were one category, all of whose rows were equal."""
-    words = ["train", stripes, "--out", tmp_path / "m", *JOB, "--one-hot", groups]
+    words = ["train", stripes, "--out", tmp_path / "m", *JOB, "--local", f"grids(one_hot={groups!r})"]
     refused = run(*words)
     assert refused.exit_code == 2, refused.output
     assert said in refused.stderr

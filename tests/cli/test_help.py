@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.cli.help import FEW, GROUPS, SYNONYMS, grouped
-from dkernel.recipe import CHOICES
+from dkernel.parameters import PARAMETERS
 from dkernel.validation import SYNONYMS as VALUES
 
 COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
@@ -98,7 +98,7 @@ def test_a_value_of_another_tool(option, typed, meant):
 
 
 def test_values_of_other_tools_are_no_values_here():
-    words = {word for words in CHOICES.values() for word in words}
+    words = {word for p in PARAMETERS.values() for word in p.words}
     assert {meant for meant in VALUES.values() if meant not in words} <= {
         "polynomial",
         "gaussian",

@@ -13,7 +13,7 @@ WORDS = [w for name, value in SETTINGS.items() for w in (f"--{name.replace('_', 
 WORDS += ["--solver", "psgd"]  # with a holdout
 
 
-def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows_as_on_the_holdout(run, tmp_path, monkeypatch):
+def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame, new = table(), table(seed=1)
     frame.to_parquet("t.parquet", index=False, row_group_size=700)

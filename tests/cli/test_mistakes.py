@@ -182,7 +182,7 @@ def test_an_address_that_lacks_something_is_no_crash(monkeypatch):
         dkernel.open_source("memory://bucket/t.parquet")
 
 
-def test_a_class_of_one_row_a_constant_feature_and_a_copied_label_are_told_of(train, there):
+def test_it_warns_of_rare_classes_constant_features_and_copied_labels(train, there):
     there.loc[7, "y"] = "rare"
     there["level"] = 3.0
     there["same"] = there["y"].map({"no": 5.0, "yes": 1.5, "rare": 9.0})
@@ -206,7 +206,7 @@ def test_a_copied_number_is_told_of(run, there):
 
 @pytest.mark.usefixtures("there")
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-def test_a_model_of_the_commands_predicts_frames_lists_and_lazy_collections(train):
+def test_a_model_of_the_command_predicts_frames_lists_and_collections(train):
     import dask.dataframe as dd
 
     train("t.parquet", "--exclude", "id,w", "--quiet")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.cli.train import RECIPE
-from dkernel.recipe import CHOICES, Recipe
+from dkernel.recipe import Recipe
 
 
 def run(*args, **env):
@@ -37,18 +37,30 @@ def test_defaults_are_those_of_the_recipe():
     recipe = {name: getattr(Recipe(), name) for name in RECIPE} | {"loss": None}  # the label decides it
     recipe |= {"solver": "auto"}  # the rows decide
     assert {name: found.get(name) for name in RECIPE} == recipe | {"dtype": None}  # so do the first rows
-    for name, (_, default, _) in RECIPE.items():
-        assert default == ("" if recipe[name] is None else str(recipe[name]))
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPE if name in CHOICES])
-def test_help_lists_the_words_of_the_recipe(name):
-    words = [
-        word
-        for word in RECIPE[name][0].split("|")
-        if word not in ("NUMBER", "C=NUMBER", "N", "COL,...", "COL,..;..", "sigmoid")  # the last is platt
-    ]
-    assert tuple(words) == CHOICES[name]
+@pytest.mark.parametrize(
+    ("option", "now"),
+    [
+        ("--n-grids", "--local 'grids(n_grids=N)'"),
+        ("--cell-rows", "--local 'cells(rows=N)'"),
+        ("--cell_overlap", "--local 'cells(overlap=SHARE)'"),
+    ],
+)
+def test_an_option_of_an_earlier_version_is_answered_by_what_says_it_now(option, now, config):
+    assert f"There is no option {option}. Use {now}." in run("train", "x.csv", option, "3").stderr
+    key = option[2:].replace("-", "_")
+    refused = run("train", "--config", config(f"{key} = 3"), "--print-config")
+    assert (refused.exit_code, now.replace("--local ", "local=") in refused.stderr) == (2, True)
+
+
+def test_settings_of_the_local_stage_are_one_value(config):
+    text = "cells(rows=200, overlap=0.25)"
+    assert settings("--local", text)["local"] == settings(DKERNEL_LOCAL=text)["local"] == text
+    assert settings("--config", config(f'local = "{text}"'))["local"] == text
+    assert settings("--local", "grids( n_grids = auto )")["local"] == "grids"
+    refused = run("train", "x.csv", "--label", "y", "--out", "m", "--local", "cells(rows=3)")
+    assert "--local 'cells(rows=3)': rows=3 is not valid. Possible: auto | a whole number of at" in refused.stderr
 
 
 @pytest.mark.parametrize("option", ["seed", "n_components", "workers", "passes"])

@@ -300,7 +300,7 @@ def test_a_url_where_a_path_is_needed_is_refused_at_once(run, place, command):
     before = sorted(place.iterdir())
     said = run(*command)
     assert said.exit_code == 2, said.output
-    assert "is a URL, and a path of this machine" in said.stderr
+    assert "lies on this machine or on a disk that it mounts, not at a URL" in said.stderr
     assert sorted(place.iterdir()) == before
 
 

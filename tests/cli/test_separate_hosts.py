@@ -82,7 +82,7 @@ def hosts(tmp_path_factory):
 
 
 def test_cells_are_fitted_to_the_same_bytes(hosts, stripes, run_to, tmp_path):
-    job = [*JOB, "--local", "cells", "--cell-rows", "200"]
+    job = [*JOB, "--local", "cells(rows=200)"]
     there = ["--out", tmp_path / "there", "--checkpoint", tmp_path / "kept", "--scheduler-file", hosts.scheduler_file]
     told = hosts.run("dkernel", "train", stripes, *there, *job)
     assert "peak memory  client " in told

@@ -46,7 +46,7 @@ def test_the_choices_come_last_with_verbose_and_are_in_show(run, rows, tmp_path)
 
 
 def test_a_local_stage_stands_beside_its_kernel(run, rows, tmp_path):
-    known = [*KNOWN[:4], "--local", "grids", "--n-grids", 32, "--exclude", "id,c"]
+    known = [*KNOWN[:4], "--local", "grids(n_grids=32)", "--exclude", "id,c"]
     lines, _ = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *known)
     assert "32 components" in lines[1]
     kept = "none: " not in run("show", tmp_path / "m").stdout

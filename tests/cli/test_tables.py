@@ -274,7 +274,7 @@ def test_text_of_another_encoding_is_read(run, there, tmp_path):
 
 @pytest.mark.usefixtures("there")
 def test_grids_take_each_category_whole(run):
-    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids", "--n-grids", "16")
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids(n_grids=16)")
     model = dkernel.load("m").model_
     assert model.facts["local"]["groups"] == 4  # city and size, that x is missing, and the flag, which the sample shows
     if model.local is not None:

@@ -33,7 +33,7 @@ def inputs(source):
 
 @pytest.mark.parametrize("label", ["number", "sign"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_other_files_chunks_and_partitions_of_the_rows_have_the_same_inputs(label, weighted, tmp_path):
+def test_inputs_do_not_depend_on_files_chunks_or_partitions(label, weighted, tmp_path):
     frame = table()
     frame["w"] = np.random.default_rng(3).integers(0, 4, len(frame)) / 2
     weight = "w" if weighted else None

@@ -126,7 +126,7 @@ def machine(tmp_path):
 
 
 @pytest.mark.cluster
-def test_preempted_and_a_worker_lost_it_goes_on_to_the_same_bytes_and_scores(machine):
+def test_after_preemption_and_a_lost_worker_it_ends_with_equal_bytes(machine):
     first = machine.up("scheduler")
     wait_until(lambda: machine.healthy("scheduler"), "a scheduler that is well", alive=[first])
     workers = [machine.up("worker", index) for index in range(2)]

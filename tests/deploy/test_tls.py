@@ -39,7 +39,7 @@ def certs(tmp_path_factory):
     return folder
 
 
-def test_every_certificate_is_of_the_authority_and_only_its_owner_reads_it(certs):
+def test_every_certificate_is_signed_and_readable_by_its_owner_only(certs):
     for role in ("cluster", "client"):
         ours = certs / "ours"
         assert openssl("verify", "-CAfile", ours / "ca.pem", ours / f"{role}.pem").returncode == 0

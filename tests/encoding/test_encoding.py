@@ -155,7 +155,7 @@ def amounts(n: int = 2000, seed: int = 0) -> pd.DataFrame:
 AMOUNTS = {"gain": "number", "wide": "number", "few": "number", "s": "category"}
 
 
-def test_frequent_values_of_a_number_have_inputs_where_one_fills_most_rows():
+def test_frequent_values_of_a_number_get_inputs_of_their_own():
     frame = amounts()
     encoding = learned(frame, AMOUNTS)
     gain, wide, few, _ = encoding.columns

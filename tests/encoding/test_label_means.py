@@ -51,7 +51,7 @@ def test_the_mean_of_a_value_is_that_of_a_random_effect():
     np.testing.assert_allclose(found, base + n * 4 / (n * 4 + 9) * (means - base), atol=0.1)
 
 
-def test_values_of_one_fold_that_decide_the_label_have_the_mean_of_all_in_it():
+def test_a_value_seen_in_one_fold_alone_has_the_mean_of_all_in_it():
     # Within values the label does not vary, and a value without rows in the other folds has none to go by.
     frame = table(900)
     frame["y"] = frame["zip"].str.len() > 3

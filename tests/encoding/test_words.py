@@ -94,7 +94,7 @@ def test_texts_of_one_kind_are_values_of_it(texts, kind):
     assert column_of(*(pa.array([text]) for text in texts)).values == kind  # however the rows are cut
 
 
-def test_values_of_one_word_are_one_level_with_the_means_of_all_their_rows():
+def test_values_of_one_word_share_a_level_and_its_means():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 150, 3000)
     y = codes % 7 + 0.1 * rng.normal(size=3000)

@@ -16,7 +16,7 @@ SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 16, "gamma"
 def test_fit_goes_on(kind, data, tmp_path, monkeypatch):
     X, y = data(1200)
     dkernel.save(kind(**SMALL).fit(X, y), tmp_path / "whole")
-    reached = FolderJournal.reached
+    reached = FolderJournal.save_state
 
     def interrupted(self, name, state):
         reached(self, name, state)
@@ -25,7 +25,7 @@ def test_fit_goes_on(kind, data, tmp_path, monkeypatch):
 
     machine = kind(**SMALL, checkpoint=str(tmp_path / "c"))
     with monkeypatch.context() as patch:
-        patch.setattr(FolderJournal, "reached", interrupted)
+        patch.setattr(FolderJournal, "save_state", interrupted)
         with pytest.raises(KeyboardInterrupt):
             machine.fit(X, y)
     assert (tmp_path / "c" / "checkpoint-rounds-00000009.safetensors").exists()

@@ -24,7 +24,7 @@ def test_a_score_is_never_more_than_its_coefficients(far):
     assert np.abs(machine.to_sklearn().decision_function(rows)).max() <= most * (1 + 1e-5)
 
 
-def test_the_estimator_and_its_scikit_learn_pipeline_agree_as_far_as_float32_has_digits():
+def test_estimator_and_scikit_learn_pipeline_agree_to_float32_rounding():
     X, y = ball(1000)
     machine = KernelClassifier(Gaussian(0.5), n_components=256, **FOURIER).fit(X, y)
     most = np.abs(machine.model_.coef).sum()

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.svm import SVC
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelRegressor, Tuner
@@ -34,9 +35,56 @@ def test_feature_weights_have_names(machine):
     assert learned.idxmin() == "noise"
 
 
+def test_the_norm_is_that_of_the_function_in_the_space_of_the_kernel():
+    X, Y = twin_data()
+    machine = KernelRegressor(Gaussian(gamma=0.3), alpha=1e-3, solver="exact", scale="none").fit(X, Y)
+    K, a = machine.kernel_(X, X), machine.dual_coef_[0]
+    assert machine.norm_ == pytest.approx(np.sqrt(a @ K[np.ix_(machine.support_, machine.support_)] @ a), rel=1e-5)
+    # A smaller ball is a stiffer function: |f|_H falls as alpha grows.
+    settings = {"kernel": Gaussian(gamma=0.3), "scale": "none", "n_components": 40}
+    norms = [KernelRegressor(**settings, alpha=alpha).fit(X, Y).norm_ for alpha in (1e-6, 1e-3, 1e-1, 10.0)]
+    assert norms == sorted(norms, reverse=True)
+    assert norms[0] > 2 * norms[-1]
+    # Of random features it is |w|; of several outputs there is one each.
+    waves = KernelClassifier(Gaussian(gamma=0.3), features="fourier", n_components=64, alpha=1e-3, solver="lbfgs")
+    waves.fit(X, np.digitize(Y, [-0.5, 0.5]))
+    np.testing.assert_allclose(waves.norm_, np.linalg.norm(waves.coef_ * waves.model_.map.whitening**-1, axis=1))
+
+
+def twin_data():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=150)
+
+
+@pytest.mark.parametrize("C", [1.0, 10.0])
+def test_support_vectors_and_coefficients_are_those_of_libsvm(C):
+    X, Y = twin_data()
+    y = np.where(Y > 0, "up", "down")
+    machine = KernelClassifier(Gaussian(gamma=0.3), loss="hinge", alpha=f"C={C}", solver="exact", scale="none")
+    machine.fit(X, y)
+    twin = SVC(C=C, gamma=0.3, tol=1e-7).fit(X, y)
+    np.testing.assert_array_equal(machine.support_, np.sort(twin.support_))
+    np.testing.assert_allclose(machine.support_vectors_, X[machine.support_], rtol=1e-6)
+    order = np.argsort(twin.support_)
+    np.testing.assert_allclose(machine.dual_coef_, twin.dual_coef_[:, order], atol=2e-3 * C)
+    votes = machine.kernel_(X, machine.support_vectors_) @ machine.dual_coef_[0] + machine.intercept_[0]
+    np.testing.assert_allclose(machine.decision_function(X), votes, atol=1e-4)
+
+
+def test_support_vectors_of_scaled_rows_and_of_copies_are_the_rows_themselves():
+    X, Y = twin_data()
+    twice = np.concatenate([X, X]) * [100.0, 0.01] + 5.0
+    machine = KernelRegressor("gaussian", gamma=0.5, alpha=1e-3, solver="exact").fit(twice, np.concatenate([Y, Y]))
+    assert machine.support_.tolist() == list(range(150))  # equal rows are one, the first
+    np.testing.assert_allclose(machine.support_vectors_, twice[:150], rtol=1e-6)
+    machine.set_params(solver="normal", n_components=20).fit(twice, np.concatenate([Y, Y]))
+    assert not hasattr(machine, "support_")
+
+
 def test_attributes_are_not_there_before_a_fit():
     unfitted = KernelRegressor()
-    for name in ("kernel_", "alpha_", "n_iter_", "feature_weights_"):
+    for name in ("kernel_", "alpha_", "n_iter_", "feature_weights_", "norm_"):
         assert not hasattr(unfitted, name)
 
 

@@ -22,7 +22,7 @@ def there(tmp_path):
     return machine, dkernel.load(tmp_path / "m")
 
 
-def test_frames_arrays_and_lists_are_predicted_as_by_the_one_that_was_saved(there):
+def test_a_loaded_model_predicts_frames_arrays_and_lists_as_before(there):
     machine, again = there
     np.testing.assert_array_equal(again.predict(FRAME), machine.predict(FRAME))
     np.testing.assert_array_equal(again.predict_proba(FRAME), machine.predict_proba(FRAME))
@@ -66,7 +66,7 @@ def test_regressions_and_regions(tmp_path):
     np.testing.assert_array_equal(again.predict(X), one.predict(X))
 
 
-def test_a_model_of_one_label_against_the_rest_scores_the_labels_of_the_table(tmp_path):
+def test_a_one_against_rest_model_scores_the_labels_of_the_table(tmp_path):
     from click.testing import CliRunner
 
     from dkernel.cli import main

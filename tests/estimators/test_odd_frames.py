@@ -71,7 +71,7 @@ def test_a_column_of_numbers_that_holds_text_at_prediction_is_named():
         machine.predict(table(c="u", d="x"))
 
 
-def test_a_dict_and_a_lazy_frame_are_answered_with_the_call_that_makes_a_table():
+def test_the_error_for_a_dict_or_lazy_frame_names_the_call_to_use():
     class LazyFrame:
         """As the one of Polars, which has no rows yet."""
 

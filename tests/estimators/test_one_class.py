@@ -42,7 +42,7 @@ def test_all_rows_as_landmarks_give_libsvms(nu):
     np.testing.assert_allclose(machine.score_samples(new) - machine.offset_, found, atol=1e-6)
 
 
-def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_features():
+def test_its_objective_is_below_that_of_sgd_on_equal_features():
     X, _ = crowd(2000)
     machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)
     F = phi(machine, X)
@@ -57,7 +57,7 @@ def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_feature
     assert (machine.predict(X) == twin.predict(F)).mean() > 0.95
 
 
-def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monkeypatch):
+def test_a_source_larger_than_the_sample_reaches_the_full_optimum(monkeypatch):
     monkeypatch.setattr("dkernel.estimators.transforms.embedding.SAMPLE", 500)
     X, far = crowd(6000)
     machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)

@@ -40,7 +40,7 @@ def test_the_signature_is_as_written_and_clones_are_equal():
 
 
 @pytest.mark.parametrize("machine", [dkernel.KernelClassifier, dkernel.KernelRegressor])
-def test_every_option_of_the_command_is_a_parameter_or_the_page_says_what_is_instead(machine):
+def test_every_option_is_a_parameter_or_the_page_names_its_counterpart(machine):
     page = Path(dkernel.__file__).with_name("estimators").joinpath("README.md").read_text()
     parameters = inspect.signature(machine).parameters
     if machine is dkernel.KernelRegressor:

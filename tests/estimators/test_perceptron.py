@@ -20,15 +20,17 @@ def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("passes", [1, 3])
-def test_it_is_the_loop_of_the_texts(passes):
+def test_it_is_the_loop_of_the_texts(passes, bias):
     X, y = rings(120)
-    machine = KernelPerceptron(gamma=0.2, max_iter=passes).fit(X, y)
-    alpha, mistakes = perceptron(Gaussian(gamma=0.2)(X.astype(float), X.astype(float)), 2 * y - 1, passes)
+    machine = KernelPerceptron(gamma=0.2, max_iter=passes, fit_intercept=bias).fit(X, y)
+    alpha, b, mistakes = perceptron(Gaussian(gamma=0.2)(X.astype(float), X.astype(float)), 2 * y - 1, passes, bias)
     found = np.zeros(len(X))
     found[machine.support_] = machine.dual_coef_[0]
     np.testing.assert_array_equal(found, alpha)
     assert machine.mistakes_.tolist() == [mistakes]
+    assert machine.intercept_.tolist() == [b]
     np.testing.assert_array_equal(np.abs(machine.dual_coef_).sum(), mistakes)
 
 
@@ -39,8 +41,9 @@ def test_what_can_be_separated_is_and_in_no_more_mistakes_than_proved():
     assert np.array_equal(machine.predict(X), y)
     assert machine.n_iter_ < 1000
     K, Y = Gaussian(gamma=0.5)(X.astype(float), X.astype(float)), 2.0 * y - 1
-    # w with scores equal to the labels has margin 1 and the norm Y^T K^{-1} Y; k(x, x) = 1.
-    assert machine.mistakes_[0] <= Y @ np.linalg.solve(K, Y)
+    # The intercept is one more feature, 1: w with scores equal to the labels has margin 1 and the squared norm
+    # Y^T (K + 1)^{-1} Y, and k(x, x) + 1 = 2.
+    assert machine.mistakes_[0] <= 2 * Y @ np.linalg.solve(K + 1, Y)
 
 
 def test_more_classes_are_each_against_the_rest():
@@ -60,6 +63,8 @@ def test_refusals():
     X, y = rings(20)
     with pytest.raises(RecipeError, match="max_iter=0"):
         KernelPerceptron(max_iter=0).fit(X, y)
+    with pytest.raises(RecipeError, match="fit_intercept='yes'"):
+        KernelPerceptron(fit_intercept="yes").fit(X, y)
     with pytest.raises(DataError, match="1 class"):
         KernelPerceptron().fit(X, np.zeros(20))
     with pytest.raises(DataError, match="Use KernelClassifier"):

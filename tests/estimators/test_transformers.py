@@ -102,7 +102,7 @@ def test_nothing_is_scaled_and_words_of_gamma_are_filled():
     assert FourierFeatures("laplacian", gamma=3.0, n_components=8).fit(X).kernel_ == Laplacian(gamma=3.0)
 
 
-def test_a_lazy_fit_of_fourier_features_reads_nothing_when_gamma_is_a_number():
+def test_a_fourier_fit_with_given_gamma_reads_no_rows():
     def refuse(_):
         raise AssertionError("this was computed")
 

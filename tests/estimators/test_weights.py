@@ -163,7 +163,7 @@ def test_moments_and_counts_of_the_survey():
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "softmax", "squared", "huber"])
-def test_with_a_map_that_is_there_objective_and_gradient_are_those_of_the_copies(loss):
+def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
     """What a fit to more rows than are merged is made of, for each of its statistics."""
     X, y = ball(200)
     classes = None if loss == "huber" else np.array([0, 1, 2])

@@ -27,6 +27,7 @@ from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, defa
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.process import import_ahead
 from dkernel.execution.versions import versions
+from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.execution import jobs
 
@@ -68,7 +69,7 @@ def ignores_interrupts():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_workers_of_our_own_begin_with_one_heap_and_nobody_takes_their_calls(executor):
+def test_own_workers_start_with_one_heap_and_keep_their_calls(executor):
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
         assert found["MALLOC_TRIM_THRESHOLD_"]  # Dask's own settings stand
@@ -114,6 +115,14 @@ def test_everything_is_as_in_the_loop(executor, tmp_path):
     assert executor.slots == 2
 
 
+def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
+    found = executor.client.run(resource_limits.memory_limit)
+    assert executor.memory_limit == min(found.values()) // 2
+    executor._workers.memory.update(dict.fromkeys(found, 2**31))
+    assert executor.memory_limit == 2**30
+    executor._workers.memory.update(found)
+
+
 def test_results_are_in_order_and_none_lingers(executor):
     for _ in range(2):
         calls = [Call(f"square-{i}", pow, (i, 2)) for i in range(20)]
@@ -146,7 +155,7 @@ def test_small_values_travel_inside_the_calls_and_large_ones_are_tasks(executor)
     executor.release([small, others, large])
 
 
-def test_workers_of_our_own_read_as_many_units_each_and_sums_are_made_where_they_are(executor, tmp_path):
+def test_own_workers_read_equal_shares_and_sum_them_in_place(executor, tmp_path):
     _, first = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3)])
     _, second = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3, 8)])
     units = [*first, *second]
@@ -200,7 +209,7 @@ def test_units_whose_readers_have_all_gone_are_read_by_those_that_come(executor,
     executor.release([*units, *blocks])
 
 
-def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(executor, tmp_path):
+def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
     began = time.monotonic()
     with pytest.raises(DataError, match=r"^train.csv, row 17: the value nan is not finite.$"):
@@ -273,7 +282,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(executor, tmp_path):
     settled(executor)
 
 
-def test_results_that_are_taken_as_they_come_outlive_kills_and_cancellations(executor, tmp_path):
+def test_results_as_completed_survive_kills_and_cancellations(executor, tmp_path):
     from distributed import Future
 
     def calls(name, seconds):
@@ -323,7 +332,7 @@ def plugins(dask_scheduler):
     return sorted([*dask_scheduler.plugins, *dask_scheduler.worker_plugins, *dask_scheduler.nanny_plugins])
 
 
-def test_the_callers_client_is_used_and_left_open_and_no_plugin_is_registered(executor):
+def test_the_callers_client_stays_open_and_gets_no_plugin(executor):
     before = executor.client.run_on_scheduler(plugins)
     with connect(scheduler=executor.client.scheduler.address) as second:
         assert second.compute([Call("pow", pow, (2, 5))])[0] == [32]
@@ -532,7 +541,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_path):
+def test_a_script_shows_only_its_own_error_and_ends_its_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -66,7 +66,7 @@ def test_a_slow_call_holds_nothing_up():
     assert sorted(found[:5]) == [0, 1, 4, 9, 16]
 
 
-def test_an_error_ends_what_is_taken_as_it_comes_and_trouble_is_tried_again(executor, tmp_path):
+def test_an_error_ends_results_as_completed_and_faults_are_retried(executor, tmp_path):
     flaky = [Call("pow", pow, (2, 3)), Call("fail", jobs.fail_twice, (str(tmp_path), OSError))]
     assert sorted(executor.as_they_come(flaky)) == [8, 42]
     with pytest.raises(DataError, match="row 17"):

@@ -31,7 +31,7 @@ def in_fresh_process(code):
     return done.stdout.split("\n")[:-1]
 
 
-def test_one_blas_thread_also_for_libraries_that_come_later_and_only_inside():
+def test_one_blas_thread_holds_for_later_libraries_and_only_inside():
     lines = in_fresh_process(
         "from dkernel.numerics.threads import one_blas_thread\n"
         "with one_blas_thread():\n"

@@ -1,6 +1,7 @@
 """Models of tables leave dkernel with their encoding: the same answers from a data frame, and from inputs by name."""
 
 import pickle
+import zlib
 
 import numpy as np
 import onnxruntime
@@ -9,7 +10,6 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.errors import UnsupportedError
 
 SETTINGS = {"n_components": 64, "gamma": 0.3, "alpha": 1e-3, "metric": "identity"}
 
@@ -109,14 +109,28 @@ def test_numbers_with_missing_values_leave_as_arrays():
         np.testing.assert_allclose(score[:, 0], expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("leave", [dkernel.to_sklearn, dkernel.to_onnx])
-def test_a_category_of_many_values_is_refused_by_name(leave):
+@pytest.mark.filterwarnings("ignore:.*unknown categories")
+@pytest.mark.parametrize("holes", [False, True])
+def test_rare_values_leave_with_their_hash(holes):
     frame, y = table(2000)
     alike = pd.Series(y).groupby(y).cumcount() % 400  # each value has all labels equally often
-    frame["zip"] = [f"z{i}" for i in alike]
-    machine = KernelClassifier(**SETTINGS).fit(frame, y)
-    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs by a hash"):
-        leave(machine)
+    frame["zip"] = [f"é{i}" for i in alike]
+    if holes:
+        frame.loc[::7, "zip"] = None
+    machine = KernelClassifier(categorical_features=["city", "size", "n", "zip"], **SETTINGS).fit(frame, y)
+    assert machine.model_.encoding.columns[-1].buckets
+    frame.loc[1, "zip"] = "one that nobody saw"
+    frame.loc[2, "zip"] = None
+    expected = machine.decision_function(frame)
+    pipeline = pickle.loads(pickle.dumps(machine.to_sklearn()))
+    np.testing.assert_allclose(pipeline.decision_function(frame), expected, atol=5e-5 * np.abs(expected).max())
+    given = feeds(machine, frame, "float64")
+    given["zip#crc32"] = np.array([[zlib.crc32(text.encode())] for text in given["zip"][:, 0]], np.int64)
+    session = onnxruntime.InferenceSession(
+        dkernel.to_onnx(machine, "float64").SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (score,) = session.run(["score"], given)
+    np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=5e-5 * np.abs(expected).max())
 
 
 @pytest.mark.filterwarnings("ignore:.*unknown categories")

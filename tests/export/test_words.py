@@ -13,6 +13,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.encoding.words import DATE, NUMBER, in_kind, spellings
+from tests.export.feeds import feed
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -71,23 +72,6 @@ def check(machine, frame):
     feeds = {value.name: feed(machine, frame, value.doc_string) for value in graph.graph.input}
     score = session.run(["score"], feeds)[0]
     np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=5e-5 * np.abs(expected).max())
-
-
-def feed(machine, frame, name):
-    """The values of a column as the graph takes them: categories by the texts that pandas has of them, in UTC."""
-    column, kind = frame[name], machine.model_.encoding.kinds[name]
-    if kind == "date":
-        moments = np.asarray(column, "datetime64[us]")
-        return np.where(np.isnat(moments), np.nan, moments.astype(float) / 1e6)[:, None]
-    if kind == "number":
-        return column.astype("float64").to_numpy()[:, None]
-    if column.dtype.kind == "m":
-        column = column.dt.total_seconds()
-    elif isinstance(column.dtype, pd.DatetimeTZDtype):
-        column = column.dt.tz_convert(None)
-    elif isinstance(column.dropna().iloc[0], decimal.Decimal):
-        column = column.astype("float64")
-    return column.astype(object).where(column.notna(), "").astype(str).to_numpy(object)[:, None]
 
 
 @pytest.mark.parametrize("name", CATEGORIES)

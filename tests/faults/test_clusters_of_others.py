@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 IDLE = 3  # seconds; managed clusters have minutes
 
 
-def test_a_scheduler_that_closes_when_it_is_idle_stays_while_the_client_computes():
+def test_an_idle_timeout_does_not_close_a_scheduler_in_use():
     with connect(workers=1, memory_limit=0, patience=PATIENCE) as executor:
         scheduler = executor.client.cluster.scheduler
 

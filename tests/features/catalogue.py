@@ -18,13 +18,17 @@ from dkernel.kernels import (
     Laplacian,
     Linear,
     Matern,
+    Normalized,
     Polynomial,
     PowerSeries,
     ProductCauchy,
     RationalQuadratic,
+    Weighted,
 )
+from tests.kernels.catalogue import shrink
 
 P = 5
+A = np.diag([2.0, 1.0, 0.5, 0.0, 1.0]) + 0.25 * np.eye(P)[[1, 0, 2, 3, 4]]
 GAUSSIAN, LAPLACIAN, CUBIC = Gaussian(gamma=0.4), Laplacian(gamma=0.3), Polynomial(degree=3, c=0.5)
 
 RADIAL = (Exponential(length=2.0), Matern(nu=1.5, length=2.0), RationalQuadratic(length=2.0), Cauchy(length=3.0))
@@ -124,6 +128,12 @@ CATALOGUE = [
     chosen(PowerSeries(Linear(), [1, 0, 0.5]), "exact", exact=True),
     chosen(2.0 * CUBIC.on([0, 3, 4]) + Linear().on([1]), "exact", exact=True),
     chosen(GAUSSIAN, "exact", n_in=1, exact=True),
+    chosen(Linear(A=A), "exact", exact=True),
+    chosen(Linear(A=A) + 0.5 * CUBIC, "random", exact=True),
+    chosen(Weighted(CUBIC, shrink), "exact", exact=True),
+    chosen(Normalized(CUBIC).on([0, 1]) * Linear(A=A), "exact", exact=True, columns=100),
+    chosen(Weighted(GAUSSIAN, shrink), "fourier", "iid"),
+    chosen(Normalized(Linear()) + GAUSSIAN, "random", "iid", slope=None),
     chosen(AdditiveChi2(), "random", exact=True, error=0.02, nonnegative=True),
     chosen(0.5 * AdditiveChi2() + Linear(), "random", exact=True, error=0.02, nonnegative=True, columns=128),
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from dkernel.kernels import (
     ArcCosine,
     Exp,
     Gaussian,
+    Geometric,
     Laplacian,
     Linear,
     Matern,
@@ -39,6 +40,8 @@ CUBIC = Polynomial(degree=3)
         (Gaussian(0.1) * Laplacian(0.1), 4, "fourier (sobol)"),
         (Gaussian(0.1) * Linear(), 4, "tensorsketch of fourier (sobol), monomials"),
         (Gaussian(0.1).on([1, 2]), 4, "fourier (sobol) of 2 columns"),
+        (Normalized(CUBIC), 4, "monomials, weighted"),
+        (Linear(A=np.eye(4)), 4, "image"),
     ],
     ids=repr,
 )
@@ -49,7 +52,7 @@ def test_the_map_that_suits_the_kernel(kernel, n_in, words):
 def test_auto_is_nystrom_where_landmarks_are_few_or_nothing_else_fits():
     assert features_named(Gaussian(), 3, 20_000) == "nystrom"
     assert features_named(Gaussian(), 3, 20_001) == "random"
-    assert features_named(Normalized(CUBIC), 3, 50_000) == "nystrom"
+    assert features_named(Geometric(0.5 * Gaussian()), 3, 50_000) == "nystrom"
     assert choose_map(Gaussian(0.1), 3, 20_000) == "nystrom"
 
 
@@ -58,7 +61,7 @@ def test_auto_is_nystrom_where_landmarks_are_few_or_nothing_else_fits():
     [
         (Linear(), "fourier"), (Gaussian(0.1) + CUBIC, "fourier"), (ArcCosine(), "maclaurin"),
         (Gaussian(0.1), "maclaurin"), (Gaussian(0.1), "tensorsketch"), (Laplacian(0.1), "exact"),
-        (Gaussian(0.1), "exact"), (Normalized(CUBIC), "random"), (Exp(Gaussian(0.1)), "random"),
+        (Gaussian(0.1), "exact"), (Geometric(Linear()), "random"), (Exp(Gaussian(0.1)), "random"),
     ],
     ids=repr,
 )  # fmt: skip
@@ -111,3 +114,24 @@ def test_equal_terms_have_maps_of_their_own():
     map = choose_map(Gaussian(0.1) + Scaled(2.0, Gaussian(0.1)), 3, 64, "random")
     one, two = (part.frequencies for part in map.maps)
     assert not np.array_equal(one, two)
+
+
+def test_the_maps_of_the_closure_table():
+    """x^T A v has L^T x, f(x) f(v) k(x, v) has f(x) phi(x), and a product every product of two features."""
+    rng = np.random.default_rng(0)
+    X, A = rng.standard_normal((6, 3)), np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    image = choose_map(Linear(A=A), 3, 3, "exact")
+    assert image(X).shape == (6, 2)  # A has an eigenvalue of 0
+    np.testing.assert_allclose(image(X) @ image(X).T, X @ A @ X.T, atol=1e-12)
+    weighted = choose_map(Normalized(CUBIC), 3, 20, "exact")
+    factors = 1 / np.sqrt(CUBIC.diag(X))
+    np.testing.assert_allclose(weighted(X), factors[:, None] * choose_map(CUBIC, 3, 20, "exact")(X), atol=1e-12)
+    product = choose_map(Linear(A=A) * Gaussian(0.2).on([0]), 3, 50, "exact")
+    taylor = choose_map(Gaussian(0.2).on([0]), 3, 25, "exact")
+    np.testing.assert_allclose(product(X), np.einsum("ni,nj->nij", image(X), taylor(X)).reshape(6, -1), atol=1e-12)
+    with pytest.raises(RecipeError, match="n_components=2"):
+        choose_map(Linear(A=A), 3, 1, "exact")
+    with pytest.raises(RecipeError, match="n_components=40"):
+        choose_map(Linear(A=A) * Normalized(CUBIC), 3, 39, "exact")
+    with pytest.raises(DataError, match="3 columns"):
+        choose_map(Linear(A=A), 2, 9, "exact")

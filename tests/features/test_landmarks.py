@@ -8,7 +8,7 @@ from dkernel.features import NystromMap
 from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
 from dkernel.kernels.strings_and_sets import SpectrumKernel
-from dkernel.recipe import CHOICES
+from dkernel.parameters import PARAMETERS
 from tests.reference import leverage
 
 ROWS_OF = [rule for rule in RULES if rule != "kmeans"]
@@ -48,7 +48,7 @@ def rule(request):
 
 
 def test_the_recipe_knows_every_rule():
-    assert CHOICES["landmarks"] == RULES
+    assert PARAMETERS["landmarks"].words == RULES
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -1,5 +1,6 @@
 """A command of dkernel in this process: its answer as JSON, its error by type, and what no answer may hold."""
 
+import gc
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ def command(*words: Any) -> Answer:
     """
     texts = [str(word) for word in words]
     result = CliRunner().invoke(main, texts, catch_exceptions=False)
+    gc.unfreeze()  # a command leaves nothing to the collector, as its process would end
     code, stdout, stderr = result.exit_code, result.stdout.strip(), result.stderr.strip()
     if "--json" not in texts:
         assert code in (0, *ENDS.values()), f"exit code {code}: {stderr}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from dkernel.kernels import GAMMA_WORDS
 from dkernel.linear.losses import LOSSES
-from dkernel.recipe import CHOICES
+from dkernel.parameters import PARAMETERS as TABLE
 from tests.kernels.catalogue import CATALOGUE
 
 PLAIN = [repr(member.kernel) for member in CATALOGUE if member.width is None and not member.nonnegative]
@@ -16,6 +16,7 @@ OPEN = ["auto", "gaussian", "laplacian", "rbf", "cauchy", "exponential", "matern
         '0.5 * Laplacian(gamma="median") + Gaussian(gamma="auto")', "Gaussian(gamma='scale') * Polynomial(degree=2)",
         "Normalized(Polynomial(degree=4)) + Linear()", "Polynomial(degree=12)", "Linear().on([0])"]  # fmt: skip
 
+CHOICES = {name: p.words for name, p in TABLE.items() if p.words}
 # What each parameter may be beside the words of the recipe; a word or number is drawn with the same chance.
 NUMBERS: dict[str, tuple[Any, ...]] = {
     "gamma": (1e-6, 0.001, 0.1, 1.0, 30.0, 1e4),
@@ -27,7 +28,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "alpha": (0.0, 1e-12, 1e-6, 1e-3, 1.0, 100.0, "C=10", "C=0.001"),
     "holdout": (0.0, 0.01, 0.2, 0.5, 0.9),
     "seed": (1, 12345),
-    "cell_partitions": (1, 2),
+    "local": ("grids(n_grids=16)", "grids(one_hot='none')", "cells(rows=64, overlap=0)", "cells(partitions=2)"),
     "max_model_size": (10**5, 10**9),
     "max_seconds": (1.0, 20.0),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),

@@ -113,7 +113,7 @@ def test_products_of_columns_that_overflow_on_rows_unseen_are_refused(size):
 
 @pytest.mark.parametrize("landmarks", ["uniform", "stratified", "kmeans", "leverage", "rpcholesky"])
 @pytest.mark.parametrize("solver", ["auto", "psgd"])
-def test_a_kernel_that_is_none_is_refused_whatever_the_landmarks_and_the_solver(landmarks, solver):
+def test_every_solver_refuses_a_function_that_is_no_kernel(landmarks, solver):
     """Pivots were drawn with negative probabilities, and an exact fit had a loss of 1e19."""
     machine = KernelClassifier(
         FunctionKernel("tests: sum of minima"), landmarks=landmarks, solver=solver, n_components=50, alpha=1e-6

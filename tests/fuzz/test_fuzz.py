@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel.recipe import CHOICES, Recipe
+from dkernel.recipe import Recipe
 from tests.fuzz import csv_files, draws, sessions, spellings, types
 from tests.fuzz.commands import command
 from tests.kernels.catalogue import CATALOGUE
@@ -61,7 +61,7 @@ def test_every_word_and_every_kernel_is_drawn():
     """The settings know no list of their own: what the recipe and the catalogue learn is drawn too."""
     rng = random.Random(0)
     drawn = [draws.settings(rng, i % 3 == 0, i % 2 == 0, [0, 1]) for i in range(6000)]
-    for name, words in CHOICES.items():
+    for name, words in draws.CHOICES.items():
         if name not in draws.NOWHERE:
             assert set(words) <= {found.get(name) for found in drawn}, name
     kernels = " ".join(found.get("kernel", "") for found in drawn)

@@ -223,10 +223,10 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     "exact, quantile": exact("number", "quantile(0.7)"),
     "exact, softmax": exact("three", "softmax"),
     # the local stage
-    "grids, three classes": arrays("three", local="grids", n_grids=64),
-    "grids, regression": arrays("number", local="grids", n_grids=32),
-    "cells, three classes": arrays("three", local="cells", cell_rows=100),
-    "cells, regression": arrays("number", local="cells", cell_rows=150),
+    "grids, three classes": arrays("three", local="grids(n_grids=64)"),
+    "grids, regression": arrays("number", local="grids(n_grids=32)"),
+    "cells, three classes": arrays("three", local="cells(rows=100)"),
+    "cells, regression": arrays("number", local="cells(rows=150)"),
     # losses
     "hinge": arrays("two", loss="hinge"),
     "logistic": arrays("three", loss="logistic"),

@@ -43,10 +43,10 @@ def test_the_share_of_far_rows_and_their_error(rows):
     assert (weighted["rows"], weighted["share"]) == (100, pytest.approx(1.0))
 
 
-@pytest.mark.parametrize("local", ["grids", "cells"])
-def test_a_local_stage_beside_landmarks_has_far_rows_with_the_error_of_the_whole_model(local):
+@pytest.mark.parametrize("local", ["grids(n_grids=64)", "cells(rows=500)"])
+def test_far_rows_of_a_local_stage_have_the_error_of_the_model(local):
     X, y = rings(1500)
-    asked = RECIPE.replace(local=local, n_grids=64, cell_rows=500, loss="squared", task="classify")
+    asked = RECIPE.replace(local=local, loss="squared", task="classify")
     model = train(from_arrays(X, y), asked.replace(n_components=4, holdout=0.2), SerialExecutor()).model
     assert model.local is not None
     mixed, truth = np.concatenate([X[:200], X[:100] + 50]), np.concatenate([y[:200], y[:100]])
@@ -72,7 +72,7 @@ def test_an_exact_fit_compares_each_landmark_with_the_others(columns):
     assert found["error"] > 0
 
 
-CELLS = {"features": "none", "local": "cells", "cell_rows": 300, "kernel": "auto"}
+CELLS = {"features": "none", "local": "cells(rows=300)", "kernel": "auto"}
 
 
 @pytest.mark.parametrize("given", [{"features": "fourier"}, CELLS])

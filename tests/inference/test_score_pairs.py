@@ -235,7 +235,7 @@ def test_zarr_chunks_are_whole_however_the_input_is_cut(tmp_path, model, monkeyp
     assert atomic.digest(tmp_path / "serial" / "out.zarr") == atomic.digest(tmp_path / "threads" / "out.zarr")
 
 
-def test_files_are_scored_in_the_order_of_the_list_and_folders_in_natural_order(tmp_path, model):
+def test_files_are_scored_in_list_order_and_folders_in_natural_order(tmp_path, model):
     (tmp_path / "in").mkdir()
     for i in (1, 2, 10):
         (tmp_path / "in" / f"part.{i}.csv").write_text(f"c,id,b,a\n1,{i},2,3\n")

@@ -85,7 +85,7 @@ def test_too_many_end_the_run_with_the_first_ten(tmp_path):
 
 @pytest.mark.usefixtures("one_a_task")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stopped_run_goes_on_with_its_lists_and_the_next_output_has_its_own(tmp_path, name):
+def test_a_resumed_run_keeps_its_reject_lists_and_a_new_one_has_its_own(tmp_path, name):
     source, model = a_rejecting_source(), LinearModel([0, 1])
     (tmp_path / "ref").mkdir()
     score(model, source, tmp_path / "ref" / name, Watched(), max_bad_rows=7)

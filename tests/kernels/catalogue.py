@@ -14,6 +14,7 @@ from dkernel.kernels import (
     FeatureMapKernel,
     FunctionKernel,
     Gaussian,
+    Geometric,
     Kernel,
     Laplacian,
     Linear,
@@ -120,6 +121,7 @@ CATALOGUE = [
         lambda x, z: 0.5 + 2 * ref.gaussian(x, z, 0.2) + ref.gaussian(x, z, 0.3),
     ),
     Member(Exp(2 * Gaussian(gamma=0.1)), lambda x, z: np.exp(2 * ref.gaussian(x, z, 0.1))),
+    Member(Geometric(0.5 * Gaussian(gamma=0.1)), lambda x, z: 1 / (1 - 0.5 * ref.gaussian(x, z, 0.1))),
     Member(
         Weighted(Gaussian(gamma=0.1) + Linear(), shrink),
         lambda x, z: (ref.gaussian(x, z, 0.1) + ref.linear(x, z)) / (1 + max(map(abs, x))) / (1 + max(map(abs, z))),

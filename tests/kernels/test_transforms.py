@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.features import choose_map
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
     Exp,
     Gaussian,
+    Geometric,
     Laplacian,
     Linear,
     Normalized,
@@ -29,6 +31,7 @@ G = Gaussian(gamma=0.5)
     [
         ("PowerSeries(Gaussian(gamma=0.5), [0.0, 1.0, 2.0])", PowerSeries(G, [0, 1, 2, 0])),
         ("Exp(Gaussian(gamma=0.5) + Linear())", Exp(G + Linear())),
+        ("Geometric(0.5 * Gaussian(gamma=0.5))", Geometric(0.5 * G)),
         ("Normalized(Gaussian(gamma=0.5) * Linear())", Normalized(G * Linear())),
         ("Gaussian(gamma=0.5).on(['a', 'b c'])", G.on(["a", "b c"])),
         ("Gaussian(gamma=0.5).on([2])", G.on(2)),
@@ -157,3 +160,23 @@ def test_a_degree_and_its_series():
     np.testing.assert_allclose(PowerSeries(Linear(), [1, 3, 3, 1])(X), Polynomial(degree=3)(X), rtol=1e-12, atol=1e-14)
     kinds = SpectrumKernel(k=2).domain, (G + Linear().on(0)).domain, Linear().on(0).domain
     assert kinds == ("objects", "numbers", "any")
+
+
+def test_a_geometric_series_is_that_of_the_powers_and_ends_where_it_does_not_converge():
+    x = np.linspace(-0.9, 0.9, 7)[:, None]
+    powers = PowerSeries(Linear(), [1.0] * 300)
+    np.testing.assert_allclose(Geometric(Linear())(x), powers(x), rtol=1e-12)
+    np.testing.assert_allclose(Geometric(Linear())(x[:1], x), 1 / (1 - x[:1] * x.T), rtol=1e-14)
+    columns = Geometric(Linear()).columns(x)
+    out = np.empty((7, 7), np.float32)
+    columns.fill(columns.rows(x.astype(np.float32)), 0, out)
+    np.testing.assert_allclose(out, powers(x), rtol=1e-5)
+    for rows in ([[1.0]], [[0.5], [-2.0]]):
+        with pytest.raises(DataError, match="finite for rows with k"):
+            Geometric(Linear())(np.array(rows))
+        with pytest.raises(DataError, match="finite for rows with k"):
+            Geometric(Linear())(x, np.array(rows))  # 1 / (1 - xz) itself would be a number
+        with pytest.raises(DataError, match="finite for rows with k"):
+            columns.rows(np.array(rows, np.float32)), columns.fill(np.array(rows, np.float32), 0, out[: len(rows)])
+    with pytest.raises(UnsupportedError, match="nystrom"):
+        choose_map(Geometric(Linear()), 1, 8, "exact")

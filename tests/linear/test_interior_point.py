@@ -113,7 +113,7 @@ def test_a_row_of_weight_k_is_k_rows_and_one_of_weight_0_none():
     assert (weighted[:-1][k == 0] == 0).all()
 
 
-def test_each_output_is_solved_alone_and_rows_that_are_equal_are_no_matter():
+def test_each_output_is_solved_alone_also_with_equal_rows():
     K, y, _ = rows(80)
     twice = np.repeat(np.arange(80), 2)
     K, y = K[np.ix_(twice, twice)], y[twice]

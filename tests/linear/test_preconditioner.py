@@ -127,7 +127,7 @@ def test_effective_dimension_is_its_sum():
     np.testing.assert_allclose(effective_dimension(np.array([1.0, 3.0]), np.array([2.0, 0.5]), 1.0), 1.0 + 0.375)
 
 
-def test_the_step_shrinks_with_the_batch_and_never_exceeds_one_over_the_curvature():
+def test_the_step_shrinks_with_the_batch_below_one_over_curvature():
     P = factorize(np.eye(N + 1), 1.0, 0.0, np.ones((10, N + 1)))
     np.testing.assert_allclose([P.leverage, P.peak], N + 1)
     for loss in LOSSES.values():

@@ -71,7 +71,7 @@ def test_rows_share_a_bin_with_the_probability_of_the_laplacian(gamma, bits):
     assert (np.abs(shared - kernel) <= 4 * error + 2.0**-bits).all()
 
 
-def test_rows_of_other_categories_share_a_bin_with_probability_exp_minus_gamma():
+def test_categories_that_differ_share_a_bin_with_chance_exp_minus_gamma():
     X = np.arange(6, dtype=np.float32)[:, None] * np.float32(1000.0)
     codes = Binning.draw(0.8, 1, 4000, 24, categorical=np.array([True])).codes(X)
     shared = (codes[:, :1] == codes).mean(axis=1)

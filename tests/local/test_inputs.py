@@ -26,7 +26,7 @@ def table(n=500, seed=0):
     ).astype(np.float32)
 
 
-def test_groups_that_stand_side_by_side_are_told_apart_and_a_level_that_nobody_has_parts_none():
+def test_adjacent_groups_split_and_an_absent_level_splits_none():
     X = table()
     X[:, 4] = 0
     assert one_hot_groups(X) == ((2, 3, 4, 5), (6, 7, 8))
@@ -55,7 +55,7 @@ def test_a_large_offset_costs_no_digits():
     np.testing.assert_allclose(found[0], X[:, 0] - 1e9, atol=1e-6)
 
 
-def test_a_machine_scores_by_the_sum_of_its_tables_and_is_the_same_from_its_arrays():
+def test_scores_are_sums_of_tables_also_after_a_round_trip():
     X = table(3000)
     inputs = GridInputs(np.zeros(10), one_hot_groups(X))
     coef = np.random.default_rng(1).normal(size=(40, 64, 2)).astype(np.float32)

@@ -59,7 +59,7 @@ def test_bands_hold_about_the_share_that_is_asked_for(overlap):
     assert overlap > 0 or max(shares) == 0
 
 
-def test_a_tree_of_the_sample_grows_on_to_the_limit_on_the_rows_of_its_cells():
+def test_a_tree_of_the_sample_grows_until_its_cells_fit_the_limit():
     X = rows(6000)
     coarse, _, numbers = grow(X[:400], np.eye(5), 400 / 6000 * 300, 32, 0.5, 0)
     visits = dict(coarse.visits(X))

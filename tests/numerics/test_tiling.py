@@ -193,7 +193,7 @@ def doubled(x):
 
 
 @pytest.mark.parametrize(("others", "kept"), [(0o700, True), (0o777, False)])
-def test_loops_are_kept_among_temporary_files_where_no_other_place_can_be_written(
+def test_loops_are_cached_in_temporary_files_where_nothing_else_works(
     monkeypatch, tmp_path, others, kept
 ):  # fmt: skip
     """Neither the code nor the home can be written; and a folder that others can write is not trusted."""

@@ -32,7 +32,7 @@ class Killed(BaseException):
 @pytest.fixture
 def stop_after(monkeypatch):
     """Lets the next fit end after so many steps of its passes; 0 for no such end."""
-    reached, left = FolderJournal.reached, [0]
+    reached, left = FolderJournal.save_state, [0]
 
     def counted(self, name, state):
         reached(self, name, state)
@@ -40,7 +40,7 @@ def stop_after(monkeypatch):
         if left[0] == 0:
             raise Killed
 
-    monkeypatch.setattr(FolderJournal, "reached", counted)
+    monkeypatch.setattr(FolderJournal, "save_state", counted)
     return lambda steps: left.__setitem__(0, steps)
 
 

@@ -99,7 +99,7 @@ def test_the_nth_write_fsync_or_rename_fails(step, tmp_path, disk, monkeypatch):
         # Only the oldest rounds make way, the readings when the polish is, and the stages when the result is there.
         assert all(name.startswith(("rounds-", "polish-")) for name in gone) or "result" in kept
         with Checkpoint(folder).opened(run_of(a_source(), SMALL), 0, Progress("none")) as journal:
-            assert all(journal.found(name) is not None for name in kept)
+            assert all(journal.stored(name) is not None for name in kept)
         assert not list(folder.glob(".*partial"))
         assert digest(fit(folder, recipe=SMALL), tmp_path) == expected, n
         if failing.done < n:
@@ -123,7 +123,7 @@ def accepted(journal, path, content):
     path.write_bytes(content)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = journal.found("rounds-00000004")
+        found = journal.stored("rounds-00000004")
     assert len(said) == (found is None)
     return found is not None
 

@@ -39,7 +39,7 @@ def grams(map, X):
 
 
 @pytest.mark.parametrize(("p", "least", "most"), [(20, 0.98, 1.02), (3, -1.0, 1.2)])
-def test_a_step_that_the_landmarks_quick_columns_allow_is_stable_on_exact_ones(p, least, most):
+def test_a_step_for_quick_landmark_columns_is_stable_on_exact_ones(p, least, most):
     """Of three columns the landmarks' Gram matrix has eigenvalues far below all rounding, where one says as little as
     the other: steps have some room for that."""
     X = rows_of(p)
@@ -76,7 +76,7 @@ def test_columns_made_by_tiles_are_those_of_the_map(kept):
     np.testing.assert_allclose(F, with_intercept(problem_of(map).components, X), atol=3e-6)
 
 
-def test_columns_made_in_tiles_are_of_the_scaled_rows_and_these_of_float64():
+def test_tiles_are_columns_of_rows_scaled_in_float64():
     """In float32 all rows of this offset would be one, and those of this size infinite."""
     x = rows_of(3).astype(np.float64)[:300]
     map = NystromMap(KERNEL, x[:20].astype(np.float32))

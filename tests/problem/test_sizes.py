@@ -117,7 +117,7 @@ def passes(n, columns, p=54, **settings):
     return Sizes.of(n, p, Recipe(n_components=columns, **settings)).passes
 
 
-def test_a_second_pass_is_for_large_sources_with_few_rows_for_their_columns():
+def test_large_sources_with_few_rows_for_their_columns_get_two_passes():
     assert [passes(520_000, columns) for columns in (1000, 5000, 8000, 8200, 20_000)] == [1, 1, 1, 2, 2]
     assert passes(90_000, 4000) == 1  # the sample, of which there are epochs, is a good part of it
     assert passes(100_000, 4000) == 2

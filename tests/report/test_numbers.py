@@ -5,7 +5,7 @@ from sklearn.metrics import confusion_matrix, mean_absolute_error, r2_score, roc
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.report.numbers import calibration, learning, quality, regions, spectrum, speed
+from dkernel.report.numbers import calibration, judge, learning, regions, spectrum, speed
 from dkernel.training.fit import train
 
 
@@ -32,7 +32,7 @@ def smooth():
 
 
 def test_two_classes_have_the_figures_that_scikit_learn_gives_them(two):
-    found = quality(two.model, two.holdout)
+    found = judge(two.model, two.holdout)
     truth, scores = two.holdout.y, two.model.scores(two.holdout.X)[:, 0]
     assert found.merits["AUC"] == pytest.approx(roc_auc_score(truth == "out", scores), abs=1e-12)
     assert found.merits["accuracy"] == pytest.approx(two.model.facts["holdout"]["accuracy"], abs=0.01)
@@ -41,7 +41,7 @@ def test_two_classes_have_the_figures_that_scikit_learn_gives_them(two):
 
 
 def test_several_classes(three):
-    found = quality(three.model, three.holdout)
+    found = judge(three.model, three.holdout)
     assert found.confusion.shape == (3, 3)
     assert "AUC" not in found.merits
     assert [name for name, *_ in found.one_against_rest()] == ["0", "1", "2"]
@@ -53,18 +53,18 @@ def test_several_classes(three):
 
 
 def test_a_squared_hinge_score_is_twice_a_probability_less_one(two):
-    bins, whose = calibration(two.model, quality(two.model, two.holdout))
+    bins, whose = calibration(two.model, judge(two.model, two.holdout))
     assert whose == "P(out)"
     assert np.abs(bins[:, 0] - bins[:, 1]).mean() < 0.12
 
 
 def test_a_hinge_says_nothing_of_probabilities():
     hinge = fitted(lambda X: X[:, 0] > 0, loss="hinge")
-    assert calibration(hinge.model, quality(hinge.model, hinge.holdout)) is None
+    assert calibration(hinge.model, judge(hinge.model, hinge.holdout)) is None
 
 
 def test_a_regression(smooth):
-    found = quality(smooth.model, smooth.holdout)
+    found = judge(smooth.model, smooth.holdout)
     predicted = smooth.model.predict(smooth.holdout.X)
     assert found.merits["R²"] == pytest.approx(r2_score(smooth.holdout.y, predicted))
     assert found.merits["MAE"] == pytest.approx(mean_absolute_error(smooth.holdout.y, predicted), rel=1e-5)
@@ -72,19 +72,19 @@ def test_a_regression(smooth):
 
 
 def test_regions_are_the_answers_at_their_places(two, smooth):
-    plane = regions(two.model, two.holdout, quality(two.model, two.holdout))
+    plane = regions(two.model, two.holdout, judge(two.model, two.holdout))
     left, right, bottom, top = plane.extent
     n = len(plane.values)
     row, column = n // 3, n // 2
     point = [left + column / (n - 1) * (right - left), bottom + row / (n - 1) * (top - bottom)]
     assert plane.values[row, column] == pytest.approx(two.model.scores(np.float32([point]))[0, 0], abs=1e-5)
-    assert regions(smooth.model, smooth.holdout, quality(smooth.model, smooth.holdout)) is not None
+    assert regions(smooth.model, smooth.holdout, judge(smooth.model, smooth.holdout)) is not None
 
 
 def test_without_a_holdout_nothing_is_measured_and_the_map_is_still_known():
     result = fitted(lambda X: X[:, 0] > 0, holdout=0)
     assert result.holdout is None
-    assert quality(result.model, None) is None
+    assert judge(result.model, None) is None
     values, what = spectrum(result.model, None)
     assert len(values) == 48
     assert "landmarks" in what

@@ -130,7 +130,7 @@ def test_the_command_writes_model_and_page(run, data, tmp_path):
     assert not (tmp_path / "n").exists()
 
 
-def test_a_page_that_cannot_be_written_in_the_end_is_no_failure_of_the_fit(run, data, tmp_path, monkeypatch):
+def test_a_page_that_cannot_be_written_does_not_fail_the_fit(run, data, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 

@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data.block import Block
-from dkernel.report.numbers import local_regions, quality, regions
+from dkernel.report.numbers import judge, local_regions, regions
 from dkernel.report.tradeoffs import by_components, by_seconds
 
 X = np.random.default_rng(0).uniform(size=(900, 2)).astype(np.float32)
@@ -27,7 +27,7 @@ def titles(page):
 
 def test_all_components_are_the_model_and_few_are_worse():
     fitted = machine(local="none", solver="normal")
-    found = quality(fitted.model_, HELD)
+    found = judge(fitted.model_, HELD)
     cost = by_components(fitted.model_, HELD, found)
     assert cost.holdout[:, 0].tolist() == [16.0, 32.0, 64.0]
     assert cost.holdout[-1, 1] == found.merits["RMSE"] < 0.9 * cost.holdout[0, 1]
@@ -49,14 +49,14 @@ def test_a_line_has_the_time_at_which_its_rows_were_done():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("local", "title"), [("cells", "Cells"), ("grids", "Bins of one grid")])
+@pytest.mark.parametrize(("local", "title"), [("cells(rows=200)", "Cells"), ("grids(n_grids=16)", "Bins of one grid")])
 def test_a_model_of_two_features_shows_the_parts_of_its_local_stage(local, title, tmp_path):
     """A report of a fit with cells ended with KeyError: its lines of the history have no loss."""
-    fitted = machine(local=local, solver="psgd", n_grids=16, cell_rows=200)
+    fitted = machine(local=local, solver="psgd")
     fitted.report(tmp_path / "fit.html")
     shown = titles((tmp_path / "fit.html").read_text())
     assert {title, "Decision regions", "Error against seconds", "Error against components"} <= set(shown)
-    plane = regions(fitted.model_, HELD, quality(fitted.model_, HELD))
+    plane = regions(fitted.model_, HELD, judge(fitted.model_, HELD))
     parts = local_regions(fitted.model_, plane)
     assert len(np.unique(parts)) >= 4
     assert (np.diff(parts, axis=1) != 0).mean() < 0.2  # they are areas

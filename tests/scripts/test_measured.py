@@ -18,7 +18,7 @@ import quickstart_table  # noqa: E402
 
 
 @pytest.mark.parametrize("size", [0, pytest.param(80_000_000, marks=pytest.mark.slow)])
-def test_a_note_holds_what_the_command_printed_its_seconds_and_its_childs_memory(size):
+def test_a_note_holds_the_output_seconds_and_memory_of_a_command(size):
     child = f"import time; held = bytearray({size}); time.sleep(0.8)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}]); print('{{\"n\": 3}}')"
     note = measured.measure([sys.executable, "-c", parent], interval=0.05)

@@ -70,7 +70,7 @@ def test_an_environment_is_installed_into_once(tmp_path):
     assert again.stdout.strip() == str(folder / "bin" / "python")
 
 
-def test_the_test_extra_serves_the_plain_installation_and_not_the_other_way_round(tmp_path):
+def test_the_test_extra_serves_the_plain_installation_not_the_reverse(tmp_path):
     environment(tmp_path / "a", "test")
     assert "installed" not in environment(tmp_path / "a").stdout
     environment(tmp_path / "b")

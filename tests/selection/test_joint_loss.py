@@ -23,7 +23,7 @@ def rings(n):
 
 
 @pytest.mark.parametrize("solver", ["exact", "psgd"])
-def test_classes_between_planes_are_learned_as_well_as_by_logistic_regression(solver):
+def test_classes_between_planes_are_learned_as_by_logistic_regression(solver):
     X, y = planes(2900)
     fit = KernelClassifier(solver=solver).fit(X[:900], y[:900])
     assert fit.model_.recipe.loss == "softmax"

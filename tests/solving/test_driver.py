@@ -10,11 +10,12 @@ import pytest
 from dkernel.execution.local import SerialExecutor
 from dkernel.linear.solvers import catalogue
 from dkernel.linear.solvers.catalogue import SolverEntry
+from dkernel.parameters import PARAMETERS
 from dkernel.persistence import serialization
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
-from dkernel.recipe import CHOICES, Recipe
+from dkernel.recipe import Recipe
 from dkernel.solving.driver import Solver, SolverResult, State, solver_class
 from dkernel.solving.sgd_round import mean_gradient
 from dkernel.training.fit import train
@@ -60,7 +61,7 @@ def fit(monkeypatch):
     monkeypatch.setattr(serialization, "KINDS", dict(serialization.KINDS))
     stored("Descent")(DescentState)
     monkeypatch.setitem(catalogue.SOLVERS, "descent", ENTRY)
-    monkeypatch.setitem(CHOICES, "solver", tuple(catalogue.SOLVERS))
+    monkeypatch.setitem(PARAMETERS, "solver", replace(PARAMETERS["solver"], words=tuple(catalogue.SOLVERS)))
     X, y = waves(600)
     recipe = Recipe(kernel="Gaussian(gamma=0.15)", n_components=20, loss="squared", alpha=1e-4, solver="descent")
 

@@ -103,7 +103,7 @@ def test_softmax_of_two_classes_is_the_logistic_fit():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_perceptron_makes_few_more_mistakes_than_a_support_vector_machine(classes):
+def test_a_perceptron_is_nearly_as_good_as_a_support_vector_machine(classes):
     X, y = rings(6000, classes=classes)
     X_new, y_new = rings(3000, seed=1, classes=classes)
     wrong = {

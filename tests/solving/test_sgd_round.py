@@ -155,7 +155,7 @@ def test_the_intercept_is_not_penalized():
     np.testing.assert_array_equal(psgd.advance(psgd.start(v), np.zeros_like(v), 100, 1).v, v)
 
 
-def test_momentum_goes_farther_where_the_loss_is_flatter_than_the_preconditioner_takes_it_for():
+def test_momentum_goes_farther_where_the_preconditioner_overestimates():
     F, Y, M = problem()
     P = factorize(F.T @ F / len(F), M, 0.1, F[:500])
     psgd = PSGD([P, P], [1e-6] * 2, M, LOSSES["squared"], 2, shares=[1.0, 16.0])

@@ -75,7 +75,7 @@ def test_of_few_columns_all_directions_are_known(columns):
         (4, 7, True, 1000, [(3, SHARE), (3, 1.0)]),
     ],
 )
-def test_smaller_alphas_than_the_sample_wants_go_on_where_the_holdout_can_tell(best, outputs, large, holdout, wanted):
+def test_smaller_alphas_stay_where_the_holdout_can_judge_them(best, outputs, large, holdout, wanted):
     assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted
 
 
@@ -114,7 +114,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     assert np.abs(found[0]).max() > 0
 
 
-def test_the_one_alpha_that_many_classes_have_room_for_is_that_of_the_choice():
+def test_many_classes_use_the_one_alpha_of_the_choice():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 4))
     y = (2 * X @ rng.normal(size=(4, 60)) + rng.gumbel(size=(1500, 60))).argmax(axis=1)

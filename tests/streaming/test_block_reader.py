@@ -72,7 +72,7 @@ def total(source, keep, window=None):
     return np.concatenate(found).tobytes(), executor
 
 
-def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(source):
+def test_a_round_of_many_units_is_summed_by_windows_to_equal_bits(source):
     whole, kept = total(source, keep=True)
     assert kept.most == len(UNITS)
     for window in (3, 7, 20):
@@ -153,7 +153,7 @@ class Spread(Counted):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(source, keep):
+def test_each_process_sums_its_rows_in_one_task_with_equal_sums(source, keep):
     pieces = cut_pieces([unit.rows for unit in source.units])
     plain = BlockReader(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
     executor = Spread()
@@ -164,7 +164,7 @@ def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(sour
     assert len({call.key for call in executor.calls}) == 3
 
 
-def test_where_a_process_has_nothing_of_a_round_all_slots_have_an_equal_share(source):
+def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
     one = [piece for piece in pieces if piece.chunk == 0]
     plain = BlockReader(Counted(), source, keep=True).reduce(Total(), one, "one")

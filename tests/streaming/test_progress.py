@@ -41,7 +41,7 @@ def told(kind, stream=None):
     return stream.getvalue()
 
 
-def test_log_writes_a_line_every_ten_seconds_and_one_at_the_end_of_a_phase():
+def test_log_writes_a_line_every_ten_seconds_and_after_each_phase():
     assert told("log").splitlines() == [
         "gamma is 0.05",
         "survey: 1,000 rows in 4.0 s, 250 rows/s",

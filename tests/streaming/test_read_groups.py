@@ -74,7 +74,7 @@ def test_a_reading_of_many_small_files_asks_a_few_times(source):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_two_thousand_files_on_two_workers_take_at_most_twice_the_seconds_of_threads(tmp_path):
+def test_two_thousand_files_take_two_workers_twice_the_threads_seconds(tmp_path):
     """They took twelve times as long: a task and a message for each file, in each round of the polish."""
     rng = np.random.default_rng(0)
     for i in range(2000):

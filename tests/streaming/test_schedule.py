@@ -92,7 +92,7 @@ def test_each_interleaved_round_has_its_share_of_every_chunk():
         np.testing.assert_allclose(shares, [9000 / 8, 5000 / 8, 4000 / 8], atol=1)
 
 
-def test_a_pass_reads_each_unit_once_and_in_another_order_than_the_last_pass():
+def test_each_pass_reads_every_unit_once_in_another_order():
     units = [[4096, 4096]] * 12
     seen = []
     for epoch in range(3):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
+from dkernel import Grids, KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
@@ -18,7 +18,7 @@ from dkernel.training.fit import plan, train
 from dkernel.training.result import LocalStage
 from tests.training.test_local_stage import rough
 
-ALONE = {"features": "none", "local": "grids", "n_grids": 64}
+ALONE = {"features": "none", "local": "grids(n_grids=64)"}
 
 
 def test_grids_alone_learn_without_components(tmp_path):
@@ -38,9 +38,9 @@ def test_grids_alone_learn_without_components(tmp_path):
         ({"features": "none", "local": "none"}, "Use local='grids'"),
         (ALONE | {"kernel": "gaussian"}, "kernel='gaussian' has no part"),
         (ALONE | {"n_components": 64}, "n_components=64 has no part"),
-        (ALONE | {"one_hot": "soil*"}, r"one_hot='soil\*' is like no feature"),
-        (ALONE | {"one_hot": "2,3;3,4"}, "one_hot='3' is like no feature that is left"),
-        (ALONE | {"one_hot": ";"}, "groups of names"),
+        (ALONE | {"local": "grids(one_hot='soil*')"}, r"one_hot='soil\*' is like no feature"),
+        (ALONE | {"local": Grids(one_hot="2,3;3,4")}, "one_hot='3' is like no feature that is left"),
+        (ALONE | {"local": Grids(one_hot=";")}, "groups of names"),
         (ALONE | {"max_model_size": "much"}, "bytes, as 200MiB"),
     ],
     ids=str,
@@ -58,7 +58,7 @@ def test_what_has_no_meaning_is_refused(settings, message):
 )
 def test_groups_are_found_given_or_switched_off_and_told(one_hot, groups):
     X, y = rough(1500)
-    found = KernelClassifier(**ALONE, one_hot=one_hot).fit(X, y > 0)
+    found = KernelClassifier(**ALONE | {"local": Grids(n_grids=64, one_hot=one_hot)}).fit(X, y > 0)
     assert found.model_.local.inputs.groups == groups
     assert ("categories 2 to 5:" in found.chosen_["local"]) == (groups == ((2, 3, 4, 5),))
     assert Recipe.from_dict(json.loads(found.model_.recipe.to_text())) == found.model_.recipe
@@ -66,7 +66,7 @@ def test_groups_are_found_given_or_switched_off_and_told(one_hot, groups):
 
 def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_path):
     X, y = rough(1500)
-    free, small = (KernelClassifier(**ALONE | {"n_grids": "auto", "max_model_size": size}) for size in (None, "2MB"))
+    free, small = (KernelClassifier(**ALONE | {"local": "grids", "max_model_size": size}) for size in (None, "2MB"))
     planned = plan(from_arrays(X, y > 0), small._recipe(), SerialExecutor())
     small.fit(X, y > 0)
     assert 16 <= len(small.model_.local.coef) < 256
@@ -74,26 +74,26 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
     assert (tmp_path / "m").stat().st_size < planned["model_bytes"] <= 2e6
     assert plan(from_arrays(X, y > 0), free._recipe(), SerialExecutor())["model_bytes"] > 2e6
     with pytest.raises(MemoryBudgetError, match=r"The model file may have 4,\d+,\d+ bytes and max_model_size=2000000"):
-        small.set_params(n_grids=512).fit(X, y > 0)
+        small.set_params(local__n_grids=512).fit(X, y > 0)
     with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
-        small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
+        small.set_params(local__n_grids=128).fit(X, np.arange(1500) % 7)
 
 
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
     X, y = rough(1500)
     needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
-    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"n_grids": 512}), SerialExecutor())
+    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=512)}), SerialExecutor())
     room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
     monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: room)
     KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
     with pytest.raises(MemoryBudgetError, match="This process needs"):
-        KernelClassifier(**ALONE | {"n_grids": 512}).fit(X, np.arange(1500) % 26)
+        KernelClassifier(**ALONE | {"local": Grids(n_grids=512)}).fit(X, np.arange(1500) % 26)
 
 
-@pytest.mark.parametrize("local", ["grids", "cells"])
+@pytest.mark.parametrize("local", ["grids(n_grids=64)", "cells(rows=500)"])
 def test_the_figures_of_the_holdout_are_those_of_the_whole_model(local):
     X, y = rough(2000)
-    recipe = Recipe(features="none", local=local, n_grids=64, cell_rows=500, holdout=0.3)
+    recipe = Recipe(features="none", local=local, holdout=0.3)
     found = train(from_arrays(X, y > 0), recipe, SerialExecutor())
     told, rows = found.model.facts["holdout"], found.holdout
     right = np.mean(found.model.predict(rows.X) == rows.y)
@@ -146,7 +146,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
     monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
     X, y = rough(1200)
-    found = train(from_arrays(X, y > 0), Recipe(local="auto", n_grids=64), SerialExecutor(),
+    found = train(from_arrays(X, y > 0), Recipe(local="auto"), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32

@@ -71,7 +71,7 @@ def test_what_the_refusal_advises_is_enough(source):
     Plan.of(source, recipe, Limited(needed + 2**20)).check()
 
 
-def test_in_one_process_the_squares_of_tasks_are_gone_when_the_client_makes_its_own(source):
+def test_one_process_frees_the_tasks_squares_before_its_own(source):
     recipe = Recipe(n_components=3000)
     here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
     assert here.client_bytes == apart.client_bytes
@@ -149,7 +149,7 @@ def test_a_worker_holds_the_matrices_of_a_sums_levels():
 @pytest.mark.parametrize(
     ("rows", "targets", "tried"), [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["cells"]), (40_000, 8, [])]
 )
-def test_local_stages_that_are_tried_leave_the_model_of_all_targets_its_size(rows, targets, tried):
+def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, tried):
     """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""
     Y = np.zeros((rows, targets), np.float32)
     source = from_arrays(np.zeros((rows, 2), np.float32), Y if targets > 1 else Y[:, 0])
@@ -159,7 +159,7 @@ def test_local_stages_that_are_tried_leave_the_model_of_all_targets_its_size(row
     assert found["model_bytes"] <= 2_000_000
 
 
-def test_a_plan_says_what_a_fit_takes_whose_sample_finds_few_components_to_be_enough(source):
+def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
     """Cells are left out then, so neither their seconds nor their memory count in the smaller figures."""
     executor = SerialExecutor()
     whole, few = Plan.of(source, Recipe(), executor), Plan.of(source, Recipe(n_components=1024), executor)

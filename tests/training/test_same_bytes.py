@@ -37,6 +37,7 @@ def _cases():
     order = np.argsort(kinds, kind="stable")
     names = np.array(["inner", "middle", "outer"])
     return {
+        "plain": (X, y, None, Recipe()),
         "open": (X, y, None, Recipe(n_components=80, passes=2)),
         "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
@@ -44,12 +45,12 @@ def _cases():
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
         "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
         "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
-        "grids": (X3, names[y3], None, BASE.replace(local="grids", n_grids=48, alpha=1e-6)),
+        "grids": (X3, names[y3], None, BASE.replace(local="grids(n_grids=48)", alpha=1e-6)),
         "grids-weights": (
             XW,
             np.stack([yW, XW[:, 0] ** 2], axis=1),
             rng.integers(0, 3, N).astype(float),
-            BASE.replace(loss="squared", alpha=1e-6, local="grids", n_grids=32),
+            BASE.replace(loss="squared", alpha=1e-6, local="grids(n_grids=32)"),
         ),
         "sorted": (X[np.argsort(y)], np.sort(y), rng.random(N), BASE.replace(alpha=1e-6)),
     }
@@ -156,7 +157,7 @@ def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, r
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("cores", "name"), [(1, "open"), (2, "fourier")])
-def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(
+def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
     monkeypatch, cores, name, two_workers, serial, tmp_path
 ):
     expected, seen = serial(name), []
@@ -193,7 +194,7 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
             process.wait(60)
 
 
-def test_another_layout_has_the_same_landmarks_and_nearly_the_same_predictions():
+def test_other_layouts_have_equal_landmarks_and_close_predictions():
     X, y, _, recipe = CASES["open"]
     X_new, y_new = rings(3000, seed=1)
     layouts = [UNITS, [(N,)], [(450,)] * 20]

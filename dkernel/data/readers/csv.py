@@ -261,10 +261,15 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
     first = [value for value in column.slice(0, _FIRST).to_pylist() if value is not None and value not in NULLS]
-    return sum(fits(value, pa.float64()) for value in first) > len(first) / 2
+    return _fitting(first, pa.float64()) > len(first) / 2
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:
     """True if more of the first values are true or false than are numbers."""
     first = [value for value in column.slice(0, _FIRST).to_pylist() if isinstance(value, str) and value]
-    return sum(fits(v, pa.bool_()) for v in first) > sum(fits(v, pa.float64()) for v in first)
+    return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
+
+
+def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
+    """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
+    return sum(n for value, n in Counter(values).items() if fits(value, kind))

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, kve
 
 from dkernel.errors import UnsupportedError
 from dkernel.kernels.algebra import Product, Scaled, Sum
@@ -158,7 +158,13 @@ def _(kernel: Matern) -> Rule:
             if nu == 0.5:
                 out /= a
         else:
-            logs = np.log(kve(abs(nu - 1), a)) - a + (nu - 1) * np.log(a) + (1 - nu) * math.log(2) - gammaln(nu)
+            logs = (
+                np.log(scipy.special.kve(abs(nu - 1), a))
+                - a
+                + (nu - 1) * np.log(a)
+                + (1 - nu) * math.log(2)
+                - scipy.special.gammaln(nu)
+            )
             out = np.exp(logs)
         out *= -nu / length**2
         if nu <= 1:

@@ -9,7 +9,7 @@ Centring comes first everywhere that the kernel allows it: an offset common to a
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class LandmarkColumns(ABC):
     """
 
     n: int
-    quick: ClassVar[bool] = False
+    quick: bool = False
     """True if `fill` is many times as quick as the kernel in float64, which rounds less."""
 
     @property
@@ -158,6 +158,8 @@ class GaussianColumns(LandmarkColumns):
 class LaplacianColumns(LandmarkColumns):
     """exp(-γ‖x - z‖₁): the L1 distances of rows and landmarks multiplied by γ log₂e beforehand, then exp2."""
 
+    quick = True
+
     def __init__(self, Z: F64, gamma: float) -> None:
         self.n = Z.shape[0]
         self._g = np.float32(gamma * LOG2_E)
@@ -238,6 +240,7 @@ class _ManyColumns(LandmarkColumns):
 
     def __init__(self, parts: Sequence[LandmarkColumns]) -> None:
         self.n = parts[0].n
+        self.quick = all(part.quick for part in parts)
         self._parts = tuple(parts)
 
     def rows(self, X: F32) -> tuple[Any, ...]:
@@ -269,7 +272,7 @@ class MultipleColumns(LandmarkColumns):
     """Columns of a kernel times a number."""
 
     def __init__(self, part: LandmarkColumns, weight: float) -> None:
-        self.n = part.n
+        self.n, self.quick = part.n, part.quick
         self._part = part
         self._weight = np.float32(weight)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.validation import nearest_name
@@ -74,7 +73,7 @@ class NormalLaw(Law):
 
     def from_uniforms(self, U: F64) -> F64:
         """Apply the inverse normal distribution function to each coordinate."""
-        return ndtri(U) * self._scale
+        return scipy.special.ndtri(U) * self._scale
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:
         """The generator's own normal numbers: quicker than the inverse, and with nothing cut off."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 from dkernel.kernels.spectra.laws import EDGE, Law, NormalLaw
 
@@ -65,7 +65,7 @@ def gamma_root(shape: float, rate: float) -> Callable[[F64], F64]:
     >>> float(gamma_root(1.0, 2.0)(np.array(1 - np.exp(-2.0))).round(6))
     1.0
     """
-    return lambda u: np.sqrt(gammaincinv(shape, u) / rate)
+    return lambda u: np.sqrt(scipy.special.gammaincinv(shape, u) / rate)
 
 
 def inverse_gamma_root(nu: float, length: float) -> Callable[[F64], F64]:
@@ -79,7 +79,7 @@ def inverse_gamma_root(nu: float, length: float) -> Callable[[F64], F64]:
 
     def quantile(u: F64) -> F64:
         # χ² / 2ν = g / ν with g ~ Gamma(ν, 1), and what is large here is small there.
-        mean = gammaincinv(nu, 1 - u) / nu
+        mean = scipy.special.gammaincinv(nu, 1 - u) / nu
         return 1 / (np.sqrt(np.maximum(mean, LONGEST**-2)) * length)
 
     return quantile

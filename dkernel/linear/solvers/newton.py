@@ -276,7 +276,7 @@ class _System:
     @classmethod
     def of(cls, K: Array, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_System":
         """The system, in float32 unless it is to be `exact` or has no factor there."""
-        own = K if len(curved) == len(K) else K[curved[:, None], curved]
+        own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
         inverse = None if exact else _single(own, ridge)
         if inverse is None:
             exact, inverse = True, partial(sl.cho_solve, raised(own, ridge), check_finite=False)

@@ -1,0 +1,45 @@
+"""Support vectors and dual coefficients of an exact machine: s(x) = Σ_i a_i k(x_i, x) + b, all rows as landmarks."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.model import Model
+from dkernel.numerics.rows import contents
+
+# An interior-point method ends near the bound of a coefficient, not on it. On 1,000 rows of C = 0.1 to 100 the smallest
+# ones of libsvm's support vectors were 6e-6 of the largest, and those of the other rows 1e-6 and less here.
+NO_SUPPORT = 1e-6
+
+
+class Support(NamedTuple):
+    """Rows of the training that have coefficients.
+
+    Parameters
+    ----------
+    rows : their numbers, (n_support,);  coef : (C, n_support)
+    """
+
+    rows: NDArray[np.intp]
+    coef: NDArray[np.float64]
+
+
+def is_expansion(model: Model) -> bool:
+    """True of a machine of solver="exact" whose landmarks are all rows."""
+    map = model.map
+    known = map.landmarks is not None and map.rank is None and not map.objects and model.local is None
+    return known and model.recipe.solver == "exact" and map.n_components == model.facts["rows"]
+
+
+def support_of(model: Model, X: Any) -> Support:
+    """Rows of X, those of the training, that support an exact machine; of equal rows the first."""
+    first: dict[bytes, int] = {}
+    for i, row in enumerate(contents(model.scaling.apply(X))):
+        first.setdefault(row, i)
+    coef = np.zeros((len(X), model.coef.shape[1]))
+    for row, values in zip(contents(model.map.landmarks), model.coef, strict=True):
+        coef[first[row]] += values
+    size = np.abs(coef).max(axis=1)
+    rows = np.flatnonzero(size > (NO_SUPPORT * size.max() if model.loss.boxed else 0.0))
+    return Support(rows, np.ascontiguousarray(coef[rows].T))

@@ -1,0 +1,93 @@
+"""Memory and cores that a process may use: those of the machine, or fewer where a container or a user limit says so.
+
+`distributed.system` and `dask.system` know the limits at the root of the mounted control groups. A job of Slurm or of
+systemd is in a group further down, whose limits and those of all groups above it hold too. The functions need no other
+module of dkernel, since the doctor sends them to workers that may not have it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from math import ceil
+from pathlib import Path
+
+PROCESS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_MEMORY = ("memory.max", "memory.high", "memory.limit_in_bytes")  # above memory.high a process is made to crawl
+_USED = ("memory.current", "memory.usage_in_bytes")
+
+
+def memory_limit() -> int:
+    """Bytes of memory that this process may use, if no other uses any."""
+    psutil = import_module("psutil")
+    limits, process = [int(psutil.virtual_memory().total)], psutil.Process().memory_info()
+    if (space := _address_space()) is not None:  # part of the addresses in use stand for no memory
+        limits.append(max(0, space - process.vms + process.rss))
+    return min(limits + [limit for folder in _folders("memory") for limit in _memory_of(folder)])
+
+
+def available_memory() -> int:
+    """Bytes of memory that this process can still get without the system swapping or ending a process."""
+    psutil = import_module("psutil")
+    free = [int(psutil.virtual_memory().available)]
+    for folder in _folders("memory"):
+        used = next((int(text) for text in map(_read, [folder / name for name in _USED]) if text), 0) - _files(folder)
+        free += [max(0, limit - used) for limit in _memory_of(folder)]
+    if (space := _address_space()) is not None:
+        free.append(max(0, space - psutil.Process().memory_info().vms))
+    return min(free)
+
+
+def cpu_limit() -> int:
+    """Cores that this process may use: those that it may run on, or the quota of its group, rounded up."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([own, *(max(1, ceil(quota)) for folder in _folders("cpu") for quota in _cores_of(folder))])
+
+
+def _folders(controller: str) -> Iterator[Path]:
+    """The folders of the groups that this process is in, each group and those above it.
+
+    Versions 1 and 2 of control groups may be mounted at one time. In a container a group may be named as the host
+    names it, by a path that is not there: the mounted root is the container's own then.
+    """
+    for line in _read(PROCESS).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            roots = [GROUPS, GROUPS / "unified"]
+        elif controller in controllers.split(","):
+            roots = [GROUPS / controllers, GROUPS / controller]
+        else:
+            continue
+        parts = Path(path.lstrip("/")).parts
+        for root in roots:
+            yield from (root.joinpath(*parts[:n]) for n in range(len(parts), -1, -1))
+
+
+def _memory_of(folder: Path) -> list[int]:
+    return [int(text) for text in (_read(folder / name) for name in _MEMORY) if text.isdigit() and int(text)]
+
+
+def _files(folder: Path) -> int:
+    """Bytes of files that the group reads, which the system gives up when memory is asked for."""
+    stat = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
+    return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
+
+
+def _cores_of(folder: Path) -> list[float]:
+    texts = _read(folder / "cpu.max").split() or [_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+    return [int(texts[0]) / int(texts[1])] if all(text.isdigit() and int(text) for text in texts) else []
+
+
+def _address_space() -> int | None:
+    """RLIMIT_AS (`ulimit -v`), as batch systems set it."""
+    with suppress(ImportError):
+        resource = import_module("resource")
+        limit = int(resource.getrlimit(resource.RLIMIT_AS)[0])
+        return None if limit == resource.RLIM_INFINITY else limit
+    return None
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text().strip()
+    return ""
