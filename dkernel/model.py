@@ -19,6 +19,7 @@ from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import MOST_HEADS, PackedComponents
 from dkernel.numerics.fused.scores import scores
 from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.rows import squares
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -32,7 +33,7 @@ _Number = TypeVar("_Number", bound=np.floating)
 # (california) to 3.6e-3 (diamonds), and their errors agree with those of float64 scores to the fourth digit.
 FINE, COARSE = 5e-6, 5e-3
 FEW_ROWS = 4096  # as many as solver="exact" takes, in float64; their models are fine
-JUDGED = 256  # landmarks whose scores tell the rounding
+JUDGED = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
 
 class ScaledComponents:
@@ -225,6 +226,9 @@ class Model:
         Z = self.map.landmarks
         if Z is None:
             return 0.0
+        if len(Z) > JUDGED and Z.dtype.kind != "O":  # far rows round most, and there are few of them
+            far = np.argsort(-squares(Z), kind="stable")[: JUDGED // 2]
+            Z = Z[np.union1d(np.arange(JUDGED // 2), far)]
         Z = Z[:JUDGED]
         with one_blas_thread(), silent_overflow():
             exact = tiling.wide_scores(self.map.components, Z, self.coef)

@@ -27,6 +27,7 @@ MEASURES: dict[str, tuple[str, int | None]] = {
     "faults": ("training faults survived with the same bytes of model (12 x 3 points x 3 learners)", 108),
     "resume": ("client killed at every step and resumed: the same bytes", 20),
     "workers": ("ways to run with the bytes of the loop (threads, 1, 2, 4 processes, by hand; 3 learners)", 18),
+    "shared": ("runs beside others on one cluster: the same bytes, logs and modules as before", 6),
     "committed": ("kills after which everything committed was whole", None),
     "poller": ("kills during which a poller saw nothing partial", 100),
     "rows": ("pairs of formats with rows in = rows out + rejected", 28),

@@ -41,6 +41,7 @@ FLOORS = {
     "face": 16,
 }
 TOP = {
+    "cost": "ground",
     "errors": "ground",
     "validation": "ground",
     "recipe": "model",

@@ -15,7 +15,7 @@ from dkernel.numerics.allocator import one_heap
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "tune", "score", "evaluate", "show", "export", "doctor", "watch")
+_COMMANDS = ("train", "tune", "score", "evaluate", "update", "show", "export", "doctor", "watch")
 
 
 class _Table(click.Group):
@@ -60,6 +60,7 @@ def main() -> None:
     dkernel tune data.parquet --label y --out model.safetensors --budget 10min
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel score model.safetensors new.parquet --out scores.parquet
+    dkernel update model.safetensors new.parquet --out model-2.safetensors
     dkernel show model.safetensors
     dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786

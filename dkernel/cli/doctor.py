@@ -82,7 +82,8 @@ def _job(values: Mapping[str, Any]) -> Any:
     beside, copied = scratch_of(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
     if beside and copied:
         places["--scratch"] = beside
-    made, shared = [f"--{name}" for name in _FOLDERS], ["--scratch"]
+    made = [f"--{name}" for name in _FOLDERS]
+    shared = ["--scratch"] if copied else []  # rows that a worker stores are its own
     if not values["data"]:
         return Asked(places=places, shared=shared, made=made)
     try:

@@ -14,6 +14,7 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    counting_bad_rows,
     place_of,
     rejected_of,
     require,
@@ -74,36 +75,19 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
-    from dkernel.data.encoded_columns import reading_of
     from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
     from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
-    from dkernel.problem.targets import Targets
 
     record.note(paths=list(values["data"]), model=values["model"])
     model = model_file.load(values["model"])
     record.note(model_sha256=digest(Path(values["model"]))[1])
     with running(record, values, place) as (progress, executor):
-        source = open_source(
-            list(values["data"]),
-            label=values["label"] or model.label,
-            weight=values["weight"],
-            columns=model.columns,
-            exclude=values["exclude"] or (),
-            dtype=model.recipe.dtype,
-            kernel=model.map.kernel,
-            **reading_of(model),
-            max_bad_rows=values["max_bad_rows"],
-            scratch=scratch_of(values),
-            **svmlight_of(values),
-            allow_extra=values["allow_extra"],
-            known=model.known_columns,
-            label_as_text=Targets(model.classes, model.recipe.positive).text,
-        )
-        figures = run(model, source, executor, progress)
+        with counting_bad_rows(_opened, values, model):
+            source = _opened(values, model)
+            figures = run(model, source, executor, progress)
         if rejected := rejected_of(source)["rows_rejected"]:
             figures["rejected"] = rejected
         drawn = rows_of(source, executor, MOST_HOLDOUT) if values["report"] else None
@@ -112,6 +96,30 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     if drawn is not None:
         _draw(values["report"], model, drawn, record)
     return figures
+
+
+def _opened(values: Mapping[str, Any], model: Any) -> Any:
+    """The source that the options name, as this model reads it."""
+    from dkernel.data import open_source
+    from dkernel.data.encoded_columns import reading_of
+    from dkernel.problem.targets import Targets
+
+    return open_source(
+        list(values["data"]),
+        label=values["label"] or model.label,
+        weight=values["weight"],
+        columns=model.columns,
+        exclude=values["exclude"] or (),
+        dtype=model.recipe.dtype,
+        kernel=model.map.kernel,
+        **reading_of(model),
+        max_bad_rows=values["max_bad_rows"],
+        scratch=scratch_of(values),
+        **svmlight_of(values),
+        allow_extra=values["allow_extra"],
+        known=model.known_columns,
+        label_as_text=Targets(model.classes, model.recipe.positive).text,
+    )
 
 
 def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:

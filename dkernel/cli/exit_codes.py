@@ -24,7 +24,6 @@ import click
 
 from dkernel.cli.help import Grouped, in_options
 from dkernel.errors import (
-    NO_ROOM,
     ClusterError,
     DataError,
     DKernelError,
@@ -49,6 +48,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (RefusedWorkerError, 1),  # of all workers: the same command would end the same way
     (ClusterError, AGAIN),
     (DKernelError, 1),
+    (MemoryError, AGAIN),  # others may have had it, and a run that goes on from a checkpoint needs less
 )
 
 
@@ -66,14 +66,17 @@ def code_of(error: BaseException) -> int:
     Examples
     --------
     >>> code_of(DataError("no column 'y'")), code_of(MemoryError()), code_of(KeyboardInterrupt())
-    (65, 1, 130)
+    (65, 75, 130)
     """
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, Stopped):
         return AGAIN if isinstance(error, Paused) else 143
-    if isinstance(error, OSError) and error.errno in NO_ROOM:
-        return AGAIN
+    if isinstance(error, OSError) and error.errno is not None:
+        from dkernel.execution.base import may_pass
+
+        if may_pass(error):
+            return AGAIN
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
@@ -138,6 +141,8 @@ def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
+    if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
+        message += f" The checkpoint in {checkpoint} holds the progress."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
@@ -168,7 +173,9 @@ def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'the operating system'}: {error.strerror or error}."
     if isinstance(error, MemoryError):
-        return "the client ran out of memory. Use fewer --n-components, or a machine with more memory."
+        return (
+            "a process ran out of memory. If that comes again, use fewer --n-components, or a machine with more memory."
+        )
     return f"{type(error).__name__}: {error}. This should not happen: run the command again with --debug and report it."
 
 

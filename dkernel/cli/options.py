@@ -211,12 +211,12 @@ def bad_rows_option(command: Command) -> Command:
 
 
 @contextmanager
-def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], recipe: Any) -> Iterator[None]:
+def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], form: Any) -> Iterator[None]:
     """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them.
 
     Parameters
     ----------
-    opened : gives the source of such values and a recipe
+    opened : gives the source of such values and of `form`, a recipe or a model
     """
     try:
         yield
@@ -224,7 +224,7 @@ def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], rec
         n = 0
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            n = len(opened({**values, "max_bad_rows": sys.maxsize}, recipe).rejected)
+            n = len(opened({**values, "max_bad_rows": sys.maxsize}, form).rejected)
         rows = "1 row is bad in all" if n == 1 else f"{n:,} rows are bad in all"
         raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
 
@@ -331,8 +331,8 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
 
 
 SCRATCH = (
-    "Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for the rows "
-    "of cells, the local folder of each worker."
+    "Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for rows "
+    "that a worker stores, of cells or of sorted data, its local folder."
 )
 
 
@@ -366,9 +366,9 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
+    from dkernel.cost import WORKER_BASE
     from dkernel.errors import MemoryBudgetError
     from dkernel.execution.connect import bytes_of
-    from dkernel.training.memory_plan import WORKER_BASE
 
     if 0 < (bytes_of(limit) or 0) < WORKER_BASE:
         least = f"{WORKER_BASE // 2**20}MiB"

@@ -270,11 +270,14 @@ def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
     from dkernel.cli.run_record import plain
     from dkernel.execution.connect import connect
+    from dkernel.inference.baselines import baselines_cost
     from dkernel.training.fit import plan
     from dkernel.training.memory_plan import format_plan
 
-    with connect(**place) as executor:
-        found = plan(*open_for(values, recipe), executor)
+    with connect(**place) as executor, counting_bad_rows(open_rows, values, recipe):
+        source, recipe = open_for(values, recipe)
+        compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
+        found = plan(source, recipe, executor, [compared])
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:

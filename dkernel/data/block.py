@@ -69,6 +69,30 @@ class Block:
         return self.nbytes + 64
 
 
+def concatenated(blocks: Sequence[Block]) -> Block:
+    """The rows of some blocks, none of them sparse, as one block.
+
+    Examples
+    --------
+    >>> concatenated([Block(np.zeros((3, 2))), Block(np.ones((1, 2)))]).rows
+    4
+    """
+
+    def arrays(name: str) -> Any:
+        found = [getattr(block, name) for block in blocks]
+        return None if found[0] is None else np.concatenate(found)
+
+    def tables(name: str) -> Any:
+        found = [table for block in blocks if (table := getattr(block, name)) is not None]
+        if not found:
+            return None
+        import pyarrow as pa
+
+        return pa.concat_tables(found)
+
+    return Block(arrays("X"), arrays("y"), arrays("weight"), tables("kept"), tables("refused"), arrays("marks"))
+
+
 @dataclass(frozen=True)
 class UncheckedBlock:
     """Values of one unit before the checks: X (rows, p), label and weight (rows,), kept columns.

@@ -88,8 +88,8 @@ class File:
 
     def key(self, purpose: str, *more: Any) -> str:
         """A name for a task on this file as it is now: the same task, the same name."""
-        text = repr((self.path, self.size, self.stamp, *more))
-        return f"dkernel-{purpose}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        text = repr((purpose, self.path, self.size, self.stamp, *more))
+        return f"dkernel-read-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
     def check(self) -> None:
         """Refuse the file if it is gone or not the one that was opened; of a scratch copy, the original too."""
@@ -146,7 +146,8 @@ def expand(
     for found in items:
         found.check()
         files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
-    if twice := [path for path, times in Counter(file.path for file in files).items() if times > 1]:
+    times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
+    if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
         warnings.warn(
             f"{twice[0]}{others}: named more than once, and its rows are read as often.", DKernelWarning, stacklevel=3

@@ -1,4 +1,4 @@
-"""Files on scratch: arrays, and unpacked copies of compressed text, of NPZ and of text that is not UTF-8.
+"""Files on scratch: unpacked copies of compressed text, of NPZ and of text that is not UTF-8.
 
 A copy is made once, by a task on a worker, and found again by the fingerprint of the file that it was made from.
 """
@@ -6,6 +6,7 @@ A copy is made once, by a task on a worker, and found again by the fingerprint o
 import atexit
 import bz2
 import codecs
+import fcntl
 import gzip
 import lzma
 import os
@@ -16,28 +17,26 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 from dask.delayed import Delayed
-from numpy.typing import NDArray
 
 from dkernel.data.paths import File
-from dkernel.data.writers.atomic import trouble
 from dkernel.errors import DataError, RecipeError
 from dkernel.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
+_OWN = ".dkernel-scratch-"
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Folder for copies of the data, which every process has to see.
+    """Folder for unpacked copies of the data, which every process has to see, and for rows that a process stores.
 
     Parameters
     ----------
@@ -55,20 +54,6 @@ class Scratch:
             return scratch or cls()
         refuse_url(scratch, "a scratch folder")
         return cls(os.path.abspath(scratch))
-
-
-def save_array(path: str, values: NDArray[Any]) -> None:
-    """The array in an NPY file, which has its name once it is whole: a task of a dead run may be writing the same."""
-    staged = Path(f"{path}.{uuid.uuid4().hex}.part")
-    try:
-        # In a file that is open for writing alone numpy writes by itself, and its error does not tell a full disk.
-        with staged.open("w+b") as file:
-            np.save(file, values)
-        staged.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
-        raise trouble(error, Path(path)) from error
 
 
 def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
@@ -189,7 +174,30 @@ def _is_packed_npz(file: File) -> bool:
 
 @cache
 def _own_folder(parent: str | None) -> str:
-    """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from."""
-    folder = tempfile.mkdtemp(prefix=".dkernel-scratch-", dir=parent)
+    """One hidden folder a process, removed when it ends: Dask arrays may outlive the Source they came from.
+
+    Those of processes that were killed are removed too: nobody has their locks.
+    """
+    for left in Path(parent or tempfile.gettempdir()).glob(f"{_OWN}*"):
+        if _locked(left) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+    made = tempfile.mkdtemp(prefix=".dkernel-new-", dir=parent)
+    _locked(Path(made))  # open until the process ends, however that is
+    folder = made.replace(".dkernel-new-", _OWN)
+    os.rename(made, folder)  # none has this name without a lock
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """An open handle with the lock of a folder; None where another process has it, or there are no locks."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle

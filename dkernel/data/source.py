@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Unit:
     """One read: a row group, a byte range or a slice; its task returns one Block for each of `rows`.
 
+    `parts` are the units that it was joined of, if it was.
+
     Examples
     --------
     >>> Unit((2,), Delayed("k", {"k": (Block, np.zeros((2, 1)))}), "a.npy").n_rows
@@ -30,6 +32,7 @@ class Unit:
     rows: tuple[int, ...]
     task: Delayed
     place: str
+    parts: "tuple[Unit, ...]" = ()
 
     @property
     def n_rows(self) -> int:

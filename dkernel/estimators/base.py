@@ -46,6 +46,7 @@ from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
+from dkernel.training.update import MOST_OLD, rows_in, update_model
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 
@@ -195,6 +196,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
             If the workers are lost, or refuse the versions of this process.
         """
         if self.warm_start and hasattr(self, "model_"):
+            if self.model_.local is not None:
+                raise UnsupportedError(
+                    "warm_start takes further passes over the rows of a fit, and a local stage takes none. Use "
+                    "partial_fit for new rows, or local='none'."
+                )
             for _ in range(1 if self.passes == "auto" else int(self.passes)):
                 self._partial_fit(X, y, None, sample_weight)
             return self
@@ -306,7 +312,9 @@ class KernelMachine(NamedParameters, BaseEstimator):
         answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any = None) -> Any:
+        if hasattr(self, "model_") and self.model_.local is not None:
+            return self._update(X, y, classes, sample_weight, old)
         if settings_of(self.local) is not None:
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
@@ -318,11 +326,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
             raise UnsupportedError(
                 "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
-            )
-        if fitted and self.model_.local is not None:
-            raise UnsupportedError(
-                "This model has a local stage, which is fitted to all rows at once, and partial_fit has a block of "
-                "them. Fit all rows together, or use local='none'."
             )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
         if recipe.solver == "auto":
@@ -354,6 +357,21 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if now.model is not None:
             history = [] if now.stream is None else list(now.stream.history)
             self._take(now.model, history, now.model.facts.get("chosen", {}))
+        return self
+
+    def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:
+        """Update a model that has a local stage."""
+        model, self._finished = self.model_, None
+        same_classes(classes, model.classes)
+        with default_executor() as executor:
+            dtype, read = model.recipe.dtype, {"encoding": model.encoding}
+            new = source_of(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
+            before = None
+            if old is not None:
+                kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_of(model))
+                before = rows_in(kept, executor, MOST_OLD)
+            model = update_model(model, rows_in(new, executor), executor, before)
+        self._take(model, [], self.chosen_)
         return self
 
     def _learned(self) -> None:

@@ -141,14 +141,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.calibration = calibration
 
     @available_if(_can_stream)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "KernelClassifier":
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, old: Any = None
+    ) -> "KernelClassifier":
         """Learn from one more block of rows, each of which is used once.
 
         The first rows, 8 for each of n_components (4,096 for "auto"), are collected, and fitted anew by each call until
         they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
-        chooses. After a `fit`, or `dkernel.load`, learning continues from its model.
+        chooses. After a `fit`, or `dkernel.load`, learning continues from its model. One with a local stage keeps all
+        else: cells that the rows touch are fitted again with them, and grids take a sweep more, see `old`.
 
         Parameters
         ----------
@@ -160,6 +163,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             All labels that may come; needed by the first call.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
+        old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
+            Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
         Returns
         -------
@@ -173,7 +178,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
-        self._partial_fit(X, y, classes, sample_weight)
+        self._partial_fit(X, y, classes, sample_weight, old)
         return self
 
     def _learned(self) -> None:

@@ -169,13 +169,14 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     if answer.width is not None:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
     return X.map_blocks(
-        _block, function=answer.function, carried=carried, shape=answer.shape, dtype=answer.made, **made
+        _block, token="dkernel-predict", function=answer.function, carried=carried, shape=answer.shape,
+        dtype=answer.made, **made,
     )  # fmt: skip
 
 
 def _carried(answer: BlockPrediction) -> Any:
     """One task that holds the values that every block needs: they travel to a worker once."""
-    key = f"dkernel-{answer.key()}"
+    key = f"dkernel-predict-({answer.key()})"
     return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 
 

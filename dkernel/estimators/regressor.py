@@ -73,7 +73,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     _task: ClassVar[str] = "regress"
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, old: Any = None) -> "KernelRegressor":
         """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`.
 
         Parameters
@@ -84,6 +84,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Numbers.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
+        old : array, dataframe or Dask collection of shape (n_old, n_features), default=None
+            Rows of the training, all or a sample. Grids are held by them; other models do not look.
 
         Returns
         -------
@@ -97,7 +99,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
-        self._partial_fit(X, y, None, sample_weight)
+        self._partial_fit(X, y, None, sample_weight, old)
         return self
 
     def _learned(self) -> None:

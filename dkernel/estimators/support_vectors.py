@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
 
@@ -29,7 +30,7 @@ def is_expansion(model: Model) -> bool:
     """True of a machine of solver="exact" whose landmarks are all rows."""
     map = model.map
     known = map.landmarks is not None and map.rank is None and not map.objects and model.local is None
-    return known and model.recipe.solver == "exact" and map.n_components == model.facts["rows"]
+    return known and SOLVERS[model.recipe.solver].in_memory and map.n_components == model.facts["rows"]
 
 
 def support_of(model: Model, X: Any) -> Support:

@@ -17,6 +17,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import is_missing, targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
+from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, refuse_no_table
 from dkernel.errors import DataError, RecipeError
@@ -126,6 +127,7 @@ def source_of(
                 f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
             )
         return X
+    X, y, sample_weight = collections_of(X, y, sample_weight)
     refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)

@@ -112,6 +112,8 @@ class Executor(ABC):
         """Faults that were recovered, in words, for the run record."""
         self.tell: Callable[[str], None] = lambda _: None
         """Is called with the words of a fault that whoever watches the run wants to know at once."""
+        self.group: Callable[[], str] = str
+        """Gives the name of what runs now, in the keys of its tasks on a cluster; "" for none."""
 
     @property
     @abstractmethod
@@ -149,6 +151,10 @@ class Executor(ABC):
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
+
+    def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
+        """The processes that have what the task of each unit needs, or most of it; none where no other has any."""
+        return [[] for _ in units]
 
     def worker_memory(self) -> int | None:
         """Bytes of memory in use by the largest worker; None where this process computes, or nobody knows."""

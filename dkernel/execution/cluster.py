@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
+from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
 from dask.local import get_sync
 
@@ -47,11 +49,12 @@ class ClusterExecutor(Executor):
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
     least : workers to wait for at the start
+    own : whether the workers were started for this run, and log for nobody else
     """
 
     name = "cluster"
 
-    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1) -> None:
+    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
         if client.asynchronous:
             raise UnsupportedError(
                 "dkernel waits for its results, which an asynchronous Client cannot do: "
@@ -60,9 +63,18 @@ class ClusterExecutor(Executor):
         super().__init__()
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
-        self.settings = Settings(tuple(versions().items()), user_modules())
+        self.settings = Settings(tuple(versions().items()), user_modules(), quiet=own)
+        asked = get_annotations()
+        if "workers" in asked:
+            raise UnsupportedError(
+                "dkernel chooses the workers of its tasks, where their rows are: dask.annotate(workers=...) cannot. "
+                "Start workers with --resources, and annotate resources={...}."
+            )
+        self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
         self._connection = Connection(client, patience)
-        self._workers = WorkerPool(self._connection, self.settings, self.faults, lambda text: self.tell(text))
+        self._workers = WorkerPool(
+            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources
+        )
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
         self._open = ExitStack()
@@ -113,6 +125,34 @@ class ClusterExecutor(Executor):
                 remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
 
+    def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
+        kind = import_module("distributed").Future
+        needs = [[value for value in unit.__dask_graph__().values() if isinstance(value, kind)] for unit in units]
+        futures = {future.key: future for some in needs for future in some}
+        if not futures:
+            return [[] for _ in units]
+        self._wait_for(list(futures.values()))
+        where = self._connection.ask(lambda: self.client.who_has(list(futures.values())))
+        sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
+        found = []
+        for some in needs:
+            held = Counter[str]()
+            for key in {future.key for future in some}:
+                held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
+            found.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+        return found
+
+    def _wait_for(self, futures: Sequence[Future]) -> None:
+        """Wait until these have a place, or nothing has happened for `patience` seconds; what reads them says why."""
+        quiet, known = time.monotonic(), -1
+        while (done := sum(future.done() for future in futures)) < len(futures):
+            self._connection.reach()
+            if done != known:
+                quiet, known = time.monotonic(), done
+            if time.monotonic() - quiet > self.patience:
+                return
+            time.sleep(TICK / 5)
+
     def compute(
         self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
@@ -147,7 +187,9 @@ class ClusterExecutor(Executor):
         payload = Payload.of((unchanged, (value,)))
 
         def submit(attempt: int, at: str | None) -> Future:
-            return self._submit(run_task, (self.settings, payload), f"dkernel-state-{key}", attempt, at)
+            return self._submit(
+                run_task, (self.settings, payload), f"dkernel-state-{key.removeprefix('dkernel-')}", attempt, at
+            )
 
         return self._remember(Remote(key, submit, value=value, payload=payload))
 
@@ -187,11 +229,15 @@ class ClusterExecutor(Executor):
             return Slot(needs.setdefault(remote, len(needs)))
 
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
+        # Dask's groups end at the first word that is none. Each fit has names of its own: a client that gathers a value
+        # for two equal fits in threads gives both one array, and a sum may be modified by the fit that has it.
+        group, run = self.group(), self._connection.token
+        name = f"dkernel-{group}-({call.key})-{run}" if group else call.key
 
         def submit(attempt: int, at: str | None) -> Future:
             over = [remote for remote in needs if attempt and remote.future is None]  # needed only once more
             values = [remote.ensure() for remote in needs]
-            future = self._submit(run_task, (self.settings, payload, *values), call.key, attempt, at)
+            future = self._submit(run_task, (self.settings, payload, *values), name, attempt, at)
             self._connection.release_later(value for remote in over for value in remote.detach())
             future.add_done_callback(lambda _: self._news.set())
             return future
@@ -207,9 +253,13 @@ class ClusterExecutor(Executor):
         with warnings.catch_warnings():
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-            return self._connection.reach().submit(
-                function, *args, key=name, pure=True, priority=priority, **self._workers.pin(at)
-            )
+            with self._annotated(priority):
+                return self._connection.reach().submit(function, *args, key=name, pure=True, **self._workers.pin(at))
+
+    def _annotated(self, priority: int) -> Any:
+        """The caller's annotations, with a task of ours before or after the others of the run."""
+        resources = {"resources": self._workers.resources} if self._workers.resources else {}
+        return annotate(priority=self._priority + priority, **resources)
 
     def _unit(self, task: Delayed, at: str | None) -> Handle:
         """The value of a task of a source, which a worker computes when it has nothing better to do."""
@@ -221,7 +271,8 @@ class ClusterExecutor(Executor):
                 return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
             if attempt:
                 self.processes()  # Dask's client takes releases in their order: the key can be submitted afresh
-            return self._connection.reach().compute(task, priority=-1, **self._workers.pin(at))
+            with self._annotated(-1):
+                return self._connection.reach().compute(task, **self._workers.pin(at))
 
         handle = self._remember(Remote(task.key, submit, at))
         handle.ensure()
@@ -296,7 +347,8 @@ class ClusterExecutor(Executor):
         """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
         if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
-            raise KilledCallError.of(error) from None
+            named = next((part for part in (work, *self._handles) if part.is_named(str(error.task))), None)
+            raise KilledCallError.of(error, None if named is None else named.key) from None
         if isinstance(error, RefusedWorkerError):
             self._workers.refuse(error.worker, str(error))
             self._again(work, "its worker was refused")

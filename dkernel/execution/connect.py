@@ -97,7 +97,7 @@ def connect(
         if client is None:
             executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
         else:
-            executor = ClusterExecutor(client, patience, least=workers or 1)
+            executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
         with executor:
             yield executor
 

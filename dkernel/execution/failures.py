@@ -21,9 +21,9 @@ class KilledCallError(ClusterError):
         return type(self), (self.key, str(self))
 
     @classmethod
-    def of(cls, error: Any) -> "KilledCallError":
-        """Make the error from Dask's KilledWorker."""
-        key = str(error.task)
+    def of(cls, error: Any, key: str | None = None) -> "KilledCallError":
+        """Make the error from Dask's KilledWorker; the task may have another name than `key`, its call."""
+        key = key or str(error.task)
         return cls(
             key,
             f"The call {key!r} ended {error.allowed_failures + 1} worker(s), the last at {error.last_worker.address}. "

@@ -21,7 +21,7 @@ import numpy as np
 from dkernel.errors import ClusterError
 from dkernel.execution import process_cache
 from dkernel.execution.failures import RefusedWorkerError
-from dkernel.execution.user_modules import UserModule, install
+from dkernel.execution.user_modules import UserModule, install, remove_installed
 from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
 from dkernel.numerics.resource_limits import memory_limit
@@ -59,11 +59,13 @@ class Settings:
     versions : name and version of each package that decides a result
     modules : of the user, imported before a task is unpickled
     lease : seconds without a task after which the process is as it was before
+    quiet : Dask's logs of failures are not printed, in processes that the run has started
     """
 
     versions: tuple[tuple[str, str], ...]
     modules: tuple[UserModule, ...] = ()
     lease: float = LEASE
+    quiet: bool = False
 
 
 class _Process:
@@ -90,12 +92,13 @@ class _Process:
             self._met = settings
 
     @contextmanager
-    def lease(self, seconds: float) -> Iterator[None]:
-        """Set one BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
+    def lease(self, settings: Settings) -> Iterator[None]:
+        """Set one BLAS thread and kept pages inside this block and for the seconds of the lease after it."""
         with self._lock:
             if self._changes is None:
                 self._changes = ExitStack()
-                for change in (quiet_logs(), one_blas_thread(), kept_pages()):
+                # On a worker of others the logs are theirs: their tasks would fail without a word.
+                for change in (one_blas_thread(), kept_pages(), *([quiet_logs()] if settings.quiet else [])):
                     self._changes.enter_context(change)
                 threading.Thread(target=self._restore, name="dkernel-lease", daemon=True).start()
             self._active += 1
@@ -104,7 +107,7 @@ class _Process:
         finally:
             with self._lock:
                 self._active -= 1
-                self._end = max(self._end, time.monotonic() + seconds)
+                self._end = max(self._end, time.monotonic() + settings.lease)
                 self._lock.notify()
 
     def _restore(self) -> None:
@@ -115,6 +118,8 @@ class _Process:
                 self._changes.close()
                 self._changes = None
                 process_cache.drop_all()
+                self._met = None
+                remove_installed()
 
 
 _process = _Process()
@@ -123,7 +128,7 @@ _process = _Process()
 def prepared(settings: Settings, function: Callable[[], T]) -> T:
     """function() in a process that meets these settings; a RefusedWorkerError where this one does not."""
     _process.require(settings)
-    with _process.lease(settings.lease):
+    with _process.lease(settings):
         return function()
 
 

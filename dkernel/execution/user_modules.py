@@ -16,6 +16,7 @@ from dkernel.errors import ClusterError, RecipeError
 
 _MARK = "__dkernel_source__"
 _CARRIED: dict[str, "UserModule"] = {}
+_INSTALLED: set[str] = set()  # on a worker, of runs of others that share it
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,27 @@ def import_modules(names: Iterable[str]) -> None:
 def install(modules: Iterable[UserModule]) -> None:
     """Import the modules in another process; a ClusterError says which it lacks."""
     for module in modules:
+        known = sys.modules.get(module.name)
+        if module.source is not None and known is not None and not hasattr(known, _MARK):
+            raise ClusterError(
+                f"--import {module.path}: the worker has another module {module.name!r} in use. Rename the file."
+            )
         try:
+            new = module.source is not None and known is None
             _import(module)
+            if new:
+                _INSTALLED.add(module.name)
         except Exception as error:
             raise ClusterError(
                 f"--import {module.name}: {type(error).__name__}: {error}. What is named so must be installed on every "
                 "worker; of a file that is named with its .py the workers are sent the text."
             ) from error
+
+
+def remove_installed() -> None:
+    """Forget the modules that runs have installed in this process; what others have imported stays."""
+    while _INSTALLED:
+        sys.modules.pop(_INSTALLED.pop(), None)
 
 
 def _file(name: str) -> UserModule:

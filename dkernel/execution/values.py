@@ -54,6 +54,10 @@ class Remote(Handle):
         self.count(why)
         self.detach()
 
+    def is_named(self, name: str) -> bool:
+        """True if its task has this name on the cluster."""
+        return self.future is not None and str(self.future.key) == name
+
     def is_stuck(self, workers: Container[str]) -> bool:
         """True if the task waits for a worker that is not among these."""
         return self.future is not None and not self.future.done() and self.at is not None and self.at not in workers

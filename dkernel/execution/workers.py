@@ -3,7 +3,7 @@
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
@@ -24,11 +24,18 @@ class WorkerPool:
     settings : that a worker must meet
     faults : gets a line for each worker that does not, and for each that is lost
     tell : is called with the line of one that is lost
+    resources : of Dask that each task takes; workers that never have as many are not used
     """
 
     def __init__(
-        self, connection: Connection, settings: Settings, faults: list[str], tell: Callable[[str], None]
+        self,
+        connection: Connection,
+        settings: Settings,
+        faults: list[str],
+        tell: Callable[[str], None],
+        resources: Mapping[str, float] | None = None,
     ) -> None:
+        self.resources = dict(resources or {})
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
         self.memory: dict[str, int] = {}
@@ -48,10 +55,17 @@ class WorkerPool:
         with self._lock:
             if time.monotonic() - self._asked >= fresh:
                 self._there = dict(self.connection.ask(self.connection.client.nthreads))
+                if self.resources:
+                    self._there = {worker: n for worker, n in self._there.items() if self._has_resources(worker)}
                 self._asked = time.monotonic()
                 self._begin_checks()
             self._end_checks()
             return dict(self.fit)
+
+    def _has_resources(self, worker: str) -> bool:
+        info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
+        has = info.get(worker, {}).get("resources", {})
+        return all(has.get(name, 0) >= amount for name, amount in self.resources.items())
 
     def _begin_checks(self) -> None:
         there = self._there
@@ -144,6 +158,8 @@ class WorkerPool:
                 f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task in "
                 f"{patience:.0f} seconds. Are they busy, or are their processes stopped?"
             )
+        if self.resources:
+            return f"No worker of {address} has the resources {self.resources} that dask.annotate asks for."
         return (
             f"The scheduler at {address} has no workers, and none came in {patience:.0f} seconds. "
             f"Start some: dask worker {address}"

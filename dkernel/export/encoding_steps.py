@@ -180,12 +180,12 @@ def _levels(column: NumberColumn) -> Pipeline:
 
 def _seconds(column: NumberColumn) -> Pipeline:
     """Seconds from the offset of the encoding, which is the first date of the training."""
-    begin = pd.Timestamp(int(column.offset), unit="s")
+    begin = pd.Timestamp(int(column.offset), unit="s").as_unit("us")
     return Pipeline(
         [
             *_moments(pd.DataFrame),
             ("since", FunctionTransformer(pd.DataFrame.sub, kw_args={"other": begin})),
-            ("seconds", FunctionTransformer(pd.DataFrame.div, kw_args={"other": pd.Timedelta(1, "s")})),
+            ("seconds", FunctionTransformer(pd.DataFrame.div, kw_args={"other": pd.Timedelta(1, "s").as_unit("us")})),
         ]
     )
 
@@ -201,8 +201,8 @@ def _moments(made: type) -> list[Any]:
 def _calendar(column: NumberColumn) -> dict[str, Pipeline]:
     """Year, month, weekday and hour of a series of dates, as `dkernel.encoding.columns.calendar_of` has them."""
     year = calendar_of(np.array([np.nan]), column.mean + column.offset)[0, 0]
-    day = pd.Timedelta(1, "D")
-    hour = [("sub", pd.Timestamp(0)), ("mod", day), ("div", day)]
+    day = pd.Timedelta(1, "D").as_unit("us")  # nanoseconds are some years alone
+    hour = [("sub", pd.Timestamp(0).as_unit("us")), ("mod", day), ("div", day)]
     return {
         "year": Pipeline([*_attribute("dt.year"), ("missing", SimpleImputer(strategy="constant", fill_value=year))]),
         "month": Pipeline([*_attribute("dt.month"), *_steps(("sub", 1), ("div", 12)), ("circle", _circle())]),

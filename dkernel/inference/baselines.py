@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.linear.solvers.catalogue import SOLVERS
@@ -89,6 +90,24 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     return {**found, "wins": min(tried, key=lambda each: found[each])}
 
 
+def baselines_cost(rows: int, columns: int, which: str) -> Cost:
+    """Cost of the baselines.
+
+    Parameters
+    ----------
+    rows : of the data
+    """
+    if which == "off" or columns > MOST_COLUMNS:
+        return Cost("choice")
+    learned = min(rows, _most_rows(columns))
+    return Cost("choice", (2.0 + 2.0 * len(RIDGES) / 3) * columns**3 + 4.0 * learned * columns**2)
+
+
+def _most_rows(columns: int) -> int:
+    """Rows that a linear model may cost."""
+    return int(min(MOST_ROWS, max(LEAST_ROWS, FLOPS / columns**2)))
+
+
 def format_baselines(found: Mapping[str, Any]) -> str:
     """The comparison as one line of text.
 
@@ -113,7 +132,7 @@ def _value(found: Mapping[str, Any], name: str) -> str:
 
 def _some(block: Block) -> Block:
     """Take the first rows of a block, as many as a linear model may cost."""
-    return part_of(block, slice(int(min(MOST_ROWS, max(LEAST_ROWS, FLOPS / block.X.shape[1] ** 2)))))
+    return part_of(block, slice(_most_rows(block.X.shape[1])))
 
 
 def _unseen(scores: Callable[[Block, Any], Array], sample: Block, holdout: Block | None) -> Array:

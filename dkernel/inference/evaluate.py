@@ -27,6 +27,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
+from dkernel.streaming.task_groups import group_of
 
 Array = NDArray[np.float64]
 
@@ -67,7 +68,8 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
     if model.reading is not None:
         statistic = _Counting(statistic, model.reading)
-    key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
+    executor.group = lambda: group_of(shown.now)
+    key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
     feed = BlockReader(executor, source, keep=False)
     try:

@@ -12,6 +12,7 @@ from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
@@ -231,6 +232,50 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
         if np.sqrt(np.mean((f - before) ** 2)) < MOVED:
             break
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
+
+
+def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
+    """The cell with new rows: what its fit would give of old and new rows together, with its metric and length.
+
+    An old row enters with the quadratic bound of its loss at its old score: the change g of the function minimises
+    Σ_new weight loss(Y, S + f + g) + L/2 (Σ_old g² + ridge |g|²). Of squared loss and rows of weight 1 that is the fit
+    of all rows, to their old targets and the new ones.
+
+    Parameters
+    ----------
+    X : new scaled rows (n, p);  Y, S, weight : as in `fit_cell`
+    """
+    old, new = len(cell.Z), X @ cell.root
+    mass = np.concatenate([np.ones(old), weight])
+    Z, place, total = merged(np.concatenate([cell.Z, new]), mass)
+    solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
+    place, f = place[old:], S + cell.scores(X)
+    g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
+    for _ in range(1 if loss.quadratic else STEPS):
+        pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
+        target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
+        coef, before = np.asarray(solve(target), np.float64), g
+        g = target - ridges[:, None] * coef
+        if np.sqrt(np.mean((g - before) ** 2)) < MOVED:
+            break
+    coef[: len(cell.Z)] += cell.coef
+    return replace(cell, Z=Z, coef=np.ascontiguousarray(coef, np.float32))
+
+
+def divided(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
+    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has not so many."""
+    p = len(cell.root)
+    identity = np.eye(p, dtype=np.float32)
+    tree, visits, _ = grow(cell.Z, identity, limit, 1, overlap, seed)
+    if len(visits) == 1:
+        return tree, [cell]
+    targets = replace(cell, root=identity).scores(cell.Z) + ridge * cell.coef
+    found = []
+    for visit in visits:
+        Z = np.ascontiguousarray(cell.Z[visit.rows])
+        solve, _ = _solver(Z, cell.length, cell.nu, np.full(len(Z), ridge))
+        found.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
+    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), found
 
 
 def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:

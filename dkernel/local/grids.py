@@ -51,8 +51,9 @@ def bits_of(n: int) -> int:
 class FixedPoint:
     """Conversion of residuals and weights of rows to integers, and of tables of their sums back to numbers.
 
-    Without weights the count of a bin stands in the low bits of its first sum: one word less is read and written for
-    each row and grid, and the table of a grid stays in a cache of half the size.
+    Of one output without weights the count of a bin stands in the low bits of its sum: one word in place of two is read
+    and written for each row and grid, and the table of a grid stays in a cache of half the size. More outputs have a
+    word for the count: their tables are large, and a second one for packed sums would be fresh pages in every round.
 
     Parameters
     ----------
@@ -85,17 +86,16 @@ class FixedPoint:
         total = int(np.ceil(np.log2(max(weight, 2.0**-60))))
         return cls(bound, 62 - size - total, 62 - total)
 
-    def words(self, outputs: int) -> int:
-        """Integers of a bin."""
-        return outputs + (self.weight_digits is not None)
+    def packs(self, outputs: int) -> bool:
+        """Whether the count of a bin stands in its sum."""
+        return outputs == 1 and self.weight_digits is None
 
     def rows(self, residual: NDArray[np.floating], weight: NDArray[np.floating] | None) -> I64:
-        """The values that rows add to their bins, int64 (rows, words), of residuals (rows, outputs)."""
+        """The values that rows add to their bins, int64 (rows, outputs + 1) or packed (rows, 1), of residuals."""
         r = np.clip(residual.astype(np.float64), -self.bound, self.bound)
         if self.weight_digits is None:
             values = np.rint(np.ldexp(r, self.digits)).astype(np.int64)
-            values[:, 0] = (values[:, 0] << COUNT_BITS) + 1
-            return values
+            return (values << COUNT_BITS) + 1 if self.packs(r.shape[1]) else np.insert(values, r.shape[1], 1, axis=1)
         assert weight is not None
         w = weight.astype(np.float64).reshape(-1, 1)
         return np.hstack([np.rint(np.ldexp(r * w, self.digits)), np.rint(np.ldexp(w, self.weight_digits))]).astype(
@@ -103,8 +103,8 @@ class FixedPoint:
         )
 
     def unpack(self, table: I64, sums: I64) -> None:
-        """Add a partial table to sums and weights, int64 (n_grids, n_bins, outputs + 1), and make it 0."""
-        _unpack(table, np.int64(COUNT_BITS if self.weight_digits is None else 0), sums)
+        """Add a table of packed sums to sums and counts, int64 (n_grids, n_bins, 2), and make it 0."""
+        _unpack(table, sums)
 
     @property
     def units(self) -> tuple[float, float]:
@@ -112,18 +112,14 @@ class FixedPoint:
         return 2.0**-self.digits, 1.0 if self.weight_digits is None else 2.0**-self.weight_digits
 
 
-@compiled("void(int64[:, :, ::1], int64, int64[:, :, ::1])", set())
-def _unpack(table: Any, count_bits: Any, sums: Any) -> None:
-    last = sums.shape[2] - 1
+@compiled("void(int64[:, :, ::1], int64[:, :, ::1])", set())
+def _unpack(table: Any, sums: Any) -> None:
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
-            if count_bits:
-                count = table[g, b, 0] & ((np.int64(1) << count_bits) - 1)
-                sums[g, b, last] += count
-                table[g, b, 0] = (table[g, b, 0] - count) >> count_bits
-            for c in range(table.shape[2]):
-                sums[g, b, c] += table[g, b, c]
-                table[g, b, c] = 0
+            count = table[g, b, 0] & ((np.int64(1) << COUNT_BITS) - 1)
+            sums[g, b, 0] += (table[g, b, 0] - count) >> COUNT_BITS
+            sums[g, b, 1] += count
+            table[g, b, 0] = 0
 
 
 TOGETHER = 8
@@ -189,9 +185,11 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     """
     change, outputs = np.empty_like(coef), coef.shape[2]
     root, F = np.sqrt(weight), np.empty(sample.shape)
+    room = np.empty(coef.size // outputs * min(TOGETHER, outputs))
     for first in range(0, outputs, TOGETHER):
         several = min(TOGETHER, outputs - first)
-        d, found = np.empty((*coef.shape[:2], several)), np.empty((3, len(coef), several))
+        d = room[: coef.size // outputs * several].reshape(*coef.shape[:2], several)
+        found = np.empty((3, len(coef), several))
         _minimisers(table, first, *fixed.units, coef, ridge, d, found)
         steps = np.empty((len(coef), several))
         for c in range(several):

@@ -110,9 +110,9 @@ def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
         ends = np.array(starts[start : stop + 1])
         at = slice(int(ends[0]), int(ends[-1]))
         data, indices = (np.array(load(name)[at]) for name in ("values", "indices"))
-        return SparseRows(data, indices, ends - at.start, int(load("")[0]))
+        return SparseRows(data, indices, ends - at.start, int(load("")[:1][0]))
     held = load("")
     if (cells := load("ends")) is not None:
-        first, some = int(cells[start - 1, -1]) if start else 0, np.array(cells[start:stop])
+        first, some = int(cells[start - 1 : start][0, -1]) if start else 0, np.array(cells[start:stop])
         return decoded(np.array(held[first : int(some[-1, -1])]), some - first)
     return None if held is None else np.array(held[start:stop])

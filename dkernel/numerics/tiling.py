@@ -96,6 +96,14 @@ def _loop(function: Callable[..., None], signature: str, options: Mapping[str, A
     return numba.njit(signature, **options)(function)
 
 
+def loop_folder() -> str:
+    """The folder of the compiled loops, as numba chooses it; "" where there is none that can be written."""
+    beside = Path(__file__).parent / "__pycache__"
+    if settings.CACHE_DIR:
+        return str(settings.CACHE_DIR) if os.access(settings.CACHE_DIR, os.W_OK) else ""
+    return str(beside) if os.access(beside, os.W_OK) else _temporary_folder()
+
+
 def _temporary_folder() -> str:
     """A folder that this user alone can write, since numba runs what it finds there; "" where there is none."""
     path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"

@@ -1,8 +1,7 @@
 """Checkpoints: a folder with the progress of a fit, from which it continues to the same bytes.
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
-    survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
-    scratch                                         where rows are that outlive a run
+    survey, choose, landmarks, prepare              the results of stages, each written once
     rounds-00000012                                 the state of a solver after so many steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
@@ -33,7 +32,7 @@ from dkernel.numerics.fused import processor
 from dkernel.numerics.sparse_rows import named
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import decoded, encoded
-from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
+from dkernel.persistence.tensor_file import open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 from dkernel.validation import refuse_url
 
@@ -158,7 +157,6 @@ class FolderJournal(Journal):
         self.run = dict(run)
         self._state: tuple[str, SolverState] | None = None
         self._saved: list[str] = []  # names of the whole files of states, the oldest first
-        self._copy: Path | None = None
         self._parts: dict[str, int] = {}
         for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
             left.unlink(missing_ok=True)
@@ -174,9 +172,9 @@ class FolderJournal(Journal):
             if checkpoint.resume:
                 progress.message(f"checkpoint: nothing in {self.folder} yet, starting from scratch")
 
-    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
+    def stage(self, name: str, compute: Callable[[], T]) -> T:
         kept: T | None = self.stored(name)
-        if kept is not None and (valid is None or valid(kept)):
+        if kept is not None:
             self.resumed = f"the end of the stage {name!r}"
             return kept
         result = compute()
@@ -250,19 +248,7 @@ class FolderJournal(Journal):
         self.tidy()
 
     def tidy(self) -> None:
-        # The file that names the copy goes after it: a kill in between leaves nothing behind that nobody knows of.
-        for folder in {self._copy, self.stored("scratch")}:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
         self._remove("*", but=["result"])
-
-    def scratch(self, folder: str | None) -> Path | None:
-        text = canonical(self.run) + str(self.folder.resolve())
-        name = f"dkernel-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        self._copy = Path(folder or self.folder).absolute() / name
-        self._write("scratch", str(self._copy))
-        self._copy.mkdir(parents=True, exist_ok=True)
-        return self._copy
 
     def _save(self, name: str, state: SolverState) -> None:
         file = _step(name, state.steps)

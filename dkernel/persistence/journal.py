@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +21,8 @@ class Journal:
     resumed: str | None = None
     """Progress of the run before this one, in words; None without one."""
 
-    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:  # noqa: ARG002
-        """The result of a stage: the one that an earlier run kept, if it is still valid, or else a computed one."""
+    def stage(self, name: str, compute: Callable[[], T]) -> T:  # noqa: ARG002
+        """The result of a stage: the one that an earlier run kept, or else a computed one."""
         return compute()
 
     def stored(self, name: str) -> Any:  # noqa: ARG002
@@ -59,10 +58,6 @@ class Journal:
         """A part of this journal: its stages are those of `name` alone, and do not meet others of the same names."""
         return JournalPart(self, name)
 
-    def scratch(self, folder: str | None) -> Path | None:  # noqa: ARG002
-        """A folder for a copy of the data that outlives the run; None where nothing may."""
-        return None
-
 
 class JournalPart(Journal):
     """A part of a journal, whose names begin with its own."""
@@ -70,8 +65,8 @@ class JournalPart(Journal):
     def __init__(self, whole: Journal, name: str) -> None:
         self.whole, self.name, self.keeps, self.resumed = whole, name, whole.keeps, whole.resumed
 
-    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
-        return self.whole.stage(f"{self.name}-{name}", compute, valid)
+    def stage(self, name: str, compute: Callable[[], T]) -> T:
+        return self.whole.stage(f"{self.name}-{name}", compute)
 
     def stored(self, name: str) -> Any:
         return self.whole.stored(f"{self.name}-{name}")
@@ -92,6 +87,3 @@ class JournalPart(Journal):
     def saving_on_error(self) -> Iterator[None]:
         with self.whole.saving_on_error():
             yield
-
-    def scratch(self, folder: str | None) -> Path | None:
-        return self.whole.scratch(folder)

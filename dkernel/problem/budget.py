@@ -3,9 +3,10 @@
 Seconds become flops by constant speeds, never by a clock or by the machine, so the same words give the same model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from math import inf
 
+from dkernel.cost import SPEEDS, Cost, core_seconds
 from dkernel.parameters import EFFORTS
 from dkernel.recipe import Recipe
 
@@ -13,23 +14,26 @@ CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, sca
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LEAST_LOCAL = 1.0  # second of one core that it may always take: less than a process takes to start
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
-# Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
-# float32 are near its roof, exponentials in float64 and walks through tables are not.
-SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
+MODEL_BYTES = 64 * 2**20  # of a default model; of large data a hundredth of their bytes
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
 
 
-def core_seconds(work: Mapping[str, float]) -> float:
-    """Seconds that one core is predicted to take for the flops of each part.
+def default_model_bytes(n: int, p: int) -> int:
+    """Bytes of a model of n rows of p numbers where nothing is asked for, at most: a hundredth of theirs, or 64 MiB.
 
     Examples
     --------
-    >>> core_seconds({"global": 9e10, "choice": 3e10})
-    4.0
+    >>> default_model_bytes(10**6, 28) // 2**20, default_model_bytes(10**9, 28) // 2**20
+    (64, 1068)
     """
-    return sum(flops / SPEEDS[part] for part, flops in work.items())
+    return max(MODEL_BYTES, 4 * n * p // 100)
+
+
+def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:
+    """Bytes that the model may have: those of the recipe, or the default."""
+    return default_model_bytes(n, p) if recipe.max_model_size is None else recipe.max_model_size
 
 
 def limit_of(recipe: Recipe) -> float:
@@ -60,7 +64,9 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     return min(wanted, CHOICE_PART * limit_of(recipe) * SPEEDS["choice"])
 
 
-def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
-    """True if a local stage stays within its budget, beside the work of the other parts."""
-    own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
-    return own <= EFFORTS[recipe.effort] * max(LOCAL * others, LEAST_LOCAL) and core_seconds(work) <= limit_of(recipe)
+def affords(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
+    """True if a local stage stays within its budget, beside the other stages."""
+    others = list(others)
+    beside = LOCAL * core_seconds(other for other in others if other.part == "global")
+    most = EFFORTS[recipe.effort] * max(beside, LEAST_LOCAL)
+    return cost.seconds <= most and core_seconds([*others, cost]) <= limit_of(recipe)

@@ -98,7 +98,7 @@ def counted(source: Source, executor: Executor) -> Source:
     """
     if source.weight is None or source.counted is not None:
         return source
-    n = _read_once(source, PositiveWeights(), executor, f"dkernel-count-{source.token}")
+    n = _read_once(source, PositiveWeights(), executor, f"dkernel-survey-0-{source.token}")
     if not n:
         raise no_weight(source.n_rows)
     return replace(source, counted=n)
@@ -107,7 +107,7 @@ def counted(source: Source, executor: Executor) -> Source:
 def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
     """Read the source once for up to `most` rows, those with the smallest hashes, without those of weight 0."""
     n = source.n_counted
-    key = f"dkernel-rows-{source.token}-{seed}-{most}"
+    key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
     return _read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
 
 

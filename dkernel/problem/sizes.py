@@ -4,15 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkernel.cost import COMPONENT_FLOPS, SETUP_FLOPS
 from dkernel.errors import DataError
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.budget import global_flops
+from dkernel.problem.budget import default_model_bytes, global_flops
 from dkernel.recipe import GIVEN, Recipe
 
-LEAST_COMPONENTS, MOST_COMPONENTS = 1024, 16_384  # bounds of n_components="auto"
+# Bounds of n_components="auto". Squares of 4,096 components are half a GiB of the client, and of 16,384 eight of them,
+# whatever the rows: who asks for effort="high" may have these.
+LEAST_COMPONENTS, MOST_COMPONENTS, MOST_OF_HIGH = 1024, 4096, 16_384
 STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
@@ -46,7 +49,6 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # components, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
-SETUP = 6  # times D^3 flops: the Gram matrix of six rows a component
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
 
 
@@ -57,12 +59,12 @@ def is_large(n: int, sample: int) -> bool:
 
 def flops_of(n: int, p: int, components: int) -> float:
     """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
-    return float(n) * components * (2 * p + 20)
+    return float(n) * components * (2 * p + COMPONENT_FLOPS)
 
 
 def _setup_flops(components: int) -> float:
     """Flops of the Gram matrix of a sample and its factors."""
-    return SETUP * float(components) ** 3
+    return SETUP_FLOPS * float(components) ** 3
 
 
 def _is_open(recipe: Recipe) -> bool:
@@ -109,7 +111,7 @@ class Sizes:
         3840
         """
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
-        auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
+        auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p, recipe.effort)
         components = recipe.n_components if isinstance(recipe.n_components, int) else auto
         components = 1 if recipe.constant_map else components
         sizes = cls._with(components, n, p, recipe)
@@ -193,14 +195,25 @@ class Sizes:
         return min(POLISH, paid) if paid >= LEAST_POLISH else 0
 
     @staticmethod
-    def automatic(n: int, p: int) -> int:
-        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than the setup may cost.
+    def automatic(n: int, p: int, effort: str = "normal") -> int:
+        """clip(max(8 sqrt(n), n / 4), 1024, 4096), and no more than the setup may cost and a model may hold.
 
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.
+
+        Parameters
+        ----------
+        effort : of "high" there may be 16384
+
+        Examples
+        --------
+        >>> [Sizes.automatic(n, 28) for n in (10_000, 10**6, 10**9)], Sizes.automatic(10**9, 28, "high")
+        ([2560, 4096, 4096], 16384)
         """
-        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COMPONENTS, MOST_COMPONENTS))
-        affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
+        most = MOST_OF_HIGH if effort == "high" else MOST_COMPONENTS
+        most = min(most, default_model_bytes(n, p) // (4 * p))
+        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))
+        affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
         return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
 
     def _flops(self) -> float:

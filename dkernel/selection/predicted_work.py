@@ -1,9 +1,16 @@
-"""The work of the choice of kernel, scale, gamma and metric, predicted from sizes before it runs."""
+"""The cost of the choice of kernel, scale, gamma and metric, predicted from sizes before it runs."""
 
+from dkernel.cost import Cost
 from dkernel.recipe import Recipe
 from dkernel.selection.candidate_space import GRID, gamma_is_open, usable_kernels
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.rungs import GRID_RUNG, LAST_RUNG, RUNGS, OpenWords
+
+
+def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
+    """Cost of the choice; parameters as of `choice_work`."""
+    flops = choice_work(recipe, p, rows, components, drawn, budget)
+    return Cost("choice", flops, task_bytes=choice_bytes(rows, components) if flops else 0, shrinks=True)
 
 
 def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> float:

@@ -117,9 +117,14 @@ def cell_inputs(problem: SampleProblem) -> CellInputs:
 
 
 def try_grids(
-    problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, relevance: F64, n_grids: int,
+    problem: SampleProblem,
+    split: FitValidationSplit,
+    rows: int,
+    start: StageScores,
+    relevance: F64,
+    n_grids: int,
     place: Place | None,
-) -> StageTrial:  # fmt: skip
+) -> StageTrial:
     """Grids on the scores of a global stage, with the best settings from `place` on."""
     inputs, Y = problem.inputs, problem.targets.of(split.y[:rows])
     weight = None if split.weight is None else split.weight[:rows]
@@ -137,9 +142,15 @@ def try_grids(
 
 
 def _grid_scores(
-    problem: SampleProblem, binning: Binning, ridge: float, X: F32, X_judged: F32, Y: F32, weight: F64 | None,
+    problem: SampleProblem,
+    binning: Binning,
+    ridge: float,
+    X: F32,
+    X_judged: F32,
+    Y: F32,
+    weight: F64 | None,
     start: StageScores,
-) -> F32:  # fmt: skip
+) -> F32:
     """Scores of the rows that judge, after one round of each group of grids."""
     fitted, judged = start.fitted.copy(), start.judged.copy()
     loss, n, outputs = problem.loss, len(Y), Y.shape[1]
@@ -150,9 +161,11 @@ def _grid_scores(
         part = binning.part(first, first + GROUP)
         codes = part.codes(X.T)
         residual = -loss.derivative(Y, fitted) / np.float32(loss.curvature)
-        partial, table = np.zeros((*bins, fixed.words(outputs)), np.int64), np.zeros((*bins, outputs + 1), np.int64)
-        add_sums(codes, fixed.rows(residual, weight), partial)
-        fixed.unpack(partial, table)
+        table = np.zeros((*bins, outputs + 1), np.int64)
+        sums = np.zeros((*bins, 1), np.int64) if fixed.packs(outputs) else table
+        add_sums(codes, fixed.rows(residual, weight), sums)
+        if fixed.packs(outputs):
+            fixed.unpack(sums, table)
         nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :GROUP_ROWS])
         change = joined(nothing, table, fixed, ridge * binning.n_grids, seen, few)
         add_scores(codes, change, fitted)

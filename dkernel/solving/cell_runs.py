@@ -22,7 +22,7 @@ from dkernel.local.partition import CellTree, Visit
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import Place, StoredRows
+from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows, in_memory
 
 F32 = NDArray[np.float32]
 PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
@@ -130,7 +130,7 @@ class SortedRows:
                 inside.setdefault(piece.place.unit, []).append(piece)
             residual.run.progress.phase("sort rows to cells", self._n)
             held = self.executor.keep(self._router, f"{self.key}-router")
-            place = Place(residual.run.scratch.given, self.key)
+            place = residual.run.place(self.key)
             self._runs, counts = residual.fit.reader.leave_each(
                 write_run, f"{self.key}-run", residual.run.progress, lambda unit: (held, place, inside.get(unit, [])),
                 count_rows,
@@ -169,9 +169,11 @@ class SortedRows:
         self._runs, self._counts = [], None
 
 
-def write_run(blocks: Sequence[Block], router: RowRouter, place: Place, pieces: Sequence[RowSlice]) -> Run:
+def write_run(
+    blocks: Sequence[Block | StoredBlock], router: RowRouter, place: Place, pieces: Sequence[RowSlice]
+) -> Run:
     """Sort the rows of a unit and write them; runs on a worker."""
-    parts = [_rows(blocks[piece.place.block], piece, router) for piece in pieces]
+    parts = [_rows(*in_memory(blocks[piece.place.block], piece), router) for piece in pieces]
     dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import Cost
 from dkernel.execution.base import Handle
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import LossSums
@@ -24,6 +26,8 @@ from dkernel.problem.targets import Targets
 from dkernel.solving.fit_problem import Callback, FitProblem
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.reduction import Statistic
+
+HEADS = 4  # alphas and shares of the step that go through the passes, at most
 
 Array = NDArray[np.float64]
 R = TypeVar("R")
@@ -192,6 +196,34 @@ class Solver(StateMachine[S, SolverResult]):
     def squares(cls, columns: int) -> int:  # noqa: ARG003
         """Matrices of all pairs of columns that a task of a reading sums."""
         return 0
+
+    @classmethod
+    def cost(cls, sizes: Sizes, outputs: int, task_rows: int) -> Cost:
+        """Cost of all readings.
+
+        A task holds a tile of rows with its gradient. If it sums squares, its tree has a sum for each level, the one
+        that comes, and what its share begins with where that is no whole node; the client has the sums of all tasks.
+
+        Parameters
+        ----------
+        task_rows : rows of the largest task
+        """
+        D, readings = sizes.components, cls.readings(sizes)
+        sums = 8 * cls.squares(D) * D**2
+        tree = sums * ((task_rows // PIECE_ROWS).bit_length() + 2)
+        return Cost(
+            flops=readings * cls.flops(sizes, outputs),
+            readings=readings,
+            task_bytes=tree + tile_bytes(D, outputs),
+            result_bytes=4 * sums,
+            model_bytes=sizes.model_bytes(outputs),
+            shrinks=sums > 0,
+        )
+
+
+def tile_bytes(columns: int, outputs: int) -> int:
+    """Bytes of a tile of rows and its gradient."""
+    return 4 * 256 * columns + 48 * columns * outputs
 
 
 def judged(

@@ -20,6 +20,7 @@ from dkernel.solving.sgd_round import PSGD, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
+from dkernel.streaming.stored_rows import Place
 
 Array = NDArray[np.float64]
 Callback = Callable[[dict[str, Any]], Any]
@@ -33,7 +34,7 @@ class FitRun:
     ----------
     key : of all tasks, made of everything that decides their results
     callback : called with each line of the history as it is made; where it returns True the solver stops
-    scratch : folder for rows on disk
+    scratch : folder for rows on disk; where none is given each worker has its own
     chosen : what was left open, and what it became, in words
     stopped : whether the callback has said True
     """
@@ -57,6 +58,11 @@ class FitRun:
             return answer
 
         self.callback = None if callback is None else call
+
+    def place(self, key: str) -> Place:
+        """The place of rows that are stored under this key by each process."""
+        beside = None if self.executor.processes() else self.scratch.beside
+        return Place(self.scratch.given or beside, key)
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

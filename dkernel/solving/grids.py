@@ -95,7 +95,7 @@ class BinSums:
     ----------
     table : int64 (GROUP, n_bins, outputs + 1)
     loss, right, weight : multiples of 2^-LOSS_DIGITS
-    partial : sums of some rows, int64 (GROUP, n_bins, words), see `FixedPoint`; None when the total is finished
+    partial : packed sums of some rows, int64 (GROUP, n_bins, 1), see `FixedPoint`; None where it does not pack
     rows : that `partial` holds
     """
 
@@ -127,6 +127,7 @@ class GridRound(ExactStatistic[BinSums]):
     start : of the global stage
     binning : of all grids
     run : name of the run in the process cache
+    shared : name there of what several fits to the same rows have in common: inputs of the grids, and first scores
     keep_rows : whether the inputs of the grids and the codes of a group stay in memory too
     """
 
@@ -136,11 +137,12 @@ class GridRound(ExactStatistic[BinSums]):
     binning: Binning
     fixed: FixedPoint
     run: str
+    shared: str
     keep_rows: bool
 
     def zero(self, broadcast: Turn) -> BinSums:  # noqa: ARG002
         outputs, bins = self.problem.targets.outputs, (GROUP, self.binning.n_bins)
-        partial = np.zeros((*bins, self.fixed.words(outputs)), np.int64)
+        partial = np.zeros((*bins, 1), np.int64) if self.fixed.packs(outputs) else None
         return BinSums(np.zeros((*bins, outputs + 1), np.int64), partial=partial)
 
     def add(self, total: BinSums, block: Block, piece: RowSlice, broadcast: Turn) -> bool:
@@ -153,11 +155,11 @@ class GridRound(ExactStatistic[BinSums]):
         residual = -smooth.derivative(rows.Y, S) / np.float32(smooth.curvature)
         values = self.fixed.rows(residual, rows.weight)
         values[~rows.keep] = 0
-        assert total.partial is not None
-        if total.rows + piece.n >= 1 << COUNT_BITS:
+        if total.partial is not None and total.rows + piece.n >= 1 << COUNT_BITS:
             self.fixed.unpack(total.partial, total.table)
             total.rows = 0
-        add_sums(self._codes(rows, piece, broadcast.number), values, total.partial)
+        sums = total.table if total.partial is None else total.partial
+        add_sums(self._codes(rows, piece, broadcast.number), values, sums)
         total.rows += piece.n
         weight = rows.keep.astype(np.float64) if rows.weight is None else rows.weight[:, 0].astype(np.float64)
         total.loss += _exact(float(weight @ loss.value(rows.Y, S).sum(axis=1, dtype=np.float64)))
@@ -167,8 +169,8 @@ class GridRound(ExactStatistic[BinSums]):
         return True
 
     def finish(self, total: BinSums) -> BinSums:
-        assert total.partial is not None
-        self.fixed.unpack(total.partial, total.table)
+        if total.partial is not None:
+            self.fixed.unpack(total.partial, total.table)
         return replace(total, partial=None, rows=0)
 
     def merge(self, left: BinSums, right: BinSums) -> BinSums:
@@ -182,12 +184,12 @@ class GridRound(ExactStatistic[BinSums]):
 
     def _rows(self, block: Block, piece: RowSlice) -> _Rows:
         name = "rows", piece.number
-        found: _Rows | None = process_cache.get(self.run, name)
+        found: _Rows | None = process_cache.get(self.shared, name)
         if found is None:
             X, Y, weight, keep = self.problem.all_rows(block, piece)
             found = _Rows(self.inputs(X), Y, weight, keep)
             if self.keep_rows:
-                process_cache.put(self.run, name, found)
+                process_cache.put(self.shared, name, found)
         return found
 
     def _codes(self, rows: _Rows, piece: RowSlice, number: int) -> U32:
@@ -208,8 +210,7 @@ class GridRound(ExactStatistic[BinSums]):
         if known is not None and known[0] == turn.number:
             return known[1]
         if turn.number == 0 or turn.history is not None:
-            first = self.problem.components.scores(block.X[piece.place.rows], *self.start)
-            scores = np.ascontiguousarray(first, np.float32)
+            scores = self._first_scores(block, piece)
             if turn.history is not None:
                 self.binning.part(0, len(turn.history)).add_scores(rows.X.T, turn.history, scores)
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
@@ -219,6 +220,53 @@ class GridRound(ExactStatistic[BinSums]):
             return None
         process_cache.put(self.run, name, (turn.number, scores))
         return scores
+
+    def _first_scores(self, block: Block, piece: RowSlice) -> F32:
+        """Scores of the global stage, an array of the caller's own."""
+        name = "first scores", piece.number
+        found: F32 | None = process_cache.get(self.shared, name)
+        if found is None:
+            scores = self.problem.components.scores(block.X[piece.place.rows], *self.start)
+            found = np.ascontiguousarray(scores, np.float32)
+            if self.shared != self.run:
+                process_cache.put(self.shared, name, found)
+        return found.copy() if self.shared != self.run else found
+
+
+@dataclass(frozen=True, eq=False)
+class OccupiedBins(ExactStatistic[NDArray[np.bool_]]):
+    """The bins that have rows to learn from, (n_grids, n_bins)."""
+
+    problem: Problem
+    inputs: GridInputs
+    binning: Binning
+
+    def zero(self, broadcast: Any) -> NDArray[np.bool_]:  # noqa: ARG002
+        return np.zeros((len(self.binning.offset), self.binning.n_bins), bool)
+
+    def add(self, total: NDArray[np.bool_], block: Block, piece: RowSlice, broadcast: Any) -> bool:  # noqa: ARG002
+        X, _, _, keep = self.problem.all_rows(block, piece)
+        for occupied, codes in zip(total, self.binning.codes(self.inputs(X).T), strict=True):
+            occupied[codes[keep]] = True
+        return True
+
+    def finish(self, total: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return total
+
+    def merge(self, left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        return left | right
+
+
+def occupied_bins(residual: Residual, settings: GridSettings) -> float:
+    """Bins of a grid that have rows, the mean over a group of grids as wide as all are; takes one reading."""
+    few = replace(settings, n_grids=GROUP)
+    statistic, executor = OccupiedBins(residual.problem, settings.inputs, few.binning), residual.run.executor
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-occupied") as reading:
+        held, nothing = executor.keep(statistic, f"{reading.run}-statistic"), executor.keep(None, f"{reading.run}-none")
+        advance = residual.run.progress.advance
+        total = reading.total(statistic, held, nothing, lambda: nothing, reading.run, advance, last=True)
+        executor.release([held, nothing])
+    return float(total.sum(axis=1).mean())
 
 
 def _exact(value: float) -> int:
@@ -265,9 +313,12 @@ class GridSolver(StateMachine[GridState, GridFit]):
     ----------
     reading : of the pieces
     name : of this fit among those of the residual, and of its stage in the journal
+    shared : name in the process cache of what this fit has in common with others; None for its own
     """
 
-    def __init__(self, residual: Residual, settings: GridSettings, reading: RepeatedReading, name: str) -> None:
+    def __init__(
+        self, residual: Residual, settings: GridSettings, reading: RepeatedReading, name: str, shared: str | None
+    ) -> None:
         self.residual, self.settings, self.reading, self.name = residual, settings, reading, name
         self.rounds = settings.n_grids // GROUP
         smooth = residual.problem.loss.smooth
@@ -281,6 +332,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             settings.binning,
             self.fixed,
             reading.run,
+            shared or reading.run,
             residual.fit.reader.keep,
         )
         self.held = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
@@ -353,16 +405,24 @@ class GridSolver(StateMachine[GridState, GridFit]):
         return total
 
 
-def fit_grids(residual: Residual, settings: GridSettings, name: str, callback: Callback | None = None) -> GridFit:
+def fit_grids(
+    residual: Residual,
+    settings: GridSettings,
+    name: str,
+    callback: Callback | None = None,
+    beside: RepeatedReading | None = None,
+) -> GridFit:
     """Fit all grids.
 
     Parameters
     ----------
     name : of this fit among those of the residual, and of its stage in the journal
     callback : called with the line of each round; where it returns True the other grids stay empty
+    beside : reading of the same pieces around several fits, as long as which rows keep what these have in common
     """
+    shared = None if beside is None else beside.run
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-{name}") as reading:
-        return solve(GridSolver(residual, settings, reading, name), residual.run.journal, callback)
+        return solve(GridSolver(residual, settings, reading, name, shared), residual.run.journal, callback)
 
 
 def _line(residual: Residual, total: BinSums, number: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
 from dkernel.problem.components import with_intercept
@@ -33,8 +34,6 @@ Array = NDArray[np.float64]
 ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
 
-COMPONENT = 600  # flops of a component in float64: an exponential takes as long as so many of a product
-EIGEN = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
 
 
@@ -62,7 +61,7 @@ class NormalEquations(Solver[Found]):
         n, D = float(sizes.n), sizes.components
         folds = _folds(D)
         solved = 1 + (folds if folds > 1 else 0)
-        return n * D * (2 * sizes.p + COMPONENT) + n * D**2 + solved * EIGEN * float(D) ** 3
+        return n * D * (2 * sizes.p + COMPONENT64_FLOPS) + n * D**2 + solved * EIGEN_FLOPS * float(D) ** 3
 
     @classmethod
     def squares(cls, columns: int) -> int:

@@ -1,5 +1,6 @@
 """Reads the units of a source into the workers' memory, a bounded number of them before they are needed."""
 
+import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -11,11 +12,12 @@ from typing import Any, Generic
 import numpy as np
 from dask.local import get_sync
 
-from dkernel.data.source import Source
-from dkernel.errors import ClusterError, DKernelError
+from dkernel.data.source import Source, Unit
+from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
+from dkernel.streaming.homes import MOST, homes
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
@@ -102,6 +104,7 @@ class BlockReader:
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
+        self.on_disk = False  # whether the blocks are stored ones
         self._left: list[Call] = []  # calls whose results the calls that are being computed need
 
     def reduce(
@@ -155,6 +158,26 @@ class BlockReader:
         return pieces
 
     @cached_property
+    def _homes(self) -> dict[int, str | None]:
+        """The worker that is to read each unit, of a source that the workers hold already; nothing of any other."""
+        units = self.source.units
+        # A unit of files is one task; what a cluster holds are others, whose values it needs.
+        if all(len(unit.task.__dask_graph__()) == 1 for unit in units):
+            return {}
+        holders = self.executor.holders([unit.task for unit in units])
+        if not any(holders):
+            return {}
+        found, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
+        if moved:
+            warnings.warn(
+                f"A worker holds more than {MOST} times its share of the rows: {len(moved)} of {len(units)} chunks are "
+                "copied to others. client.rebalance() before the fit spreads them.",
+                DKernelWarning,
+                stacklevel=2,
+            )
+        return dict(enumerate(found))
+
+    @cached_property
     def _window(self) -> int:
         """Units of which a round's sums are made at a time, while as many are read: a bundle, enough for all slots."""
         if self.keep:
@@ -163,19 +186,8 @@ class BlockReader:
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        """Units of these pieces, a window at a time; those of one chunk, of a shuffled copy, are summed together."""
-        homes: dict[int, int] = {}
-        for piece in pieces:
-            homes.setdefault(piece.place.unit, piece.chunk)
-        together: dict[int, list[int]] = {}
-        for unit, chunk in homes.items():
-            together.setdefault(chunk, []).append(unit)
-        windows: list[list[int]] = [[]]
-        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._held)):
-            if windows[-1] and len(windows[-1]) + len(units) > self._window:
-                windows.append([])
-            windows[-1] += units
-        return windows
+        """Units of these pieces, a window at a time."""
+        return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(
         self, statistic: Statistic[S, Any], windows: Sequence[Sequence[int]],
@@ -193,9 +205,8 @@ class BlockReader:
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
             found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
-            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
-            blocks = {_block_of(piece): self.block(piece) for mine in chunks.values() for piece in mine}
-            items = {chunk: [(blocks[_block_of(piece)], piece) for piece in mine] for chunk, mine in chunks.items()}
+            blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
+            items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, found, strict=True))
             return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
@@ -268,6 +279,17 @@ class BlockReader:
         self._left = []
         return handles, found
 
+    def stored(self, handles: Sequence[Handle]) -> "BlockReader":
+        """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
+        reader = BlockReader(self.executor, self.source, keep=True)
+        groups = dict.fromkeys(self._groups.values())
+        for group, handle in zip(groups, handles, strict=True):
+            reader._read[group] = Item(handle, (0,)) if len(group) == 1 else handle
+        reader._held.update(self._groups)
+        reader.on_disk = True
+        self.close()
+        return reader
+
     def _calls_of_each(self, function: Any, key: str, args: Any, window: Sequence[int]) -> list[Call]:
         items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
         return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
@@ -309,6 +331,8 @@ class BlockReader:
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
+        if self.keep and self._homes:  # a window of few would have what one worker holds, and be copied to the others
+            return [list(units)]
         row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
         windows: list[list[list[int]]] = []
         held = 0
@@ -339,8 +363,8 @@ class BlockReader:
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            if readers:
-                wanted = [readers.get(group.start) for group in groups]
+            if readers or self._homes:
+                wanted = [(readers or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, wanted)
             else:
                 results, handles = self.executor.compute(calls, tasks)
@@ -354,34 +378,45 @@ class BlockReader:
 
     def _killed_alone(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
-        units = self._read_by(key)
-        for task in (self.source.units[unit].task for unit in units if len(units) > 1):
+        parts = self._read_by(key)
+        for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
             try:
                 self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
             except KilledCallError as error:
                 return error
         return None
 
+    @cached_property
+    def _parts_of_units(self) -> list[tuple[int, Unit]]:
+        """The units, of those that are joined their parts, each with the number of the unit."""
+        return [(number, part) for number, unit in enumerate(self.source.units) for part in unit.parts or (unit,)]
+
+    def _parts_in(self, units: Container[int]) -> list[int]:
+        return [i for i, (unit, _) in enumerate(self._parts_of_units) if unit in units]
+
     def _read_by(self, key: str) -> list[int]:
-        """The units that the task of this key reads."""
-        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
-        return [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+        """The parts of units, by number, that the task of this key reads."""
+        first = next((i for i, (_, part) in enumerate(self._parts_of_units) if key.startswith(part.task.key)), None)
+        if first is None:
+            return []
+        return self._parts_in(self._groups[self._parts_of_units[first][0]]) if "-to-" in key else [first]
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
-        """The unit that the call or the read of this key is of, in words."""
-        numbers = self._read_by(key)
+        """The unit that the call or the read of this key is of, of a joined one its first part, in words."""
+        numbers, units = self._read_by(key), list[int]()
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:
-                    numbers += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
+                    units += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
-                    numbers += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+                    units += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
+        numbers += chain.from_iterable(self._parts_in((unit,)) for unit in units)
         if not numbers:
             return None
         number = numbers[0]
-        unit = self.source.units[number]
-        first = sum(other.n_rows for other in self.source.units[:number])
+        unit = self._parts_of_units[number][1]
+        first = sum(other.n_rows for _, other in self._parts_of_units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
         others = len(set(numbers)) - 1
         or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""

@@ -14,6 +14,7 @@ from dkernel.execution import process_cache
 from dkernel.execution.base import Call, Handle
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import StoredBlock, in_memory
 
 T = TypeVar("T")
 
@@ -39,11 +40,18 @@ class ExactStatistic(ABC, Generic[T]):
 
 
 def add_up(
-    statistic: ExactStatistic[T], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, RowSlice]]
+    statistic: ExactStatistic[T],
+    broadcast: Any,
+    blocks: Sequence[Block | StoredBlock],
+    pieces: Sequence[tuple[int, RowSlice]],
 ) -> tuple[T, list[int]]:
     """The sum over some pieces, each with the number of its block, and the pieces whose state is lost; on a worker."""
     total = statistic.zero(broadcast)
-    lost = [piece.number for number, piece in pieces if not statistic.add(total, blocks[number], piece, broadcast)]
+    lost = [
+        piece.number
+        for number, piece in pieces
+        if not statistic.add(total, *in_memory(blocks[number], piece), broadcast)
+    ]
     return statistic.finish(total), lost
 
 

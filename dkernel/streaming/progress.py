@@ -95,6 +95,11 @@ class Progress:
             if now - self._shown >= self._every:
                 self._show(now)
 
+    @property
+    def now(self) -> str:
+        """The phase that runs, "" before the first and after the last."""
+        return self._name
+
     def state(self) -> dict[str, Any]:
         """State of the run: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
         with self._lock:

@@ -1,6 +1,7 @@
-"""Groups of small units of a source that one task reads, scores or writes."""
+"""Small units of a source: groups that one task reads, scores or writes, and neighbours joined to one unit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -8,10 +9,14 @@ from typing import Any
 from dask.delayed import Delayed
 from dask.local import get_sync
 
-from dkernel.data.source import Unit
+from dkernel.data.block import Block, concatenated
+from dkernel.data.source import Source, Unit
+from dkernel.numerics.tiling import PIECE_ROWS, ROWS
 
 # A group stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
+
+JOINED = ROWS  # units of fewer rows are joined: every one would be padded to a tile, in every pass
 
 Task = tuple[Mapping[Any, Any], Any]
 """A graph of one task, and its key."""
@@ -40,20 +45,57 @@ def grouped(units: Sequence[Unit], row_bytes: int) -> list[range]:
     return found
 
 
-def task_of(units: Sequence[Unit]) -> Delayed:
-    """The task whose value is the tuple of the values of these units; a unit alone has its own task."""
+def task_of(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
+    """The task that reads these units, by default to the tuple of their values; a unit alone has its own task."""
     if len(units) == 1:
         return units[0].task
     tasks: list[Task] = [(dict(unit.task.__dask_graph__()), unit.task.key) for unit in units]
     name = sha256(repr([key for _, key in tasks]).encode()).hexdigest()[:16]
     key = f"{units[0].task.key}-to-{name}"
-    graph: dict[Any, Any] = {key: (partial(read_together, tasks),)}
+    graph: dict[Any, Any] = {key: (partial(read or read_together, tasks),)}
     return Delayed(key, graph)  # type: ignore[no-untyped-call]
 
 
 def read_together(tasks: Sequence[Task]) -> tuple[Any, ...]:
     """The values of these tasks; runs on a worker."""
     return tuple(get_sync(dict(graph), key) for graph, key in tasks)
+
+
+def joined(source: Source) -> Source:
+    """The source with each run of units of fewer than JOINED rows as one unit of up to PIECE_ROWS, a piece.
+
+    Units whose rows other tasks make stay, since these may be on many workers, and so do sparse rows.
+
+    Examples
+    --------
+    >>> units = tuple(Unit((n,), Delayed(f"k{n}", {f"k{n}": n}), f"{n}.npy") for n in (20, 30, 4000, 40))
+    >>> [unit.rows for unit in joined(Source(units, ("x",))).units]
+    [(50,), (4000,), (40,)]
+    """
+    runs: list[list[Unit]] = []
+    room = 0
+    for unit in source.units:
+        small = len(unit.rows) == 1 and unit.n_rows < JOINED and len(unit.task.__dask_graph__()) == 1
+        if small and unit.n_rows <= room:
+            runs[-1].append(unit)
+            room -= unit.n_rows
+        else:
+            runs.append([unit])
+            room = PIECE_ROWS - unit.n_rows if small else 0
+    if source.sparse or len(runs) == len(source.units):
+        return source
+    return replace(source, units=tuple(run[0] if len(run) == 1 else _joined(run) for run in runs))
+
+
+def _joined(units: Sequence[Unit]) -> Unit:
+    task = task_of(units, read_joined)
+    place = f"{units[0].place} to {units[-1].place}"
+    return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))
+
+
+def read_joined(tasks: Sequence[Task]) -> tuple[Block, ...]:
+    """The one block of the rows of these tasks; runs on a worker."""
+    return (concatenated([block for blocks in read_together(tasks) for block in blocks]),)
 
 
 def call_each(function: Callable[..., Any], items: Sequence[Sequence[Any]]) -> list[Any]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.streaming.homes import MOST
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import StoredBlock, in_memory
 
 Item = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
@@ -56,7 +58,8 @@ class Node:
 def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
-    Where some worker has none of them, or their places are unknown, an even share for each of the slots.
+    Where their places are unknown, or one worker has more than MOST times its share and another has none, an even share
+    for each of the slots.
 
     Parameters
     ----------
@@ -72,12 +75,18 @@ def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str,
     Share(at='a', runs=(Run(chunk=0, first=4, last=8),))
     Share(at='b', runs=(Run(chunk=1, first=0, last=8),))
     """
-    if not threads or threads.keys() != {places[chunk] for chunk in sizes}:
-        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
     for chunk in sizes:
-        own[places[chunk]].append(chunk)
+        own.setdefault(places.get(chunk), []).append(chunk)
+    if not threads or own.keys() != threads.keys() or not (all(own.values()) or _is_even(own, sizes, threads)):
+        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
+
+
+def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
+    """True if no worker has more than MOST times its share."""
+    share = MOST * sum(map(sum, sizes.values())) / sum(threads.values())
+    return all(sum(sum(sizes[chunk]) for chunk in chunks) <= share * threads[at] for at, chunks in own.items())
 
 
 def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[Run, ...]]:
@@ -139,7 +148,7 @@ Numbered = Sequence[tuple[int, RowSlice]]
 
 
 def sum_nodes(
-    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block],
+    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block | StoredBlock],
     nodes: Sequence[tuple[Node, Sequence[Numbered]]],
 ) -> list[tuple[Node, S]]:  # fmt: skip
     """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
@@ -151,7 +160,8 @@ def sum_nodes(
         (
             node,
             merged(
-                merged(statistic.step(blocks[number], piece, broadcast) for number, piece in some) for some in lists
+                merged(statistic.step(*in_memory(blocks[number], piece), broadcast) for number, piece in some)
+                for some in lists
             ),
         )
         for node, lists in nodes

@@ -5,7 +5,8 @@ The file has no name, so it goes with the last of its rows, or with the process,
 
 import os
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,8 +15,11 @@ from weakref import WeakValueDictionary, finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.data.writers.atomic import trouble
 from dkernel.execution.process import local_folder
+from dkernel.numerics.rows import rows_from
+from dkernel.streaming.schedule import RowRange, RowSlice
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,29 @@ class StoredRows:
 
     def __reduce__(self) -> Any:
         return type(self), (self[:], self.place)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBlock:
+    """The rows of a chunk on the local disk, in the order of its pieces.
+
+    Parameters
+    ----------
+    fields : field of the block -> the arrays that it is stored as, by name
+    """
+
+    fields: Mapping[str, Mapping[str, StoredRows]]
+
+    def read(self, piece: RowSlice) -> tuple[Block, RowSlice]:
+        """The rows of a piece as a block, and the piece as all rows of this."""
+        start, stop = piece.place.start, piece.place.stop
+        found = {name: rows_from(arrays.get, start, stop) for name, arrays in self.fields.items()}
+        return Block(**found), replace(piece, place=RowRange(0, 0, 0, piece.n))
+
+
+def in_memory(block: Block | StoredBlock, piece: RowSlice) -> tuple[Block, RowSlice]:
+    """The block with the rows of a piece, and their place in it."""
+    return block.read(piece) if isinstance(block, StoredBlock) else (block, piece)
 
 
 class _RowFile:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.numerics.column_stats import tally
@@ -25,6 +26,11 @@ from dkernel.streaming.schedule import RowSlice
 MOST_LABELS = 10_000
 MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
 MANY = 2**17  # rows that are worth a compiled function
+
+
+def survey_cost(rows: int, columns: int) -> Cost:
+    """Cost of the survey."""
+    return Cost("survey", SURVEY_FLOPS * rows * columns, readings=1)
 
 
 @stored("Moments")

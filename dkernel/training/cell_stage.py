@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, CellSettings, learned_root
@@ -21,7 +22,7 @@ from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalStage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
 # their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.
@@ -34,11 +35,6 @@ TRIED, TRIED_ROWS = 4, 2048
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 METRIC_ROWS = (2048, 8192)
 METRIC_RIDGE = 1e-3  # as a share of k(x, x)
-CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
-# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
-# whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
-# geometric mean.
-PAIR = 280
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -51,7 +47,7 @@ def overlap_of(recipe: Recipe) -> float:
     return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
 
 
-def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the cells.
 
     A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
@@ -68,13 +64,14 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     metric = metric_rows(n)
     pairs = held * float(m) + METRIC_ROUNDS * float(metric) ** 2
     cubes = held * float(m) ** 2 + tried * float(small) ** 3 + METRIC_ROUNDS * float(metric) ** 3
-    return LocalCost(
+    return Cost(
+        "cells",
+        CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
+        readings=1,
         task_bytes=int(8 * largest**2 + 3 * row * 2 * largest),
         client_bytes=2 * model,
         alone_bytes=8 * metric**2,
         model_bytes=model,
-        flops=CHOLESKY * cubes / 3 + PAIR * pairs,
-        readings=1,
         scratch_bytes=held * row,
         checkpoint_bytes=model,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
@@ -28,6 +29,8 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
+from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import check_together, checked, with_solver
@@ -50,11 +53,17 @@ from dkernel.training.stages import (
 from dkernel.validation import silent_overflow
 
 
-def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes."""
+def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
+    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes.
+
+    Parameters
+    ----------
+    beside : costs of what a command does after the fit
+    """
     check_together(source, recipe)
+    source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe)).as_dict()
+    return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
 
 
 def _outputs(source: Source, recipe: Recipe) -> int:
@@ -107,6 +116,7 @@ def train(
         source, recipe = checked(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
+            executor.group = lambda: group_of(shown.now)
             run = FitRun(executor, request.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
             return _resume_or_fit(request, run, checkpoint)
@@ -212,9 +222,15 @@ def _judged_by(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
 
 
 def _fit_way(
-    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, features: str, stages: Sequence[str],
-    reader: BlockReader, opened: ExitStack,
-) -> FittedWay:  # fmt: skip
+    request: FitRequest,
+    run: FitRun,
+    data: FitData,
+    chosen: SelectedModel,
+    features: str,
+    stages: Sequence[str],
+    reader: BlockReader,
+    opened: ExitStack,
+) -> FittedWay:
     """A global stage and the best of its local stages."""
     kinds = tuple(kind for kind in stages if kind != "none")
     text = " or ".join(Way(features, stage).text for stage in stages)
@@ -227,7 +243,7 @@ def _fit_way(
         chosen = replace(own, why={**own.why, "way": chosen.why["way"]}, relevances=chosen.relevances)
     sizes = settle_sizes(request, run, survey, chosen)
     problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
-    schedules, reader, order = choose_order(request, run, survey, sizes, reader, opened)
+    schedules, reader, order = choose_order(request, run, survey, sizes, reader)
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
@@ -268,8 +284,7 @@ def _fit_local(
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    copied = problem.reader.source is not request.source
-    pieces = local_pieces(request.units, problem.schedules[0].rounds if copied else ())
+    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     residual = residual_of(problem, outcome.v, pieces, data.survey, weight)
     local = fit_local(stages, residual, data.survey, data.recipe, relevances)
     run.note("local", local.why)

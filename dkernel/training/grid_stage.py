@@ -10,21 +10,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
+from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
 from dkernel.selection.relevance import ROWS
 from dkernel.selection.stage_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
-from dkernel.solving.grids import GridSettings, fit_grids
+from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
+from dkernel.streaming.exact_sums import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalStage
 
 GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
@@ -35,8 +38,6 @@ MOST_BYTES = 2**30  # the client holds the coefficients in so much memory, so ma
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # these rows come in pieces of so many
 MOST_NAMED = 8  # groups of features that are named in words
-GRID_FLOPS = 120.0  # a row and a grid cost so much for one output, some 8 ns, half of it the codes
-TABLE_FLOPS = 500.0  # a bin of a grid, whose sums are made, joined and kept, costs so much: 33 ns with 26 outputs
 
 
 def automatic_grids(n: int) -> int:
@@ -58,8 +59,23 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
-    most = min(automatic_grids(n), room // grid_bytes(n, outputs))
+    most = min(automatic_grids(n), room // grid_bytes(1 << bits_of(n), outputs))
     return max(GROUP, most - most % GROUP)
+
+
+def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
+    """Grids whose coefficients have room in a model where nobody asked for its size: a bin without rows has none.
+
+    Parameters
+    ----------
+    room : bytes
+    """
+    bins, outputs = settings.binning.n_bins, residual.problem.targets.outputs
+    if settings.n_grids * grid_bytes(bins, outputs) <= room:
+        return settings.n_grids
+    occupied = residual.run.journal.stage("grids-occupied", lambda: occupied_bins(residual, settings))
+    fits = int(room / (4 * outputs * occupied + bins // 8))
+    return min(settings.n_grids, max(GROUP, fits - fits % GROUP))
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
@@ -75,13 +91,12 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
 
-def grid_bytes(n: int, outputs: int) -> int:
+def grid_bytes(bins: int, outputs: int) -> int:
     """Most bytes of a grid in a model file: its coefficients and which bins have them."""
-    bins = 1 << bits_of(n)
     return 4 * bins * outputs + bins // 8
 
 
-def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
@@ -89,21 +104,29 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients of the
     bins that have rows into the model file, with a mask of them.
     """
-    grids, bins = grids_of(recipe, Sizes.of(n, p, recipe), outputs), 1 << bits_of(n)
+    sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n)
+    grids = grids_of(recipe, sizes, outputs)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
+    model_bytes, counted = grids * grid_bytes(bins, outputs), 0
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+        room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
+        counted = int(model_bytes > room)  # a reading, of the bins that have rows
+        model_bytes = min(model_bytes, max(room, GROUP * grid_bytes(bins, outputs)))
     copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
-    return LocalCost(
+    return Cost(
+        "grids",
+        GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GROUP) + TABLE_FLOPS * outputs * tables,
+        readings=grids // GROUP + counted,
+        more_seconds=GRID_COLUMN_SECONDS * p * rows,
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1 + GROUP),
         client_bytes=coef,
-        alone_bytes=max(coef + copied, 12 * min(n, ROWS) ** 2),
-        model_bytes=grids * grid_bytes(n, outputs),
-        flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
-        readings=grids // GROUP,
+        alone_bytes=max(coef + min(copied, model_bytes), 12 * min(n, ROWS) ** 2),
+        model_bytes=model_bytes,
     )
 
 
@@ -115,9 +138,13 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
 
 
 def fit_grid_stage(
-    residual: Residual, survey: SurveyResult, recipe: Recipe, n: int,
-    callback: Callable[[dict[str, Any]], Any] | None = None, learned: NDArray[np.float64] | None = None,
-) -> LocalStage:  # fmt: skip
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    learned: NDArray[np.float64] | None = None,
+) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
@@ -154,8 +181,13 @@ def fit_grid_stage(
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
+    wanted = settings(place, n_grids, n)
+    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+        room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
+        n_grids = grids_within(residual, wanted, room)
+        wanted = settings(place, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(residual, settings(place, n_grids, n), "grids", callback)
+    fit = fit_grids(residual, wanted, "grids", callback)
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
@@ -202,10 +234,12 @@ def _chosen(residual: Residual, settings: Callable[..., GridSettings], seen: int
     """
     rows = sum(piece.n for piece in residual.pieces)
 
-    @cache
-    def judged(place: Place) -> float:
-        name = "grids-" + "-".join(map(str, place))
-        return residual.gain(fit_grids(residual, settings(place, grids, rows), name).scores)[1]
+    with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-grids-tried") as reading:
 
-    place = best_grids(judged, GRID_MIDDLE, seen)
-    return place, judged(place)
+        @cache
+        def judged(place: Place) -> float:
+            name = "grids-" + "-".join(map(str, place))
+            return residual.gain(fit_grids(residual, settings(place, grids, rows), name, beside=reading).scores)[1]
+
+        place = best_grids(judged, GRID_MIDDLE, seen)
+        return place, judged(place)

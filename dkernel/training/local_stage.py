@@ -1,18 +1,18 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import inf
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cost import Cost
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics.rows import array_digest
-from dkernel.problem.budget import affords
+from dkernel.problem.budget import affords, model_bytes_of
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import residual_bound
@@ -25,13 +25,15 @@ from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
-from dkernel.training.result import LocalCost, LocalStage, best_stage
+from dkernel.training.result import LocalStage, best_stage
 
 PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
 # "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
+# What "auto" may keep of all rows, as scores: one worker may have got all of them, and is to stay within 1 GiB.
+MOST_ROW_BYTES = 2**29
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class LocalKind:
     Parameters
     ----------
     fit : (residual, survey, recipe, rows, callback) -> LocalStage
-    cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
+    cost : (rows, features, recipe, outputs) -> Cost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     """
 
     fit: Callable[..., LocalStage]
-    cost: Callable[[int, int, Recipe, int], LocalCost]
+    cost: Callable[[int, int, Recipe, int], Cost]
     smooths: bool = False
 
 
@@ -76,42 +78,35 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
         )
 
 
-def local_kinds(
-    recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str, float], outputs: int
-) -> tuple[str, ...]:
-    """The local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
+def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
+    """Costs of the local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
 
     Parameters
     ----------
-    work : flops of the other parts of the fit
+    others : costs of the other stages of the fit
     """
+    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
     if recipe.local != "auto":
-        return () if recipe.local == "none" else (recipe.local_stage,)
+        return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
-        return ()
-    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
-    room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(outputs)
-    kinds: dict[str, float] = {}
+        return {}
+    room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
+    tried: dict[str, Cost] = {}
     for kind, cost in costs.items():
-        if cost.model_bytes <= room and affords(recipe, kind, {**work, **kinds, kind: cost.flops}):
-            kinds[kind] = cost.flops
-    return tuple(kinds)
-
-
-def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
-    """Needs of local stages that are tried one after the other: work and readings of all, memory of the largest."""
-    costs = [asdict(LOCAL_STAGES[kind].cost(n, p, recipe, outputs)) for kind in kinds]
-    together = {"flops": sum, "readings": sum}
-    return LocalCost(
-        **{name: together.get(name, max)(cost[name] for cost in costs) for name in costs[0]} if costs else {}
-    )
+        rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES
+        if cost.model_bytes <= room and rows_fit and affords(recipe, cost, [*others, *tried.values()]):
+            tried[kind] = cost
+    return tried
 
 
 def fit_local(
-    kinds: Sequence[str], residual: Residual, survey: SurveyResult, recipe: Recipe,
+    kinds: Sequence[str],
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
     relevances: NDArray[np.float64] | None,
-) -> LocalStage:  # fmt: skip
+) -> LocalStage:
     """The best of some local stages; if the callback returns True in one, no other starts.
 
     Parameters
@@ -134,7 +129,7 @@ def fit_local(
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
-    """The pieces of a source that a local stage reads: of a copy that was shuffled on scratch those of its rounds."""
+    """The pieces of a source that a local stage reads: of one that was shuffled on disk those of its rounds."""
     if rounds:
         return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)

@@ -1,33 +1,121 @@
-"""The plan: memory and work of a fit, predicted from sizes before it runs."""
+"""The plan: memory and work of a fit, the sum of what its stages state before it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, sqrt
-from typing import Any
+from math import ceil
+from typing import Any, NamedTuple
 
+from dkernel.cost import CLIENT_BASE, READ_BYTES, START_SECONDS, THREADS_BASE, WORKER_BASE, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
+from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
-from dkernel.problem.budget import CORES
-from dkernel.problem.sizes import Sizes
+from dkernel.problem.budget import CORES, choice_flops
+from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.predicted_work import choice_bytes
-from dkernel.training.local_stage import local_cost
-from dkernel.training.result import LocalCost
-from dkernel.training.work_plan import HEADS, Work, phases_of, squares_of, task_bytes
+from dkernel.selection.predicted_work import choice_bytes, choice_cost
+from dkernel.solving.driver import solver_class
+from dkernel.solving.setup_cost import setup_cost, task_bytes
+from dkernel.streaming.schedule import bundle_size
+from dkernel.streaming.survey import survey_cost
+from dkernel.training.local_stage import local_costs
 
-# A process holds so much after its imports, as Dask counts it against a worker's limit. A worker that finds no compiled
-# loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again. Freed
-# pages that it keeps (dkernel.numerics.allocator) are in it too.
-WORKER_BASE = 340 * 2**20
-CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
-THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no scheduler
-BYTES = 150e6  # a core of today reads so much Parquet in a second
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Sizes of a fit and the costs of its stages, in their order.
+
+    Parameters
+    ----------
+    local : of each local stage that is tried
+    """
+
+    sizes: Sizes
+    survey: Cost
+    choice: Cost
+    setup: Cost
+    solve: Cost
+    local: Mapping[str, Cost]
+
+    @classmethod
+    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
+        """The stages of a fit of a source."""
+        sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        survey = survey_cost(source.n_rows, sizes.p)
+        setup, solve = _global(source, sizes, recipe, executor, outputs)
+        drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
+        rows = sizes.reservoir - sizes.holdout
+        choice = choice_cost(recipe, sizes.p, rows, sizes.components, drawn, budget)
+        local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
+        return cls(sizes, survey, choice, setup, solve, local)
+
+    def with_fewest(self, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
+        """The stages if the sample finds the fewest components to be enough; the same where it may not."""
+        if not _may_shrink(recipe, self.sizes):
+            return self
+        sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
+        setup, solve = _global(source, sizes, recipe, executor, outputs)
+        return replace(self, sizes=sizes, setup=setup, solve=solve)
+
+    def __iter__(self) -> Iterator[Cost]:
+        yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())
+
+
+def _global(source: Source, sizes: Sizes, recipe: Recipe, executor: Executor, outputs: int) -> tuple[Cost, Cost]:
+    most = max((unit.n_rows for unit in source.units), default=0)
+    rows = min(most, -(-source.n_rows // executor.slots))
+    return setup_cost(sizes, recipe, outputs, executor), solver_class(recipe.solver).cost(sizes, outputs, rows)
+
+
+def _may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
+    """True if the sample may find fewer components to be enough."""
+    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.components > LEAST_COMPONENTS
+    return is_open and by_landmarks(recipe.features, auto=True) and not SOLVERS[recipe.solver].in_memory
+
+
+class Phase(NamedTuple):
+    """Bytes that are there at one time in a phase of a fit, beside the sample and the landmarks.
+
+    Parameters
+    ----------
+    worker, client : of each worker, and of the client
+    units : of the source in a worker, where it is not kept
+    kept : more of a worker, where the source is kept
+    shrinks : whether fewer components take less
+    """
+
+    worker: int
+    client: int = 0
+    units: int = 0
+    kept: int = 0
+    shrinks: bool = False
+
+
+def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Iterator[Phase]:
+    """The phases of a fit: none of them holds what another one has made for itself."""
+    row, slots, workers = source.row_bytes + 16, executor.slots, executor.workers
+    threads, apart = max(1, slots // workers), executor.name == "cluster"
+    most = max((unit.n_rows for unit in source.units), default=0)
+    # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice, as
+    # it was stored and as a block.
+    units = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * most * row
+    reading, left = threads * 2 * most * row, 0
+    for cost in stages:
+        reads = cost.readings > 0
+        worker = cost.worker_bytes + threads * cost.task_bytes + cost.row_bytes * source.n_rows // workers
+        client = left + cost.client_bytes + (slots * cost.result_bytes if apart else 0)
+        kept = cost.kept_bytes * source.n_rows // workers
+        yield Phase(worker + reads * reading, client, reads * units, kept, cost.shrinks)
+        yield Phase(0, left + cost.alone_bytes)
+        left += cost.left_bytes
 
 
 @dataclass(frozen=True)
@@ -49,9 +137,10 @@ class Plan:
     local : local stages that are tried
     local_flops : of it
     readings : of the source, from memory where it is kept
+    local_readings : those of them that local stages take
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : what that takes on as many cores as there are threads, within a factor of two: where the sample may find
-        fewer components to be enough, the geometric mean of the times with the fewest and with the most
+    seconds : of a command, from its start, on this machine and as many cores as there are threads, about
+    least_seconds : the same if the sample finds the fewest components to be enough
     most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
     """
 
@@ -76,35 +165,41 @@ class Plan:
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    least_seconds: float = 0.0
     most_seconds: float = 0.0
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
     readings: int = 0
+    local_readings: int = 0
     model_bytes: int = 0
 
     @classmethod
-    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
-        """The plan for a source."""
+    def of(
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, beside: Sequence[Cost] = ()
+    ) -> "Plan":
+        """The plan for a source.
+
+        Parameters
+        ----------
+        beside : costs of what a command does after the fit
+        """
         outputs = max(outputs, source.targets)
-        work = Work.of(source, recipe, Sizes.of(source.n_counted, source.n_terms, recipe), outputs)
-        most = cls._of(source, recipe, executor, outputs, work)
-        least = cls._of(source, recipe, executor, outputs, work.with_fewest(recipe, outputs))
-        seconds = round(sqrt(most.seconds * least.seconds), 1)
-        return replace(most, least_bytes=least.client_bytes + least.worker_bytes, seconds=seconds)
+        stages = Stages.of(source, recipe, executor, outputs)
+        most = cls._of(source, executor, outputs, stages, beside)
+        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
+        least_bytes = least.client_bytes + least.worker_bytes
+        return replace(most, least_bytes=least_bytes, least_seconds=least.seconds)
 
     @classmethod
-    def _of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, work: Work) -> "Plan":
-        sizes = work.sizes
-        n, p, D = sizes.n, sizes.p, sizes.components
-        row, kinds, passes = source.row_bytes + 16, tuple(work.local), work.passes
+    def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
+        sizes, solve, local = stages.sizes, stages.solve, list(stages.local.values())
+        D, row = sizes.components, source.row_bytes + 16
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         apart = executor.name == "cluster"
         reservoir = sizes.reservoir * row
-        local = local_cost(kinds, n, p, recipe, outputs)
-        landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * p
+        landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * sizes.p
         base = (WORKER_BASE if apart else THREADS_BASE) + reservoir + landmarks
-        squares = squares_of(sizes, recipe)
-        phases = phases_of(source, recipe, executor, outputs, work, local, squares)
+        phases = list(_phases(list(stages), source, executor))
         most = max(phase.client for phase in phases)
         client = (CLIENT_BASE if apart else 0) + 3 * reservoir + most
         held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
@@ -117,32 +212,44 @@ class Plan:
             return base + max(own + phase.client for own, phase in zip(each, phases, strict=True)) - most
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
-        reading = base + max(phase.worker + phase.units for phase in phases if not phase.squares)
+        reading = base + max(phase.worker + phase.units for phase in phases if not phase.shrinks)
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
-        read = 1 if kept else 1 + passes + local.readings
+        readings = sum(cost.readings for cost in stages)
+        work, speed = core_seconds(stages), machine_speeds()
+        start = START_SECONDS / speed["start"]
+        timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
         return cls(
-            n=n, p=source.n_in, columns=D, outputs=outputs,
-            rounds=sizes.rounds, passes=passes, reservoir=sizes.reservoir,
+            n=sizes.n,
+            p=source.n_in,
+            columns=D,
+            outputs=outputs,
+            rounds=sizes.rounds,
+            passes=solve.readings,
+            reservoir=sizes.reservoir,
             worker_bytes=int(with_data if kept else worker),
             reading_bytes=int(reading),
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
             in_process=not apart,
-            survey_flops=work.survey,
-            setup_flops=work.setup,
-            pass_flops=work.turn,
-            choice_flops=work.choice,
-            local=kinds,
-            local_flops=local.flops,
-            model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
-            readings=2 + passes + local.readings,
-            checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, min(squares, 24 * D**2), local),
-            scratch_bytes=local.scratch_bytes,
-            seconds=(work.seconds + read * source.nbytes / BYTES) / executor.slots,
-            most_seconds=work.seconds / CORES,
-        )  # fmt: skip
+            survey_flops=stages.survey.flops,
+            setup_flops=stages.setup.flops,
+            pass_flops=solve.flops / solve.readings,
+            choice_flops=stages.choice.flops,
+            local=tuple(stages.local),
+            local_flops=sum(cost.flops for cost in local),
+            model_bytes=solve.model_bytes + max((cost.model_bytes for cost in local), default=0),
+            readings=readings,
+            local_readings=sum(cost.readings for cost in local),
+            checkpoint_bytes=2 * reservoir
+            + D * row
+            + stages.setup.checkpoint_bytes
+            + max((cost.checkpoint_bytes for cost in local), default=0),
+            scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
+            seconds=round(start + (timed + (1 if kept else readings) * source.nbytes / READ_BYTES) / executor.slots, 1),
+            most_seconds=work / CORES,
+        )
 
     def check(self) -> None:
         """Refuse a fit that needs more memory than there is, with both numbers and one that fits."""
@@ -216,6 +323,7 @@ _WORDS = {
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
+    "least_seconds": "time if a smaller map suffices",
     "most_seconds": "time limit that --max-seconds would be given",
     "local": "local stage",
     "local_flops": "work of the local stage",
@@ -232,8 +340,13 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> format_plan({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
-    shown = {name: value for name, value in plan.items() if name != "in_process"}  # the memory of the worker says it
-    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in shown.items()]
+    # The memory of the worker says where it works, and the readings which of them are the local stage's.
+    shown = {
+        name: _in_words(name, value) for name, value in plan.items() if name not in ("in_process", "local_readings")
+    }
+    if plan.get("local_readings"):
+        shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
+    return [(_WORDS.get(name, name), value) for name, value in shown.items()]
 
 
 def _in_words(name: str, value: Any) -> str:
@@ -255,11 +368,6 @@ def _in_words(name: str, value: Any) -> str:
 def _has_room(source: int, work: int, total: int) -> bool:
     """True if a source may stay in memory beside the work, with some to spare."""
     return source * 1.1 + work < total and source < HELD_SHARE * total
-
-
-def _checkpoint(columns: int, outputs: int, reservoir: int, row: int, squares: int, local: LocalCost) -> int:
-    """Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads."""
-    return 2 * reservoir + columns * row + squares + 144 * columns * HEADS * outputs + local.checkpoint_bytes
 
 
 def _held(source: int, workers: int, unit: int) -> int:

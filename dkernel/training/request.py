@@ -15,6 +15,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import for_given
+from dkernel.streaming.read_groups import joined
 from dkernel.training.memory_plan import Plan
 
 
@@ -57,6 +58,7 @@ class FitRequest:
     ) -> "FitRequest":
         """The request; one that cannot be met is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        source = joined(source)
         recipe, landmarks = for_given(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
         plan.check()

@@ -93,33 +93,3 @@ def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
     others = [stage.why for stage in tried if stage is not best]
     why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
     return replace(best, why=why, history=[line for stage in tried for line in stage.history])
-
-
-@dataclass(frozen=True)
-class LocalCost:
-    """Predicted needs of a local stage.
-
-    Parameters
-    ----------
-    task_bytes : of a task;  result_bytes : of what the client gets of it
-    row_bytes : of a row
-    kept_bytes : of a row that is kept in memory
-    client_bytes : of the client beside the tasks;  alone_bytes : of it before the first and after the last of them
-    model_bytes : of its part of the model file, at most
-    flops : of its work
-    readings : of the source
-    scratch_bytes : of disk, while it works
-    checkpoint_bytes : of disk, of a run with a checkpoint
-    """
-
-    task_bytes: int = 0
-    result_bytes: int = 0
-    row_bytes: int = 0
-    kept_bytes: int = 0
-    client_bytes: int = 0
-    alone_bytes: int = 0
-    model_bytes: int = 0
-    flops: float = 0.0
-    readings: int = 0
-    scratch_bytes: int = 0
-    checkpoint_bytes: int = 0

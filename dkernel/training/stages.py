@@ -1,12 +1,12 @@
 """The stages of a fit before its solver, each a function with a frozen result; a search uses some of them too."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dkernel.cost import core_seconds
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, loss_named
@@ -39,11 +39,10 @@ from dkernel.solving.sgd_setup import (
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
-from dkernel.streaming.shared_folder import check_shared
-from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
+from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.request import FitRequest
-from dkernel.training.work_plan import way_seconds
+from dkernel.training.way_costs import way_cost
 
 CONVERGED = 100  # passes of a polish that goes to the optimum, at most
 
@@ -156,9 +155,13 @@ def _describe_components(request: FitRequest, sizes: Sizes, features: str, found
 
 
 def choose_model(
-    request: FitRequest, run: FitRun, data: FitData, split: ReservoirSplit, ways: Sequence[Way] = (),
+    request: FitRequest,
+    run: FitRun,
+    data: FitData,
+    split: ReservoirSplit,
+    ways: Sequence[Way] = (),
     stage: str = "choose",
-) -> SelectedModel:  # fmt: skip
+) -> SelectedModel:
     """Kernel, scaling and metric, and of several ways the best ones, judged on the sample where they are open."""
     if request.chosen is not None:
         return request.chosen
@@ -167,7 +170,7 @@ def choose_model(
     run.progress.phase("choose scale and gamma")
     drawing, joint = request.drawing(request.features), _joint_loss(request, data)
     problem = _sample_problem(request, data, split, loss) if len(ways) > 1 else None
-    costs = {way: way_seconds(request.source, way.of(recipe), targets.outputs) for way in ways}
+    costs = {way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways}
     name, encoding = f"{run.key}-{stage}", request.source.encoding
     rest = request.plan.flops, run.executor, name, drawing, encoding, joint, costs, problem
     components = request.sizes.components
@@ -286,15 +289,11 @@ def _setup(fit: FitProblem, request: FitRequest) -> Setup:
 
 
 def choose_order(
-    request: FitRequest, run: FitRun, survey: SurveyResult, sizes: Sizes, reader: BlockReader, opened: ExitStack
+    request: FitRequest, run: FitRun, survey: SurveyResult, sizes: Sizes, reader: BlockReader
 ) -> tuple[Sequence[Schedule], BlockReader, dict[str, str]]:
     """The pieces of each round, one schedule a pass, the reader of them, and an order that is not the usual one.
 
-    Data that are sorted are interleaved, after one rewriting where they are not kept.
-
-    Parameters
-    ----------
-    opened : what is closed at the end of the fit
+    Data that are sorted are interleaved: each worker stores what it reads on its disk first, where they are not kept.
     """
     if not request.solver.in_rounds:
         return (), reader, {}
@@ -304,15 +303,12 @@ def choose_order(
         bundle = bundle_size(units, request.source.row_bytes)
         return [shuffled(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
     schedule = interleaved(units, rounds)
-    # The reason does not name a rewriting: that depends on the memory at hand, of which the model knows nothing.
+    # The reason does not name the disk: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
     if reader.keep:
         run.note("order", f"interleaved: {verdict.why}")
         return [schedule] * passes, reader, why
-    run.note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
-    run.progress.phase("rewrite to scratch", request.source.n_rows)
-    folder = folder_of(run.journal, run.scratch, opened)
-    check_shared(run.executor, folder, "The data are sorted and larger than the workers' memory, so they are rewritten")
-    source, schedule = rewrite_shuffled(reader, schedule, folder, run.key, run.progress, run.journal)
-    reader.close()
-    return [schedule] * passes, BlockReader(run.executor, source, keep=False), why
+    run.note("order", f"stored once on disk, interleaved: {verdict.why}")
+    run.progress.phase("store interleaved", request.source.n_rows)
+    reader, schedule = store_shuffled(reader, schedule, run.place(f"{run.key}-shuffled"), run.progress)
+    return [schedule] * passes, reader, why

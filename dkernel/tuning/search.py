@@ -202,17 +202,16 @@ class _Search:
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
         base, run = self.base, self._run_of(self.base.key)
-        feed = BlockReader(self.executor, self.source, base.plan.kept)
-        with ExitStack() as opened:
-            try:
-                survey = read_survey(base, run, feed)
-                self.targets = learn_labels(base, run, survey).targets
-                base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
-                lanes = self._lanes(survey, feed)
-                schedules, feed, _ = choose_order(base, run, survey, base.sizes, feed, opened)
-                return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
-            finally:
-                feed.close()
+        feed = BlockReader(self.executor, base.source, base.plan.kept)
+        try:
+            survey = read_survey(base, run, feed)
+            self.targets = learn_labels(base, run, survey).targets
+            base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
+            lanes = self._lanes(survey, feed)
+            schedules, feed, _ = choose_order(base, run, survey, base.sizes, feed)
+            return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
+        finally:
+            feed.close()
 
     def _lanes(self, survey: SurveyResult, feed: BlockReader) -> list[RacedMap]:
         """A lane for each map, its candidates prepared on the sample as those of a fit."""

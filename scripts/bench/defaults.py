@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from data import advice
 from numpy.typing import NDArray
 from report import DATA, finish, machine, measured
 
@@ -165,8 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = ask.parse_args(arguments)
     there = [name for name in args.sets if (args.data / name).is_dir()]
     if not there:
-        print(f"skipped: {args.data} holds none of {', '.join(args.sets)}; name it with --data", file=sys.stderr)
-        return 0
+        print(advice(args.data, args.sets), file=sys.stderr)
+        return 1
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in there:
         data = table(args.data / name, *SETS[name], args.rows)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from data import DATA, ROOT, advice
 from numpy.typing import NDArray
 
 from dkernel.diagnostics.memory_usage import PeakMemory
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data"
+__all__ = ["DATA", "ROOT", "Measured", "Rows", "finish", "folder", "forest", "load", "machine", "measured", "parts"]
 
 Rows = tuple[NDArray[np.float32], NDArray[Any], NDArray[np.float32], NDArray[Any]]
 
@@ -44,11 +44,11 @@ def measured() -> Iterator[Measured]:
 
 
 def folder(data: Path, name: str) -> Path:
-    """The data set's folder; where it is absent, say so and end with success: these data are not in the repository."""
+    """The data set's folder; where it is absent, say how to fetch it and end with 1: no figure can be drawn."""
     found = data / name
     if not (found / "train.parquet").is_file():
-        print(f"skipped: {found} has no train.parquet; name the folder that holds {name}/ with --data", file=sys.stderr)
-        raise SystemExit(0)
+        print(advice(data, [name]), file=sys.stderr)
+        raise SystemExit(1)
     return found
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from data import advice
 from report import DATA, ROOT
 from study_points import HOURS, METHODS, SETS, Point, choice, stages, within
 
@@ -129,7 +130,7 @@ def available(points: Iterable[Point], data: Path) -> list[Point]:
     there = {name for name, about in SETS.items() if about.made or (data / name / "train.parquet").is_file()}
     absent = sorted(set(SETS) - there)
     if absent:
-        print(f"skipped: {data} has no {', '.join(absent)}; name the folder with --data", file=sys.stderr)
+        print(advice(data, absent), file=sys.stderr)
     return [point for point in points if point.set in there]
 
 

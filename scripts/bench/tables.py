@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from data import advice
 from report import DATA, finish, measured
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
@@ -158,10 +159,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = ask.parse_args(arguments)
     there = [name for name in args.only if name in MADE or (args.data / name / f"train{CASES[name][1]}").is_file()]
     if not there:
-        print(
-            f"skipped: {args.data} holds none of {', '.join(args.only)}; name their folder with --data", file=sys.stderr
-        )
-        return 0
+        print(advice(args.data, args.only), file=sys.stderr)
+        return 1
     with tempfile.TemporaryDirectory() as folder:
         places = {name: written(name, Path(folder, name)) if name in MADE else args.data / name for name in there}
         lines = [run_one(name, place, args.seed) for name, place in places.items()]

@@ -1,5 +1,6 @@
 """`dkernel train --checkpoint`: stopped by a signal or a fault, and the same command again."""
 
+import errno
 import json
 import os
 import signal
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dkernel.errors import ClusterError
+from dkernel.errors import ClusterError, DataError
 from dkernel.persistence import checkpoint as checkpoints
 from dkernel.solving import sgd
+from dkernel.streaming.survey import Survey
+from dkernel.training import cell_stage, grid_stage
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]
@@ -169,3 +172,35 @@ def test_dry_run_states_the_disk_and_leaves_no_trace(run, data, tmp_path):
     assert json.loads(run(*args, "--dry-run", "--json").stdout)["checkpoint_bytes"] > 100_000
     assert "disk, with --checkpoint" in run(*args, "--dry-run").stdout
     assert list(tmp_path.iterdir()) == []
+
+
+FAULTS = [
+    (cell_stage, OSError(errno.ENOSPC, "No space left on device", "rows"), 75),
+    (cell_stage, ClusterError("There was no worker for 300 seconds."), 75),
+    (cell_stage, DataError("the file changed"), 65),
+    (grid_stage, MemoryError(), 75),
+]
+
+
+@pytest.mark.parametrize(("module", "error", "code"), FAULTS, ids=["full disk", "no workers", "other data", "memory"])
+def test_a_local_stage_that_fails_keeps_the_stages_before_it(
+    module, error, code, run_to, stripes, tmp_path, monkeypatch
+):
+    local = "cells" if module is cell_stage else "grids"
+    job = ["train", stripes, "--label", "y", "--kernel", "gaussian", "--gamma", "1", "--metric", "identity"]
+    job += ["--n-components", "32", "--alpha", "1e-4", "--solver", "psgd", "--local", local, "--baselines", "off"]
+    run_to(*job, "--out", tmp_path / "whole")
+    job += ["--out", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--resume"]
+
+    def fail(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, f"fit_{local}", fail)
+        told = run_to(*job, code=code).stderr
+    assert ("To continue: " in told) == (code == 75)
+    assert (f"The checkpoint in {tmp_path / 'kept'} holds the progress." in told) == (code == 75)
+    monkeypatch.setattr(Survey, "step", fail)
+    monkeypatch.setattr(sgd.Passes, "_round", fail)
+    run_to(*job)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()

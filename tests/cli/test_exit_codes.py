@@ -52,6 +52,9 @@ CODES = [
     (ZeroDivisionError("a"), 1),
     (KeyboardInterrupt(), 130),
     (OSError(28, "No space left on device", "x"), 75),
+    (OSError(5, "Input/output error", "x"), 75),
+    (OSError("a damaged file"), 1),
+    (MemoryError(), 75),
     (Stopped(), 143),
     (Paused(), 75),
 ]

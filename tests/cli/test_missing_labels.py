@@ -30,6 +30,16 @@ def test_the_refusal_names_the_number_to_leave_out(run, tmp_path, monkeypatch, n
     assert f"{name}, " in refused.stderr
     assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
     ok(run, *words, "--max-bad-rows", "26")
+    refused = run("evaluate", "m", name)
+    assert refused.exit_code == 65
+    assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
+
+
+def test_a_dry_run_names_it_where_it_reads_such_a_row(run, tmp_path):
+    rows(text=True).to_csv(tmp_path / "t.csv", index=False)
+    refused = run("train", tmp_path / "t.csv", "--label", "y", "--dry-run")
+    assert refused.exit_code == 65
+    assert "26 rows are bad in all: --max-bad-rows 26 leaves them out." in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,16 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 # Settings that leave nothing to be chosen by a search, so that the tests are short.
 JOB = ["--label", "y", "--gamma", "1.0", "--kernel", "gaussian", "--metric", "identity", "--n-components", "32"]
 JOB += ["--alpha", "1e-4", "--local", "none", "--baselines", "off", "--progress", "none"]
-SHARES = """
+# A fit of sorted rows that are not kept in memory, whatever room there is.
+SORTED = """
 import sys
-from pathlib import Path
-from dkernel.errors import RecipeError
-from dkernel.execution.connect import connect
-from dkernel.streaming.shared_folder import check_shared
+from dataclasses import replace
+from dkernel.cli import main
+from dkernel.training.memory_plan import Plan
 
-with connect(scheduler_file=sys.argv[1]) as executor:
-    for folder in map(Path, sys.argv[2:]):
-        try:
-            check_shared(executor, folder, "It is needed")
-            print("shared", folder)
-        except RecipeError as error:
-            print(error)
+plan = Plan.of
+Plan.of = lambda *args, **more: replace(plan(*args, **more), kept=False)
+main()
 """
 
 
@@ -99,8 +95,12 @@ def test_the_doctor_finds_no_fault_where_train_works(hosts, stripes):
     assert not [line for line in told.splitlines() if " shared, " in line or " write, " in line], told
     hosts.run("dkernel", "train", *job)
     assert (hosts.of_client / "m").exists()
-    scratch = hosts.run("dkernel", "doctor", *job, "--scratch", hosts.of_client, expect=1)
-    assert f"{hosts.of_client} is another folder there than on the client" in scratch
+    told = hosts.run("dkernel", "doctor", *job, "--scratch", hosts.of_client, expect=None)
+    assert not [line for line in told.splitlines() if " shared, " in line], told
+    (hosts.of_client / "rows.csv.gz").write_bytes(b"not read before the folder is asked for")
+    packed = [hosts.of_client / "rows.csv.gz", *job[1:], "--scratch", hosts.of_client]
+    told = hosts.run("dkernel", "doctor", *packed, expect=1)
+    assert f"{hosts.of_client} is another folder there than on the client" in told
 
 
 def test_data_that_only_the_client_sees_are_named_with_the_worker(hosts, stripes, tmp_path):
@@ -129,12 +129,15 @@ def test_unpacked_copies_are_beside_the_output_or_refused(hosts, stripes, tmp_pa
     assert "Give --scratch a folder" in hosts.run(*job, "--out", hosts.own / "m", expect=2)
 
 
-def test_a_folder_of_one_host_is_no_shared_one(hosts, tmp_path):
-    places = [tmp_path, hosts.own, hosts.of_client]
-    shared, own, other = hosts.run("python", "-c", SHARES, hosts.scheduler_file, *places).splitlines()
-    assert shared == f"shared {tmp_path}"
-    for line, folder in ((own, hosts.own), (other, hosts.of_client)):
-        assert line.startswith("It is needed. The worker tcp://")
-        assert f"and 2 more does not see what is written to {folder}" in line
-        assert "--scratch" in line
-    assert list(tmp_path.iterdir()) == []
+def test_sorted_rows_that_are_not_kept_are_stored_by_each_host(hosts, stripes, run_to, tmp_path):
+    frame, folder = pd.read_parquet(stripes).sort_values("y"), tmp_path / "sorted"
+    folder.mkdir()
+    for first in range(0, 1500, 300):
+        frame[first : first + 300].to_parquet(folder / f"{first:04d}.parquet")
+    job = ["train", folder, *JOB, "--solver", "psgd", "-v"]
+    told = hosts.run(
+        "python", "-c", SORTED, *job, "--out", tmp_path / "there", "--scheduler-file", hosts.scheduler_file
+    )
+    assert "stored once on disk, interleaved" in told
+    run_to(*job, "--out", tmp_path / "here")
+    assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()

@@ -4,6 +4,8 @@ import bz2
 import gzip
 import lzma
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -213,3 +215,32 @@ def test_roles_that_clash(tmp_path: Path) -> None:
         open_source(path, label="y", exclude=["x"])
     with pytest.raises(RecipeError, match="float16"):
         open_source(path, dtype="float16")
+
+
+def test_the_folder_of_a_run_that_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,y\n1,2\n3,4\n"))
+    script = (
+        "import os, signal, sys\nfrom dkernel.data import open_source\nfrom dkernel.data.scratch import Scratch\n"
+        "open_source(sys.argv[1] + '/a.csv.gz', label='y', scratch=Scratch(beside=sys.argv[1]))\n"
+        "print(*os.listdir(sys.argv[1]), flush=True)\n"
+        "input() if sys.argv[2] == 'wait' else os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    def run(what: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", script, str(tmp_path), what]
+        return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def folders(process: subprocess.Popen[str]) -> set[str]:
+        assert process.stdout is not None
+        return {name for name in process.stdout.readline().split() if name.startswith(".dkernel-")}
+
+    with run("wait") as waiting:
+        held = folders(waiting)
+        with run("die") as first:
+            left = folders(first) - held
+        assert len(held) == len(left) == 1
+        with run("die") as second:
+            found = folders(second)
+        assert held < found
+        assert not left & found
+        waiting.communicate("")

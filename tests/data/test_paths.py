@@ -96,6 +96,9 @@ def test_a_file_that_is_named_twice_is_told_of(tmp_path):
     for given in (["a.npy", "a.npy"], ["*.npy", "a.npy"], ["", "a.npy"], ["a.npy", "../" + tmp_path.name + "/a.npy"]):
         with pytest.warns(DKernelWarning, match=r"a\.npy: named more than once, and its rows are read as often"):
             expand([f"{tmp_path}/{name}" for name in given])
+    (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
+    with pytest.warns(DKernelWarning, match=r"a\.npy: named more than once"):
+        expand(str(tmp_path))
 
 
 def test_an_archive_that_is_not_there_is_bad_data(tmp_path):

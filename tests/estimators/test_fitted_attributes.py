@@ -72,7 +72,7 @@ def test_support_vectors_and_coefficients_are_those_of_libsvm(C):
     np.testing.assert_allclose(machine.decision_function(X), votes, atol=1e-4)
 
 
-def test_support_vectors_of_scaled_rows_and_of_copies_are_the_rows_themselves():
+def test_support_vectors_of_scaled_rows_and_copies_are_the_rows():
     X, Y = twin_data()
     twice = np.concatenate([X, X]) * [100.0, 0.01] + 5.0
     machine = KernelRegressor("gaussian", gamma=0.5, alpha=1e-3, solver="exact").fit(twice, np.concatenate([Y, Y]))

@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import dkernel
-from dkernel import KernelClassifier, KernelRegressor
+from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.errors import UnsupportedError
 from dkernel.export import graph as graphs
 from dkernel.export.onnx import write_onnx
@@ -19,11 +19,11 @@ from tests.export.test_tables import feeds
 
 GLOBAL = {"n_components": 64, "gamma": 0.1, "alpha": 1e-4, "loss": "squared"}
 STAGES = {
-    "grids": {"local": "grids", "n_grids": 160},
-    "cells": {"local": "cells", "cell_rows": 300},
-    "walls without bands": {"local": "cells", "cell_rows": 300, "cell_overlap": 0.0},
-    "partitions": {"local": "cells", "cell_rows": 400, "cell_partitions": 2},
-    "one cell": {"local": "cells", "cell_rows": 4096},
+    "grids": Grids(n_grids=160),
+    "cells": Cells(rows=300),
+    "walls without bands": Cells(rows=300, overlap=0.0),
+    "partitions": Cells(rows=400, partitions=2),
+    "one cell": Cells(rows=4096),
 }
 
 
@@ -42,7 +42,7 @@ def height(X):
 @functools.cache
 def regressor(stage, dtype="float32"):
     X = rows()
-    made = KernelRegressor(dtype=dtype, **STAGES[stage], **GLOBAL).fit(X, height(X))
+    made = KernelRegressor(dtype=dtype, local=STAGES[stage], **GLOBAL).fit(X, height(X))
     assert made.model_.local is not None
     return made
 
@@ -101,7 +101,7 @@ def test_a_row_alone_has_its_score(stage):
     assert scores_of(graph, {"X": X[:0]}).shape == (0, 1)
 
 
-@pytest.mark.parametrize("local", [{"local": "grids", "n_grids": 64}, {"local": "cells", "cell_rows": 500}], ids=str)
+@pytest.mark.parametrize("local", [Grids(n_grids=64), Cells(rows=500)], ids=repr)
 def test_a_table_of_classes_leaves_with_its_local_stage(local):
     rng = np.random.default_rng(0)
     n = 2500
@@ -115,7 +115,7 @@ def test_a_table_of_classes_leaves_with_its_local_stage(local):
     rough = np.sin(6 * frame["x"]) + (frame["city"] == "Zug") + np.cos(frame["when"].dt.month)
     frame.loc[rng.random(n) < 0.1, ["x", "city", "when"]] = None
     y = np.array(["a", "b", "c"])[np.digitize(rough, [-0.3, 0.6])]
-    machine = KernelClassifier(loss="softmax", n_components=64, gamma=0.1, alpha=1e-4, **local).fit(frame, y)
+    machine = KernelClassifier(loss="softmax", n_components=64, gamma=0.1, alpha=1e-4, local=local).fit(frame, y)
     assert machine.model_.local is not None
     assert machine.model_.encoding.columns[2].calendar
     graph = dkernel.to_onnx(machine)
@@ -123,7 +123,7 @@ def test_a_table_of_classes_leaves_with_its_local_stage(local):
     label, score, probability = session.run(["label", "score", "probability"], feeds(machine, frame, "float32"))
     S = machine.decision_function(frame)
     # Numbers come in float32 here; a frame of float64 is rounded so as well.
-    rounds = 2e-5 if local["local"] == "grids" else 2e-3  # cells of a small ridge round by so much
+    rounds = 2e-5 if isinstance(local, Grids) else 2e-3  # cells of a small ridge round by so much
     np.testing.assert_allclose(score, S, rtol=0, atol=max(rounds, 2 * machine.model_.rounding) * np.abs(S).max())
     np.testing.assert_allclose(probability, machine.predict_proba(frame), atol=1e-3)
     sure = np.diff(np.sort(S, axis=1)[:, -2:])[:, 0] > 1e-3

@@ -162,7 +162,7 @@ def test_a_degree_and_its_series():
     assert kinds == ("objects", "numbers", "any")
 
 
-def test_a_geometric_series_is_that_of_the_powers_and_ends_where_it_does_not_converge():
+def test_a_geometric_series_equals_its_powers_and_refuses_divergence():
     x = np.linspace(-0.9, 0.9, 7)[:, None]
     powers = PowerSeries(Linear(), [1.0] * 300)
     np.testing.assert_allclose(Geometric(Linear())(x), powers(x), rtol=1e-12)

@@ -21,10 +21,14 @@ def add_scores(codes, coef, scores):
         scores += coef[g, grid]
 
 
-def summed(binning, X, values, words):
-    table = np.zeros((binning.n_grids, binning.n_bins, words), np.int64)
+def add_rows(binning, X, values, fixed, sums):
+    """Add rows to sums and weights, by a packed table where there is one."""
+    packs = fixed.packs(sums.shape[2] - 1)
+    table = np.zeros((*sums.shape[:2], 1), np.int64) if packs else sums
     add_sums(binning.codes(X), values, table)
-    return table
+    if packs:
+        fixed.unpack(table, sums)
+        assert not table.any()
 
 
 def tables(codes, r, weight, n_bins, fixed):
@@ -47,9 +51,9 @@ def test_sums_are_those_of_numpy_and_the_same_in_any_order(outputs, weighted):
     values = fixed.rows(r, weight if weighted else None)
     found = np.zeros((8, binning.n_bins, outputs + 1), np.int64)
     for some in np.array_split(rng.permutation(n), 7):
-        fixed.unpack(summed(binning, X[some], values[some], fixed.words(outputs)), found)
+        add_rows(binning, X[some], values[some], fixed, found)
     whole = np.zeros_like(found)
-    fixed.unpack(summed(binning, X, values, fixed.words(outputs)), whole)
+    add_rows(binning, X, values, fixed, whole)
     np.testing.assert_array_equal(found, whole)
     codes, (unit, weight_unit) = binning.codes(X), fixed.units
     for g in range(8):
@@ -67,9 +71,9 @@ def test_weights_are_copies():
     binning, bins = Binning.draw(1.0, 3, 4, 6), (4, 64, 2)
     weighted, copied = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
     by_weight, by_copy = FixedPoint.of(4.0, float(weight.sum())), FixedPoint.of(4.0)
-    by_weight.unpack(summed(binning, X, by_weight.rows(r, weight.astype(float)), 2), weighted)
+    add_rows(binning, X, by_weight.rows(r, weight.astype(float)), by_weight, weighted)
     rows = np.repeat(np.arange(200), weight)
-    by_copy.unpack(summed(binning, X[rows], by_copy.rows(r[rows], None), 1), copied)
+    add_rows(binning, X[rows], by_copy.rows(r[rows], None), by_copy, copied)
     np.testing.assert_allclose(weighted * by_weight.units, copied * by_copy.units, atol=1e-4)
 
 

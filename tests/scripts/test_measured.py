@@ -65,11 +65,11 @@ def test_the_table_says_what_the_notes_say():
 
 
 @pytest.mark.parametrize("name", ["covtype", "defaults"])
-def test_a_benchmark_without_its_data_says_so_and_succeeds(name, tmp_path):
+def test_a_benchmark_without_its_data_says_how_to_fetch_them_and_fails(name, tmp_path):
     script = ROOT / "scripts" / "bench" / f"{name}.py"
     line = [sys.executable, str(script), "--data", str(tmp_path)]
     here = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=here)
-    assert done.returncode == 0
-    assert "skipped" in done.stderr
+    assert done.returncode == 1
+    assert "python scripts/bench/data.py --data" in done.stderr
     assert str(tmp_path) in done.stderr

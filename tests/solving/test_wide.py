@@ -37,7 +37,7 @@ def wide(monkeypatch):
         "dkernel.solving.sgd_setup",
         "dkernel.features.nystrom",
         "dkernel.selection.landmark_selection",
-        "dkernel.training.work_plan",
+        "dkernel.solving.setup_cost",
         "dkernel.training.memory_plan",
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)

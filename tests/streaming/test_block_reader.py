@@ -1,7 +1,5 @@
 """The feed holds a bounded number of units, however large a round is, and the sums do not know."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -87,18 +85,6 @@ def test_a_window_is_what_the_plan_counts_on(source):
     assert feed._window == len(UNITS)  # a small source is one bundle
     pieces = cut_pieces([unit.rows for unit in source.units])
     assert len(feed._windows(pieces, ())) == 1
-
-
-def test_a_chunk_in_many_units_loses_no_row_between_windows():
-    X, y = rings(800)
-    source = source_of(X, y, [(100,)] * 8)
-    pieces = [replace(piece, chunk=piece.chunk // 4) for piece in cut_pieces([unit.rows for unit in source.units])]
-    found = []
-    for window in (8, 3, 1):
-        feed = BlockReader(SerialExecutor(), source, keep=False)
-        feed.__dict__["_window"] = window
-        found.append(feed.reduce(Total(), pieces, "round").tobytes())
-    assert len(set(found)) == 1
 
 
 def test_the_next_units_are_read_as_early_as_there_is_room(source):

@@ -1,6 +1,7 @@
 """Small units are read many to a task, to the same bits."""
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,12 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
+from dkernel.errors import ClusterError
 from dkernel.execution.connect import connect
+from dkernel.execution.failures import KilledCallError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.streaming import block_reader, read_groups
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.read_groups import joined
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
@@ -52,11 +56,56 @@ def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
         model = train(source, Recipe(n_components=8, gamma=0.5, kernel="gaussian", alpha=1e-3), executor).model
         return model.scores(np.eye(2)).tobytes(), executor.read
 
+    monkeypatch.setattr(read_groups, "JOINED", 0)
     together, few = job()
     monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
     alone, many = job()
     assert together == alone
     assert few < many / 20
+
+
+def test_files_of_a_few_rows_are_learned_as_files_of_a_piece(tmp_path):
+    """Each was padded to a tile of 256 rows, in every pass: 1,000 files of 20 rows took three times as long as one."""
+    rng, recipe = np.random.default_rng(0), Recipe(n_components=64, gamma=0.5, kernel="gaussian", alpha=1e-3)
+    rows = np.zeros(2060, [("a", "f4"), ("b", "f4"), ("y", "i8"), ("w", "f8")])
+    rows["a"], rows["b"], rows["w"] = rng.standard_normal(2060), rng.standard_normal(2060), rng.random(2060)
+    rows["y"] = rows["a"] + rows["b"] > 0
+    found = []
+    for name, ends in (("small", range(10, 2070, 10)), ("joined", (2040, 2060))):
+        (tmp_path / name).mkdir()
+        for first, last in pairwise((0, *ends)):
+            np.save(tmp_path / name / f"{first:04d}.npy", rows[first:last])
+        source = open_source(str(tmp_path / name), label="y", weight="w")
+        found.append(train(source, recipe, SerialExecutor()).model.scores(np.eye(2)).tobytes())
+    assert found[0] == found[1]
+
+
+def test_a_joined_unit_has_the_rows_of_its_parts_in_their_order(source):
+    (unit,) = joined(source).units
+    (block,) = unit.task.compute(scheduler="sync")
+    parts = [part.task.compute(scheduler="sync")[0] for part in source.units]
+    assert unit.rows == (FILES,)
+    assert unit.parts == source.units
+    for name in ("X", "y"):
+        assert np.array_equal(getattr(block, name), np.concatenate([getattr(part, name) for part in parts]))
+
+
+def test_of_a_joined_unit_the_file_that_ends_the_workers_is_named(source):
+    deadly = source.units[31]
+
+    class Killed(Counting):
+        def compute(self, calls, ahead=()):
+            for task in ahead:
+                raise KilledCallError(task.key, "a worker was killed")
+            for call in calls:
+                if call.key.startswith(deadly.task.key):
+                    raise KilledCallError(call.key, "a worker was killed")
+            return super().compute(calls, ahead)
+
+    small = joined(source)
+    feed = BlockReader(Killed(), small, keep=True)
+    with pytest.raises(ClusterError, match=r"031\.npy.*rows 32 to 32 of the source"):
+        feed.fold(Survey(0, FILES, 8), cut_pieces([unit.rows for unit in small.units]), "one", Progress("none"))
 
 
 def test_a_reading_of_many_small_files_asks_a_few_times(source):

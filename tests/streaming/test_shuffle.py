@@ -1,14 +1,17 @@
-"""Sorted data: interleaved in memory or rewritten to scratch, the model is the same and good."""
+"""Sorted data: interleaved in memory or stored on disk, the model is the same and good."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from dkernel.data.scratch import Scratch
+from dkernel.execution.base import resolve
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import interleaved
-from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
+from dkernel.streaming.shuffle import store_shuffled
+from dkernel.streaming.stored_rows import Place, in_memory
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
@@ -19,7 +22,7 @@ from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, sour
     [(SerialExecutor(), "sorted"), (ThreadsExecutor(3), "sorted"), (ThreadsExecutor(2), "sparse")],
     ids=["serial", "threads", "sparse"],
 )
-def test_rewritten_to_scratch_has_the_bytes_of_interleaved_in_memory(executor, rows, tmp_path, request):
+def test_stored_on_disk_has_the_bytes_of_interleaved_in_memory(executor, rows, tmp_path, request):
     in_memory = digest(rows, SerialExecutor(), tmp_path)
     request.getfixturevalue("reread")()
     scratch = tmp_path / "not yet there"
@@ -33,7 +36,7 @@ def test_either_way_is_said(tmp_path, request):
     assert said.startswith("interleaved: the labels of the 7 chunks differ")
     request.getfixturevalue("reread")()
     said = train(source("sorted"), recipe, SerialExecutor(), scratch=str(tmp_path)).chosen["order"]
-    assert said.startswith("rewritten once to scratch, interleaved: the labels")
+    assert said.startswith("stored once on disk, interleaved: the labels")
 
 
 def test_sorted_data_are_learned_as_well_as_others():
@@ -52,19 +55,12 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
     X, y, weight, _ = CASES["sorted"]
     before, schedule = source_of(X, y, units, weight), interleaved(units, 8)
     feed = BlockReader(SerialExecutor(), before, keep=False)
-    after, moved = rewrite_shuffled(feed, schedule, tmp_path, "test", Progress("none"))
-    assert after.n_rows == N
+    feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for old, new in zip(schedule.pieces, moved.pieces, strict=True):
-        assert (new.number, new.n, new.first, new.step, new.chunk) == (
-            old.number,
-            old.n,
-            old.first,
-            old.step,
-            old.chunk,
-        )
-        (block,) = after.units[new.place.unit].task.compute(scheduler="sync")
+        assert replace(new, place=old.place) == old
+        block, piece = in_memory(resolve(feed.block(new), lambda held: held.value), new)
         rows = old.first + old.step * np.arange(old.n)
-        np.testing.assert_array_equal(block.X[new.place.rows], X[rows])
+        np.testing.assert_array_equal(block.X[piece.place.rows], X[rows])
         np.testing.assert_array_equal(block.y, y[rows])
         np.testing.assert_array_equal(block.weight, weight[rows])
     assert [[p.number for p in turn] for turn in moved.rounds] == [[p.number for p in turn] for turn in schedule.rounds]
@@ -73,16 +69,9 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
 def test_text_labels_and_no_weights_survive(tmp_path):
     X, names = np.arange(40.0, dtype=np.float32)[:, None], np.array(["a", "long name"])[np.arange(40) // 20]
     feed = BlockReader(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
-    after, moved = rewrite_shuffled(feed, interleaved([(20,), (20,)], 4), tmp_path, "test", Progress("none"))
+    schedule = interleaved([(20,), (20,)], 4)
+    feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for piece in moved.pieces:
-        (block,) = after.units[piece.place.unit].task.compute(scheduler="sync")
+        block, _ = in_memory(resolve(feed.block(piece), lambda held: held.value), piece)
         assert block.weight is None
         assert block.y.tolist() == [names[int(x)] for x in block.X[:, 0]]
-
-
-def test_the_folder_of_a_run_is_its_own_and_goes_with_it(tmp_path):
-    with scratch_folder(Scratch(str(tmp_path / "deep" / "er"))) as a, scratch_folder(Scratch(str(tmp_path))) as b:
-        (a / "file").touch()
-        assert a != b
-    assert not a.exists()
-    assert not b.exists()

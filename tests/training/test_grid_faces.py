@@ -1,21 +1,19 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import dkernel
 from dkernel import Grids, KernelClassifier, KernelRegressor
+from dkernel.cost import Cost
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.selection.model_selection import select_model
-from dkernel.training import local_stage, stages
+from dkernel.training import local_stage
 from dkernel.training.fit import plan, train
-from dkernel.training.result import LocalStage
 from tests.training.test_local_stage import rough
 
 ALONE = {"features": "none", "local": "grids(n_grids=64)"}
@@ -77,6 +75,20 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
         small.set_params(local__n_grids=512).fit(X, y > 0)
     with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
         small.set_params(local__n_grids=128).fit(X, np.arange(1500) % 7)
+
+
+def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatch, tmp_path):
+    X, y = rough(1500)
+    grids = {}
+    for limit in (2**26, 300_000):
+        monkeypatch.setattr("dkernel.problem.budget.MODEL_BYTES", limit)
+        found = KernelClassifier(**ALONE | {"local": "grids"})
+        planned = plan(from_arrays(X, y > 0), found._recipe(), SerialExecutor())
+        dkernel.save(found.fit(X, y > 0), tmp_path / "m")
+        assert (tmp_path / "m").stat().st_size < planned["model_bytes"] + 20_000  # and its JSON
+        assert planned["model_bytes"] <= limit
+        grids[limit] = len(found.model_.local.coef)
+    assert 16 <= grids[300_000] < grids[2**26] == 1024
 
 
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
@@ -143,33 +155,12 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     cells = local_stage.LOCAL_STAGES["cells"]
     stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(local="auto"), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32
-
-
-@pytest.mark.parametrize(
-    ("found", "tried"),
-    [({}, ["grids", "cells"]), ({"enough": 1024}, ["grids"]), ({"rough": True}, ["cells"])],
-)
-def test_the_learning_curve_says_which_local_stages_are_tried(monkeypatch, found, tried):
-    """Cells are no use where more components win next to nothing, nor grids where each doubling halves the loss."""
-    began = []
-    for name, stage in local_stage.LOCAL_STAGES.items():
-        kind = local_stage.LocalKind(
-            lambda *_, name=name: began.append(name) or LocalStage(None, [], {}, "none"), stage.cost
-        )
-        monkeypatch.setitem(local_stage.LOCAL_STAGES, name, kind)
-    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
-    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), **found))
-    X, y = rough(1200)
-    recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
-    train(from_arrays(X, y > 0), recipe, SerialExecutor())
-    assert began == tried
 
 
 def test_what_grids_do_not_have_is_refused_by_name():

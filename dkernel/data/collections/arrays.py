@@ -33,6 +33,7 @@ from dkernel.data.collections.dask_arrays import (
     known,
     name_of,
 )
+from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
 from dkernel.data.collections.tables import (
@@ -76,6 +77,7 @@ def from_arrays(
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
+    Each may be a list of `distributed.Future`, of an array or frame with some rows each, equally long lists all.
     Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
     or a Dask array of such, of more than WIDE columns (dkernel.numerics.sparse_rows) stays sparse, but a matrix more
     than a tenth of which is stored; any other becomes dense one chunk at a time, where it is read.
@@ -96,6 +98,7 @@ def from_arrays(
     """
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    X, y, weight = collections_of(X, y, weight)
     if sparse if sparse is not None else stays_sparse(X):
         return sparse_source(X, y, weight, dtype, compute, columns)
     if hasattr(X, "tocsr"):
@@ -221,7 +224,7 @@ def _numpy_units(
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
-        key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
         make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
         first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
@@ -336,7 +339,7 @@ def _dask_units(
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, limit)
-        key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
         graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, (first, 0), objects, None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n

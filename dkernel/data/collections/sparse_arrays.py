@@ -103,7 +103,7 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, co
     units, first = [], 0
     for i, size in enumerate(cut(n, chunk_limit(row_bytes, 1))):
         part = slice(first, first + size)
-        key = f"dkernel-array-{hashlib.sha256(repr((token, names, dtype, i)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((token, names, dtype, i)).encode()).hexdigest()[:32]}"
         views = (rows[part], *(None if a is None else a[part] for a in (label, w)))
         units.append(Unit((size,), Delayed(key, {key: (partial(_blocks, names, dtype, (size,), first), *views)}), "X"))
         first += size
@@ -117,7 +117,7 @@ def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, comp
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, chunk_limit(row_bytes, 1))
-        key = f"dkernel-array-{hashlib.sha256(repr((keys, names, dtype, rows)).encode()).hexdigest()[:32]}"
+        key = f"dkernel-read-{hashlib.sha256(repr((keys, names, dtype, rows)).encode()).hexdigest()[:32]}"
         graph[key] = (partial(_blocks, names, dtype, rows, first), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n

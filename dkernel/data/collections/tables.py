@@ -130,7 +130,7 @@ def encoding_of(
     """
     count = partial(count_rows, tuple(kinds), dict(kinds))
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-count-{token}-{i}") for i, part in enumerate(parts)]
+    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
     encoding, notes = learned(tasks, kinds, request, compute, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")

@@ -1,0 +1,121 @@
+"""`dkernel update`: a model with more rows, without the fit of its old ones."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dkernel.cli.exit_codes import Job
+from dkernel.cli.options import (
+    LOCAL,
+    NAMES,
+    Label,
+    bad_rows_option,
+    config_text,
+    place_of,
+    rejected_of,
+    require,
+    run_options,
+    scratch_of,
+    setting,
+    svmlight_of,
+    svmlight_options,
+)
+from dkernel.cli.outputs import check_outputs, check_writable
+
+if TYPE_CHECKING:
+    from dkernel.cli.run_record import Record
+
+
+@click.command(cls=Job, short_help="Teach a model more rows.")
+@click.argument("model", required=False, metavar="MODEL")
+@click.argument("data", nargs=-1, metavar="NEW...")
+@setting("-o", "--out", type=LOCAL, metavar="FILE", help="Model file to write.")
+@setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
+@click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@bad_rows_option
+@svmlight_options
+@run_options
+@click.pass_context
+def update(ctx: click.Context, /, **values: Any) -> None:
+    """Write MODEL, after it has learned the labelled rows NEW, as --out.
+
+    Scaling, kernel and settings stay. Cells that new rows touch are fitted again with them, and divided where they grow
+    too large. Grids take one more sweep, held by rows of --old. A model without a local stage learns as partial_fit.
+    New rows are held in memory; train again where they are many, or differ.
+
+    \b
+    dkernel update model.safetensors new.parquet --out model-2.safetensors
+    dkernel update model.safetensors new.parquet --old train.parquet --out model-2.safetensors
+    """
+    if values["print_config"]:
+        click.echo(config_text(ctx, values))
+        return
+    require(ctx, values, ["model", "data", "out"])
+    place = place_of(ctx, values)
+    from dkernel.cli.run_record import Record, beside
+    from dkernel.errors import DataError
+
+    check_outputs(values)
+    check_writable("--out", values["out"])
+    if Path(values["out"]).exists() and not values["overwrite"]:
+        raise DataError(f"{values['out']} already exists. Add --overwrite to replace it, or choose another name.")
+    record = Record(values)
+    with record.written(beside(values["out"], values["record"])):
+        facts = _update(values, place, record)
+    if values["json"]:
+        click.echo(json.dumps(facts))
+    elif not values["quiet"]:
+        click.echo(f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}")
+
+
+def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
+    from dkernel.cli.run_record import running
+    from dkernel.data import open_source
+    from dkernel.data.encoded_columns import reading_of
+    from dkernel.data.writers.atomic import digest
+    from dkernel.persistence import model_file
+    from dkernel.problem.targets import Targets
+    from dkernel.training.update import MOST_OLD, rows_in, update_model
+
+    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
+    model = model_file.load(values["model"])
+    record.note(model_sha256=digest(Path(values["model"]))[1])
+    with running(record, values, place) as (progress, executor):
+
+        def opened(paths: list[str], weight: str | None) -> Any:
+            return open_source(
+                paths,
+                label=values["label"] or model.label,
+                weight=weight,
+                columns=model.columns,
+                exclude=values["exclude"] or (),
+                dtype=model.recipe.dtype,
+                kernel=model.map.kernel,
+                **reading_of(model),
+                max_bad_rows=values["max_bad_rows"],
+                scratch=scratch_of(values),
+                **svmlight_of(values),
+                allow_extra=values["allow_extra"],
+                known=model.known_columns,
+                label_as_text=Targets(model.classes, model.recipe.positive).text,
+            )
+
+        progress.phase("read new rows")
+        source = opened(list(values["data"]), values["weight"])
+        new = rows_in(source, executor)
+        old = rows_in(opened(list(values["old"]), None), executor, MOST_OLD) if values["old"] else None
+        progress.phase("update")
+        model = update_model(model, new, executor, old)
+        model_file.save(model, values["out"])
+    local = "no local stage" if model.local is None else model.local.kind
+    facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source), update=facts)
+    return facts

@@ -1,0 +1,117 @@
+"""What a stage of a fit takes: its cost, which it states from sizes alone, and the measured speeds behind it.
+
+Every stage states its `Cost` in its own room, beside its code; a plan is a sum over the stages
+(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+# --- the measured table, of one core of today
+
+# Counted flops of a second, by the part of a fit: products of tiles and Cholesky factors in float32 are near the roof
+# of a core, exponentials in float64 and walks through tables are not.
+SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
+# The same as fits take them, for the seconds that a plan states: they may be measured again at any time, since no
+# choice looks at them. OVERHEAD are the seconds that a stage takes whatever its work.
+TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "grids": 12e9, "cells": 36e9}
+OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
+START_SECONDS = 1.2  # of a process, until it reads the data
+GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
+READ_BYTES = 150e6  # bytes of Parquet that are read in a second
+
+SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
+COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it
+COMPONENT64_FLOPS = 600.0  # the same in float64, where an exponential takes as long as so many of a product
+EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
+SETUP_FLOPS = 6  # times D^3: the Gram matrix of six rows a component, and its factors
+GRID_FLOPS = 120.0  # of a row and a grid for one output: some 8 ns, half of it the codes
+TABLE_FLOPS = 500.0  # of a bin of a grid, whose sums are made, joined and kept: 33 ns with 26 outputs
+CHOLESKY_SHARE = 0.25  # of the time of other flops that one of a Cholesky factorization in float32 takes
+# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
+# whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
+# geometric mean.
+PAIR_FLOPS = 280
+
+# A process holds so much after its imports, as Dask counts it against a worker's limit. A worker that finds no compiled
+# loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again. Freed
+# pages that it keeps (dkernel.numerics.allocator) are in it too.
+WORKER_BASE = 340 * 2**20
+CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
+THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no scheduler
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a stage of a fit takes.
+
+    Parameters
+    ----------
+    part : entry of SPEEDS that its flops count by
+    flops : of its work
+    readings : of all rows
+    task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
+    worker_bytes : of a worker, whatever its tasks
+    row_bytes : of a row of the source;  kept_bytes : of a row that is kept in memory
+    client_bytes : of the client meanwhile;  alone_bytes : of the client before the first and after the last task
+    left_bytes : of the client while the stages after it work
+    model_bytes : of its part of the model file, at most
+    scratch_bytes : of disk, while it works
+    checkpoint_bytes : of disk, of a run with a checkpoint
+    more_seconds : of one core that budgets do not count
+    shrinks : whether fewer components take less memory of a worker
+    """
+
+    part: str = "global"
+    flops: float = 0.0
+    readings: int = 0
+    task_bytes: int = 0
+    result_bytes: int = 0
+    worker_bytes: int = 0
+    row_bytes: int = 0
+    kept_bytes: int = 0
+    client_bytes: int = 0
+    alone_bytes: int = 0
+    left_bytes: int = 0
+    model_bytes: int = 0
+    scratch_bytes: int = 0
+    checkpoint_bytes: int = 0
+    more_seconds: float = 0.0
+    shrinks: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one core.
+
+        Examples
+        --------
+        >>> Cost(part="global", flops=9e10).seconds
+        2.0
+        """
+        return self.flops / SPEEDS[self.part]
+
+    def seconds_at(self, speed: Mapping[str, float]) -> float:
+        """Seconds of one core as a plan states them.
+
+        Parameters
+        ----------
+        speed : of this machine, a multiple of that of the table for each part
+
+        Examples
+        --------
+        >>> Cost(part="global", flops=9.6e10).seconds_at({"global": 2.0})
+        1.6
+        """
+        took = OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
+        return took / speed[self.part]
+
+
+def core_seconds(costs: Iterable[Cost]) -> float:
+    """Seconds that one core is predicted to take for some stages.
+
+    Examples
+    --------
+    >>> core_seconds([Cost("global", 9e10), Cost("choice", 3e10)])
+    4.0
+    """
+    return sum(cost.seconds for cost in costs)

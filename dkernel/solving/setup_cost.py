@@ -1,0 +1,111 @@
+"""The cost of the setup of a solver: squares of the components of a sample, or a sketch where these have no room."""
+
+from dkernel.cost import Cost
+from dkernel.execution.base import Executor
+from dkernel.features import by_landmarks
+from dkernel.features.base import MOST_DENSE
+from dkernel.features.block_coordinates import BLOCK
+from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.problem.components import STRIP
+from dkernel.problem.sizes import Sizes, flops_of
+from dkernel.recipe import Recipe
+from dkernel.solving.driver import HEADS, solver_class, tile_bytes
+from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
+from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
+
+
+def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -> Cost:
+    """Cost of the setup; memory alone for a solver that prepares nothing, and holds the same squares.
+
+    One square of the components outlives it: the metric of the landmarks.
+    """
+    D, squares = sizes.components, _squares(sizes, recipe)
+    # A rule that evaluates the kernel holds a column of all candidates for each landmark.
+    picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
+    worker, beside = _tasks(executor, D, outputs, squares, _is_sketched(sizes, recipe))
+    landmarks = by_landmarks(recipe.features, auto=True)
+    return Cost(
+        flops=setup_flops(sizes, recipe) if SOLVERS[recipe.solver].prepared else 0.0,
+        worker_bytes=worker,
+        client_bytes=max(squares, picking) + beside,
+        left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
+        checkpoint_bytes=min(squares, 24 * D**2) + 144 * D * HEADS * outputs,
+        shrinks=True,
+    )
+
+
+def task_bytes(columns: int, outputs: int, wide: bool) -> int:
+    """Bytes of one task of the setup: the Gram matrix of the sample, or a tile of rows with its gradient.
+
+    A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
+    """
+    if wide:
+        return _wide_task(columns, outputs)
+    return max(24 * columns**2 + 16 * STRIP * columns, tile_bytes(columns, outputs))
+
+
+def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
+    """Flops of a setup that prepares a solver."""
+    p, D = sizes.p, sizes.components
+    products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
+    picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
+    return products + flops_of(sizes.sample, p, D) + picking
+
+
+def _is_sketched(sizes: Sizes, recipe: Recipe) -> bool:
+    """True if a sketch does in place of squares of the components."""
+    return sizes.components > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+
+
+def _squares(sizes: Sizes, recipe: Recipe) -> int:
+    """Bytes of the squares of the components that the client has at one time while it prepares or solves.
+
+    The covariance, of landmarks the metric and its root, and one that comes or goes; then, of landmarks with the
+    metric, a factor for each alpha of the path that can have a ridge of its own, the last of them in the place of the
+    covariance. A large source has one. All rows in memory have their Gram matrix with its systems and factors; other
+    solvers eigenvectors, and what makes them, beside the sums of a reading.
+    """
+    landmarks, D = by_landmarks(recipe.features, auto=True), sizes.components
+    if _is_sketched(sizes, recipe):
+        return _wide_client(D, by_landmarks(recipe.features))
+    if SOLVERS[recipe.solver].in_memory:
+        return 9 * 8 * D * D
+    if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:
+        return (14 + solver_class(recipe.solver).squares(D)) * 8 * D * D
+    factors = len(PATH) if recipe.alpha == "auto" and not sizes.large else 1
+    return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
+
+
+def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
+    """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
+    threads = max(1, executor.slots // executor.workers)
+    apart, home = executor.name == "cluster", runs_on_client(executor, wide)
+    beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
+    if apart and home:
+        return threads * tile_bytes(columns, outputs), beside
+    limited = apart or executor.memory_limit is not None
+    return (threads * task_bytes(columns, outputs, wide) if limited else beside), 0
+
+
+def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
+    """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
+
+    No sum is copied there: all leaves of the Gram matrix are there at its end, and the client has the metric.
+    """
+    if wide:
+        return max(0, threads * _wide_task(columns, outputs) - squares)
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * STRIP * columns
+    return max(0, max(sums, threads * tile_bytes(columns, outputs)) - squares)
+
+
+def _wide_task(columns: int, outputs: int) -> int:
+    """Bytes of one task of a fit that makes no squares: a tile of rows with its gradient, or columns of the sample."""
+    heads = max(WIDE_DIRECTIONS, HEADS * outputs)
+    return SKETCH_TASK + 4 * 256 * columns + 4 * 8 * heads * columns
+
+
+def _wide_client(columns: int, landmarks: bool) -> int:
+    """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
+    rank = rank_of(columns)
+    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
+    return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks

@@ -1,0 +1,223 @@
+"""Update of a model by new rows, without the fit of its old ones.
+
+The scaling, the global stage and the settings of the local stage stay. New rows change the local stage by what they say
+beyond the model: cells that they touch are fitted again with them, and grids take one more sweep over them. What old
+rows say is what the model says of them: their residuals are those of the old model.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError, UnsupportedError
+from dkernel.execution.base import Call, Executor
+from dkernel.linear.losses import Loss
+from dkernel.linear.smoothing import SmoothedLoss
+from dkernel.local.base import LocalMachine
+from dkernel.local.binning import add_scores, add_sums
+from dkernel.local.cell_machine import CellMachine
+from dkernel.local.cells import Cell, divided, updated
+from dkernel.local.grid_machine import GridMachine
+from dkernel.local.grids import GROUP, FixedPoint, joined
+from dkernel.local.partition import CellTree
+from dkernel.model import Model, ScaledComponents
+from dkernel.numerics.rows import array_digest
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.objective import Problem
+from dkernel.problem.reservoir_split import counted, rows_of
+from dkernel.problem.targets import Targets
+from dkernel.solving.grids import WIDTHS
+from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.training.cell_stage import cell_rows_of, overlap_of
+from dkernel.training.incremental import start_stream, update, weighted
+
+F32 = NDArray[np.float32]
+EACH = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
+MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
+SAMPLE = 4096  # rows that tell the correlations of grids
+RESIDUALS = 4.0  # a residual counts up to so many times the largest at first
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """New rows as a local stage learns them.
+
+    Parameters
+    ----------
+    X : raw inputs (n, p)
+    Y : targets (n, outputs);  S : scores of the global stage (n, outputs), both in the machine's unit
+    weight : float64 (n,)
+    """
+
+    X: NDArray[Any]
+    Y: F32
+    S: F32
+    weight: NDArray[np.float64]
+
+
+def rows_in(source: Source, executor: Executor, most: int | None = None) -> Block:
+    """The rows of a source, or a uniform sample of so many, in an order that no layout of files decides."""
+    source = counted(source, executor)
+    return rows_of(source, executor, most or source.n_counted)
+
+
+def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:
+    """The model after more rows.
+
+    Parameters
+    ----------
+    new : rows that it was not fitted to
+    old : rows of the training, all or a uniform sample, without labels; grids are held by them. None for none
+
+    Raises
+    ------
+    DataError
+        for no rows, labels that training had not, and too few rows for a model without a local stage
+    UnsupportedError
+        for grids without old rows
+    """
+    assert new.y is not None
+    if not len(new.X):
+        raise DataError("There is no new row to learn from.")
+    counts = _counts(model, new)
+    if model.local is None:
+        learned = _by_rounds(model, new, counts, executor)
+    else:
+        rows = _rows(model, model.local, new, counts)
+        with one_blas_thread():
+            learned = replace(model, local=_updated(model, rows, executor, old), variance=None)
+    n = model.facts["rows"] + len(new.X)
+    facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
+    if model.classes is not None:
+        facts["counts"] = [round(counts[label]) for label in model.classes.tolist()]
+    return replace(learned, facts=facts)
+
+
+def _counts(model: Model, new: Block) -> dict[Any, float]:
+    """Rows of each class, the new ones among them."""
+    if model.classes is None:
+        return {}
+    assert new.y is not None
+    codes = Targets(model.classes, model.recipe.positive).codes(new.y)
+    found = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
+    return dict(zip(model.classes.tolist(), found.tolist(), strict=True))
+
+
+def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
+    least = EACH * model.map.n_components
+    if len(new.X) < least:
+        raise DataError(
+            f"{len(new.X):,} new rows: a model of {model.map.n_components:,} components without a local stage learns "
+            f"from {least:,} rows or more at a time. Collect more, or train again on all rows."
+        )
+    stream = start_stream(model, new, counts, int(model.facts["rows"]), executor)
+    return update(stream, new, counts, executor).model
+
+
+def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> NewRows:
+    unit = getattr(machine, "unit")  # noqa: B009 - of both kinds
+    center = model.intercept if model.classes is None else 0.0
+    targets = Targets(model.classes, model.recipe.positive, center, unit)
+    loss = model.loss
+    problem = Problem(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
+    problem = weighted(problem, model, counts)
+    whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
+    X, Y, weight, keep = problem.all_rows(new, whole)
+    S = replace(model, local=None).scores(X).astype(np.float64)
+    ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
+    return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
+
+
+def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
+    machine, facts = model.local, model.facts["local"]
+    if isinstance(machine, CellMachine):
+        return _cells(machine, model, rows, float(facts["ridge"]), executor)
+    assert isinstance(machine, GridMachine)
+    if old is None or not len(old.X):
+        raise UnsupportedError(
+            "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
+            "the training too, all or a sample: dkernel update MODEL NEW --old OLD, or partial_fit(X, y, old=X_old)."
+        )
+    return _grids(machine, model, rows, float(facts["ridge"]), old)
+
+
+@dataclass(frozen=True, eq=False)
+class CellUpdate:
+    """Data that the tasks of all cells share.
+
+    Parameters
+    ----------
+    ridge : of a cell
+    limit : most rows of a cell, those of its bands among them
+    """
+
+    loss: Loss
+    ridge: float
+    limit: int
+    overlap: float
+    seed: int
+
+
+def update_task(
+    problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
+) -> tuple[CellTree, list[Cell]]:
+    """A cell with new rows, cut where it has too many; runs on a worker."""
+    grown = updated(cell, problem.loss, *rows, problem.ridge)
+    return divided(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
+
+
+def _cells(machine: CellMachine, model: Model, rows: NewRows, ridge: float, executor: Executor) -> CellMachine:
+    recipe = model.recipe
+    limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
+    problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
+    Z, calls = machine.inputs(rows.X), {}
+    key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
+    for number, visit in machine.tree.visits(Z):
+        if len(visit.rows):
+            some = visit.rows
+            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.S[some], rows.weight[some]
+            cell, n = machine.cells[number], len(machine.Z)
+            name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
+            calls[number] = Call(name, update_task, (problem, cell, own, number))
+    results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
+    p = len(machine.inputs.center)
+    none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
+    found = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
+    tree = machine.tree.joined([tree for tree, _ in found])
+    return CellMachine.of(machine.inputs, tree, [cell for _, some in found for cell in some], machine.nu, machine.unit)
+
+
+def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old: Block) -> GridMachine:
+    """One more sweep: old rows ask that nothing moves, new ones for what the model leaves of them."""
+    (n_grids, n_bins, outputs), loss = machine.coef.shape, model.loss
+    n, first_new = int(model.facts["rows"]), len(old.X)
+    X = np.ascontiguousarray(np.hstack([machine.inputs(old.X), machine.inputs(rows.X)]))
+    weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
+    smooth = loss if loss.smooth else SmoothedLoss(loss, WIDTHS[-1])
+    S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
+    moved = np.zeros((X.shape[1], outputs), np.float32)
+
+    def residual() -> F32:
+        found = -moved
+        found[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
+        return found
+
+    fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
+    some, coef = slice(None, None, max(1, X.shape[1] // SAMPLE)), machine.coef.copy()
+    sample, share = np.ascontiguousarray(X[:, some]), weight[some] * (weight.sum() / weight[some].sum())
+    for first in range(0, n_grids, GROUP):
+        part, group = machine.binning.part(first, first + GROUP), slice(first, first + GROUP)
+        codes = part.codes(X.T)
+        table, sums = np.zeros((2, part.n_grids, n_bins, outputs + 1), np.int64)
+        add_sums(codes, fixed.rows(residual(), weight), table)
+        fixed.unpack(table, sums)
+        change = joined(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
+        add_scores(codes, change, moved)
+        coef[group] += change
+    return replace(machine, coef=coef)

@@ -1,0 +1,85 @@
+"""Measure the table of `dkernel.cost` again: flops a CPU second of each part of a fit, and the speed of this machine.
+
+    python scripts/bench/costs.py [--only NAME ...] [--json]
+
+The fits are those of plans.py. A part's figure is that of one fit; take the median over fits for TIMED.
+"""
+
+import argparse
+import time
+from collections import Counter
+from typing import Any
+
+from plans import FITS, rows
+from report import finish
+
+from dkernel.data import from_arrays
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.numerics.calibration import measured
+from dkernel.problem.sizes import Sizes
+from dkernel.recipe import Recipe
+from dkernel.solving.driver import solver_class
+from dkernel.solving.setup_cost import setup_flops
+from dkernel.streaming.progress import Progress
+from dkernel.training.fit import train
+from dkernel.training.memory_plan import Stages
+
+# First word of a phase -> part of the table.
+PARTS = {
+    "survey": "survey", "choose": "choice", "prepare": "global", "pass": "global", "polish": "global",
+    "grids": "grids", "cells": "cells",
+}  # fmt: skip
+
+
+class Phases(Progress):
+    """CPU seconds of every phase."""
+
+    def __init__(self) -> None:
+        super().__init__("none")
+        self.began: list[tuple[str, float]] = []
+
+    def phase(self, name: str, *rest: Any, **more: Any) -> None:
+        self.began.append((name, time.process_time()))
+        super().phase(name, *rest, **more)
+
+
+def part_of(phase: str) -> str:
+    """The part that a phase belongs to."""
+    local = next((kind for kind in ("grids", "cells") if kind in phase), None)
+    return local or PARTS.get(phase.split()[0], "other")
+
+
+def one(name: str) -> dict[str, Any]:
+    """Gflops a second of each part of a fit."""
+    n, p, classes, given = FITS[name]
+    X, y = rows(n, p, classes)
+    recipe = Recipe(loss="squared_hinge" if classes else "squared", **given)
+    source, executor, shown = from_arrays(X, y), ThreadsExecutor(2), Phases()
+    outputs = classes if classes > 2 else 1
+    stages = Stages.of(source, recipe, executor, outputs)
+    fitted = train(source, recipe, executor, progress=shown).model.recipe
+    seconds: Counter[str] = Counter()
+    ends = [*shown.began[1:], ("", time.process_time())]
+    for (phase, began), (_, ended) in zip(shown.began, ends, strict=True):
+        seconds[part_of(phase)] += ended - began
+    sizes = Sizes.of(n, p, recipe.replace(n_components=fitted.n_components))
+    solve = solver_class(fitted.solver).cost(sizes, outputs, 0)
+    flops = {"survey": stages.survey.flops, "choice": stages.choice.flops}
+    flops |= {"global": setup_flops(sizes, fitted) + solve.flops}
+    flops |= {kind: cost.flops for kind, cost in stages.local.items()}
+    rates = {part: flops.get(part, 0.0) / 1e9 / seconds[part] if seconds[part] else None for part in PARTS.values()}
+    return {"fit": name, **{f"{part}_s": seconds[part] for part in rates}, **rates}
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args()
+    machine = measured()
+    finish("Costs", [one(name) for name in given.only], given.json, **machine)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Rows that a cluster holds are read where they are; futures of arrays and frames are taken as they are."""
+
+import warnings
+from contextlib import contextmanager
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster, wait
+
+from dkernel import KernelClassifier
+from dkernel.errors import DataError, DKernelWarning
+from dkernel.persistence import model_file
+from dkernel.streaming.homes import MOST, homes
+from tests.streaming.sources import rings
+
+CHUNKS, ROWS = 8, 1500
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_reads_more_than_one_and_a_half_times_its_share_by_more_than_a_unit(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1, 100, rng.integers(1, 40)).tolist()
+    threads = {f"w{i}": int(rng.integers(1, 4)) for i in range(rng.integers(1, 6))}
+    holders = [list(rng.choice([*threads], rng.integers(0, 3))) for _ in rows]
+    found, moved = homes(rows, holders, threads)
+    share = sum(rows) / sum(threads.values())
+    for worker, n in threads.items():
+        assert sum(r for r, at in zip(rows, found, strict=True) if at == worker) <= MOST * share * n + max(rows)
+    assert moved == [i for i, at in enumerate(found) if holders[i] and at not in holders[i]]
+
+
+@contextmanager
+def cluster(workers):
+    # Dask moves what is small from worker to worker for reasons of its own, which are not counted here.
+    quiet = {"distributed.scheduler.work-stealing": False, "distributed.scheduler.active-memory-manager.start": False}
+    asked = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with dask.config.set(quiet), LocalCluster(**asked) as made, Client(made) as client:
+        yield client
+
+
+def transfers(client, size):
+    """How many values of so many bytes, chunks or blocks of them, came to a worker from another one."""
+
+    def came(dask_worker):
+        return [item for log in dask_worker.transfer_incoming_log for item in log["keys"].items()]
+
+    found = [item for some in client.run(came).values() for item in some]
+    return sum(nbytes >= size and not str(key).startswith("dkernel-state") for key, nbytes in found)
+
+
+def placed(client, parts, where):
+    """Futures of the parts, each on a worker of the client by its number; tasks, so that they can be made again."""
+    workers = sorted(client.scheduler_info()["workers"])
+    made = [
+        client.submit(np.copy, part, key=f"rows-{name}-{i}", workers=[workers[where[i]]])
+        for i, (name, part) in enumerate(parts)
+    ]
+    wait(made)
+    return made
+
+
+def parts(name, values):
+    return [(name, part) for part in np.array_split(values, CHUNKS)]
+
+
+def fitted():
+    return KernelClassifier(n_components=64, gamma=0.5, alpha=1e-5, local="none", random_state=0)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("workers", "where", "moved"),
+    [
+        (2, [0] * 4 + [1] * 4, 0), (2, [0] * 8, 2), (2, [0, 1] * 4, 0),
+        (4, [0, 1, 2, 3] * 2, 0), (4, [0] * 8, 5), (4, [0] * 3 + [1] * 3 + [2, 3], 0),
+    ],
+)  # fmt: skip
+def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
+    X, y = rings(CHUNKS * ROWS)
+    alone = fitted().fit(da.from_array(X, (ROWS, -1)), da.from_array(y, ROWS))
+    with cluster(workers) as client:
+        Xs, ys = placed(client, parts("x", X), where), placed(client, parts("y", y), where)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = fitted().fit(Xs, ys)
+        assert transfers(client, X[:ROWS].nbytes) == moved
+        words = [str(w.message) for w in said if issubclass(w.category, DKernelWarning)]
+        assert words == [w for w in words if f"{moved} of 8 chunks are copied" in w]
+        assert bool(words) == bool(moved)
+    assert model_file.digest_of(model.model_) == model_file.digest_of(alone.model_)
+
+
+@pytest.mark.cluster
+def test_a_persisted_collection_stays_and_futures_are_of_arrays_or_frames():
+    X, y = rings(CHUNKS * ROWS)
+    with cluster(2) as client:
+        rows, labels = da.from_array(X, (ROWS, -1)).persist(), da.from_array(y, ROWS).persist()
+        wait([rows, labels])
+        holders = [len(keys) for keys in client.has_what().values()]
+        assert min(holders) >= CHUNKS / 2
+        collection = fitted().fit(rows, labels)
+        assert transfers(client, X[:ROWS].nbytes) == 0
+        frames = client.scatter([pd.DataFrame(p, columns=list("abcdef")) for _, p in parts("x", X)], hash=False)
+        series = client.scatter([pd.Series(p) for _, p in parts("y", y)], hash=False)
+        framed = fitted().fit(frames, series)
+        with pytest.raises(DataError, match="have 7 and 8 items"):
+            fitted().fit(frames, series[1:])
+        with pytest.raises(DataError, match="are of str"):
+            fitted().fit(client.scatter(["a", "b"], hash=False), series[:2])
+    np.testing.assert_array_equal(collection.model_.coef, framed.model_.coef)
+    assert list(framed.feature_names_in_) == list("abcdef")

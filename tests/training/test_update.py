@@ -1,0 +1,163 @@
+"""Updates: fifty are one, they change what new rows touch and nothing else, and have the same bytes everywhere."""
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import dkernel
+from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
+from dkernel.cli import main
+from dkernel.data.block import Block
+from dkernel.errors import DataError, UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.linear.losses import loss_named
+from dkernel.local.cells import CellSettings, divided, fit_cell, updated
+from dkernel.persistence.model_file import save
+from dkernel.training.update import update_model
+
+GLOBAL = {"n_components": 64, "gamma": 0.3, "alpha": 1e-4}
+STAGES = {"cells": {"local": Cells(rows=600)}, "grids": {"local": Grids(n_grids=128)}}
+
+
+def data(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
+    return X, np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + X[:, 2] + 0.3 * rng.normal(size=n)
+
+
+OLD, NEW, TEST = data(3000, 0), data(1500, 1), data(3000, 2)
+
+
+@functools.cache
+def fitted(stage):
+    machine = KernelRegressor(**STAGES[stage], **GLOBAL).fit(*OLD)
+    assert machine.model_.local is not None
+    return machine
+
+
+def updates(model, parts, executor=None):
+    """The model after the new rows, in so many updates."""
+    with executor or SerialExecutor() as run:
+        for some in np.array_split(np.arange(len(NEW[0])), parts):
+            seen = np.concatenate([OLD[0], NEW[0][: some[0]]])
+            model = update_model(model, Block(NEW[0][some], NEW[1][some], None), run, Block(seen, None, None))
+    return model
+
+
+def rmse(model):
+    return float(np.sqrt(np.mean((model.predict(TEST[0]) - TEST[1]) ** 2)))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_fifty_updates_are_one_update(stage):
+    before, many, one = rmse(fitted(stage).model_), *(rmse(updates(fitted(stage).model_, k)) for k in (50, 1))
+    half_error = 0.5 * before / np.sqrt(2 * len(TEST[0]))
+    assert abs(many - one) <= half_error
+    assert many < before - half_error
+
+
+def test_a_cell_with_new_rows_is_the_fit_of_both():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(300, 3)).astype(np.float32), rng.normal(size=(300, 2)).astype(np.float32)
+    X[250] = X[3]  # a new row that equals an old one
+    loss, root, none = loss_named("squared"), np.eye(3, dtype=np.float32), np.zeros_like(Y)
+    settings = CellSettings(1.0, 1e-2)
+    old = fit_cell(X[:200], root, loss, Y[:200], none[:200], np.ones(200), settings)
+    new = updated(old, loss, X[200:], Y[200:], none[200:], np.ones(100), settings.ridge)
+    # The fit of all with the length of the old: its width is that in medians of all.
+    whole = fit_cell(X, root, loss, Y, none, np.ones(300), settings)
+    width = old.length / whole.length
+    whole = fit_cell(X, root, loss, Y, none, np.ones(300), replace(settings, width=width))
+    at = rng.normal(size=(50, 3)).astype(np.float32)
+    np.testing.assert_allclose(new.scores(at), whole.scores(at), atol=2e-4)
+    assert len(new.Z) == 299
+
+
+def test_a_large_cell_is_divided_and_its_function_stays():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (900, 2)).astype(np.float32)
+    Y = np.sin(4 * X[:, :1])
+    root = np.array([[2.0, 0.5], [0.0, 1.0]], np.float32)
+    cell = fit_cell(X, root, loss_named("squared"), Y, np.zeros_like(Y), np.ones(900), CellSettings(1.0, 1e-2, 1.5))
+    tree, cells = divided(cell, 1e-2, 500, 0.5, seed=0)
+    assert tree.n_cells == len(cells) == 2
+    assert all(450 <= len(each.Z) <= 700 for each in cells)
+    for number, visit in tree.visits(X):
+        own = visit.rows[visit.own]
+        assert np.abs(cells[number].scores(X[own]) - cell.scores(X[own])).max() < 0.05
+    assert divided(cell, 1e-2, 900, 0.5, seed=0)[1] == [cell]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_rows_that_no_new_row_touches_stay(stage):
+    before = fitted(stage).model_
+    corner = NEW[0][(NEW[0] > 0.7).all(axis=1)]
+    higher = before.predict(corner) + 1.0
+    with SerialExecutor() as run:
+        after = update_model(before, Block(corner, higher, None), run, Block(OLD[0], None, None))
+    far = TEST[0][(TEST[0] < -0.7).all(axis=1)]
+    change = np.abs(after.scores(TEST[0]) - before.scores(TEST[0]))
+    assert change.max() > 0.1
+    assert np.abs(after.scores(far) - before.scores(far)).max() <= 0.01 * before.scores(TEST[0]).std()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_bytes_are_those_of_any_executor(stage, tmp_path):
+    files = []
+    for executor in (SerialExecutor(), ThreadsExecutor(3)):
+        files.append(tmp_path / f"{len(files)}.safetensors")
+        save(updates(fitted(stage).model_, 1, executor), files[-1])
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_classes_learn_too(stage, loss):
+    def label(rows):
+        return np.where(rows[1] > 0.2, "high", "low")
+
+    machine = KernelClassifier(loss=loss, **STAGES[stage], **GLOBAL).fit(OLD[0], label(OLD))
+    before = machine.score(TEST[0], label(TEST))
+    machine.partial_fit(NEW[0], label(NEW), old=OLD[0])
+    assert machine.model_.facts["rows"] == 4500
+    assert sum(machine.model_.facts["counts"]) == 4500
+    assert machine.score(TEST[0], label(TEST)) >= before - 0.5 * np.sqrt(before * (1 - before) / len(TEST[0]))
+
+
+def test_answers_to_what_cannot_be_learned():
+    machine = KernelClassifier(**STAGES["cells"], **GLOBAL).fit(OLD[0], np.where(OLD[1] > 0, "a", "b"))
+    with pytest.raises(DataError, match="no row of the training had the label 'c'"):
+        machine.partial_fit(NEW[0], np.repeat("c", len(NEW[0])))
+    with pytest.raises(UnsupportedError, match="Give rows of the training too"):
+        fitted("grids").partial_fit(*NEW)
+    alone = KernelRegressor(local="none", **GLOBAL).fit(*OLD).model_
+    with SerialExecutor() as run, pytest.raises(DataError, match="learns from 512 rows or more"):
+        update_model(alone, Block(NEW[0][:10], NEW[1][:10], None), run)
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, (X, y) in {"old": OLD, "new": NEW}.items():
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
+        frame.to_parquet(f"{name}.parquet")
+    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
+    run = CliRunner().invoke
+    assert run(main, ["train", "old.parquet", "--label", "y", "--out", "m.safetensors", *options]).exit_code == 0
+    command = ["update", "m.safetensors", "new.parquet", "--out", "n.safetensors"]
+    refused = run(main, command)
+    assert (refused.exit_code, "--old" in refused.output) == (2, True), refused.output
+    assert not Path("n.safetensors").exists()
+    done = run(main, [*command, "--old", "old.parquet"])
+    assert done.exit_code == 0, done.output
+    assert "n.safetensors: 1,500 new rows, 4,500 in all, grids" in done.output
+    again = run(main, [*command, "--old", "old.parquet"])
+    assert (again.exit_code, "already exists" in again.output) == (65, True), again.output
+    first = Path("n.safetensors").read_bytes()
+    assert run(main, [*command, "--old", "old.parquet", "--overwrite"]).exit_code == 0
+    assert Path("n.safetensors").read_bytes() == first
+    assert dkernel.load("n.safetensors").model_.facts["updates"] == 1
