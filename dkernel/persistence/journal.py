@@ -53,3 +53,37 @@ class Journal:
 
     def tidy(self) -> None:
         """Forget all but the result, as `finish` does: it may have been stopped on the way."""
+
+    def within(self, name: str) -> "Journal":
+        """A part of this journal: its stages are those of `name` alone, and do not meet others of the same names."""
+        return JournalPart(self, name)
+
+
+class JournalPart(Journal):
+    """A part of a journal, whose names begin with its own."""
+
+    def __init__(self, whole: Journal, name: str) -> None:
+        self.whole, self.name, self.keeps, self.resumed = whole, name, whole.keeps, whole.resumed
+
+    def stage(self, name: str, compute: Callable[[], T]) -> T:
+        return self.whole.stage(f"{self.name}-{name}", compute)
+
+    def stored(self, name: str) -> Any:
+        return self.whole.stored(f"{self.name}-{name}")
+
+    def parts(self, name: str) -> list[Any]:
+        return self.whole.parts(f"{self.name}-{name}")
+
+    def add_part(self, name: str, value: Any) -> None:
+        self.whole.add_part(f"{self.name}-{name}", value)
+
+    def last_state(self, name: str, where: Callable[[Any], str]) -> Any:
+        return self.whole.last_state(f"{self.name}-{name}", where)
+
+    def save_state(self, name: str, state: Any) -> None:
+        self.whole.save_state(f"{self.name}-{name}", state)
+
+    @contextmanager
+    def saving_on_error(self) -> Iterator[None]:
+        with self.whole.saving_on_error():
+            yield

@@ -16,6 +16,12 @@ from dkernel.validation import nearest_name
 
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # the smallest width whose square keeps all its digits
 
+# Residuals are added as integers, so they need a bound: one beyond it counts as this. A global stage that has learned
+# anything leaves far less, and each doubling costs the sums one of some 22 bits. A class has the target -1 or 1, where
+# no smooth loss has a residual of more than 4 for a score of at most 4.
+CLASS_BOUND = 16.0
+TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
+
 
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] | None) -> str | None:
     """Caution about a task that was not given and that the label leaves in doubt; None without doubt.
@@ -232,3 +238,11 @@ def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int
         )
     dtype = np.dtype(bool) if positive is not None else survey.reservoir.y.dtype
     return Targets(np.array(sorted(counts), dtype=dtype if dtype.kind != "U" else None), positive), counts
+
+
+def residual_bound(targets: Targets, survey: SurveyResult) -> float:
+    """The bound of a residual."""
+    if targets.classes is not None:
+        return CLASS_BOUND
+    assert survey.span is not None
+    return TARGET_BOUND * max(1.0, float(np.abs((survey.span - targets.center) / targets.width).max()))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
+from dkernel.selection.ways import Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,8 @@ class SelectedModel:
     Parameters
     ----------
     enough : components beyond which there is little to gain; None where that is not known
-    rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
+    ways : that are to be fitted, at most two; the one that was asked for where there was no race
+    relevances : of the inputs of grids, where the race has learned them
     alpha : of the ridge regression that was judged best; None where nothing was judged
     loss : that was chosen with a linear kernel of the features; None for the one that was asked for
     """
@@ -52,7 +54,8 @@ class SelectedModel:
     metric: str = "identity"
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
-    rough: bool = False
+    ways: tuple[Way, ...] = ()
+    relevances: NDArray[np.float64] | None = None
     alpha: float | None = None
     loss: str | None = None
 

@@ -12,14 +12,14 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.features import Drawing, FeatureMap, Scaling
+from dkernel.features import Drawing, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
-from dkernel.problem.components import component_dtype, with_intercept
+from dkernel.problem.components import STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
@@ -89,6 +89,7 @@ class CandidateLoss:
 
     Parameters
     ----------
+    intercept : float64 (outputs,)
     wrong : rows whose label is not that of the largest score, of several classes
     gain, error : by how much half as many components have a larger loss, and the standard error of that; infinite
         where nobody asked
@@ -97,6 +98,7 @@ class CandidateLoss:
     loss: float
     coef: NDArray[np.float64]
     alpha: float = 0.0
+    intercept: NDArray[np.float64] | float = 0.0
     wrong: NDArray[np.bool_] | None = None
     gain: float = np.inf
     error: float = np.inf
@@ -119,13 +121,8 @@ def evaluate_candidate(
     ----------
     near : alpha that another candidate of this family had; all are looked at where it is None
     """
-    map: FeatureMap
-    if drawing is None:
-        # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.
-        map = NystromMap(kernel, np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: level.components]))
-    else:
-        map = drawing.map(kernel, level.components)
-    components = ScaledComponents(scaling, map)
+    components = _components(kernel, scaling, half, level, drawing, plain)
+    map = components.map
     judged = with_intercept(components, half.X_judged[: level.judged], component_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
@@ -149,7 +146,7 @@ def evaluate_candidate(
             found = _mean(loss.judged(Y_judged, S), weight_judged)
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
-            return (CandidateLoss(found, w[:-1], alpha, wrong), w) if np.isfinite(found) else (nothing, None)
+            return (CandidateLoss(found, w[:-1], alpha, w[-1], wrong), w) if np.isfinite(found) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:
@@ -165,6 +162,32 @@ def evaluate_candidate(
     share = weight / weight.sum()
     gain = float(share @ rows)
     return replace(best, gain=gain, error=float(np.sqrt(np.square(share) @ np.square(rows - gain))))
+
+
+def _components(
+    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, level: Fidelity, drawing: Drawing | None, plain: bool
+) -> ScaledComponents:
+    """The components of a candidate."""
+    if drawing is not None:
+        return ScaledComponents(scaling, drawing.map(kernel, level.components))
+    # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.
+    landmarks = np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: level.components])
+    return ScaledComponents(scaling, NystromMap(kernel, landmarks))
+
+
+def candidate_scores(
+    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, result: CandidateLoss, level: Fidelity,
+    drawing: Drawing | None = None, plain: bool = False,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:  # fmt: skip
+    """Scores of the rows that a judged candidate was fitted to, and of those that judge."""
+    components = _components(kernel, scaling, half, level, drawing, plain)
+    w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
+    made = component_dtype(components.map)
+    fitted, judged = (
+        np.concatenate([(with_intercept(components, X[i : i + STRIP], made) @ w) for i in range(0, len(X), STRIP)])
+        for X in (half.X[: level.rows], half.X_judged[: level.judged])
+    )
+    return fitted.astype(np.float32), judged.astype(np.float32)
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:

@@ -45,7 +45,7 @@ def fit_linear(
         found = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
         if not found < best.loss:
             break
-        best = CandidateLoss(found, start[:-1], each, wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
+        best = CandidateLoss(found, start[:-1], each, start[-1], wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
     return best
 
 
@@ -70,6 +70,6 @@ def better_of(
     said = f"{loss.text} with {kernel!r}: error {errors[0]:.4g} on {len(gain):,} other rows, and {errors[1]:.4g} of "
     why = {"loss": f"{said}{usual.text} with {selected.kernel!r}"}
     return replace(
-        selected, kernel=kernel, scaling=scaling, why=why, metric="identity", weights=None, enough=None, rough=False,
+        selected, kernel=kernel, scaling=scaling, why=why, metric="identity", weights=None, enough=None,
         alpha=share * found.alpha, loss=loss.text,
     )  # fmt: skip

@@ -6,6 +6,7 @@ whole path of alpha from one Gram matrix, and judged on other rows by the loss t
 share of the fit's predicted flops, never a time.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dkernel.data.block import Block
@@ -22,9 +23,14 @@ from dkernel.selection.enough import enough_components
 from dkernel.selection.evaluation import FitValidationSplit
 from dkernel.selection.joint_loss import LEAST_JUDGED, better_of
 from dkernel.selection.judge import Judge, Trial
+from dkernel.selection.race import Race
 from dkernel.selection.reasons import Reasons
 from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, Search
+from dkernel.selection.sampled_stages import SampleProblem
+from dkernel.selection.ways import Way
 from dkernel.streaming.survey import SurveyResult
+
+NO_WAYS: Mapping[Way, float] = {}
 
 
 def select_model(
@@ -40,6 +46,8 @@ def select_model(
     drawing: Drawing | None = None,
     encoding: Encoding | None = None,
     joint: Loss | None = None,
+    ways: Mapping[Way, float] = NO_WAYS,
+    problem: SampleProblem | None = None,
 ) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
@@ -50,18 +58,26 @@ def select_model(
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
+    ways : to fit the machine, from which the choice takes one or two, and the predicted seconds of each
+    problem : of their local stages
     """
     space = CandidateSpace(recipe, survey, rows, drawing, encoding)
     candidates = space.candidates()
-    if len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
-        return SelectedModel(candidates[0].kernel, candidates[0].scaling, {})
+    if len(ways) < 2 and len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
+        return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
     # An exact map is its kernel, as landmarks have it, and has the components that it has.
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, flops)
     with Judge(split, loss, targets, space.p, components, drawn, budget, executor, key) as judge:
-        search = Search(space, judge, candidates)
+        race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, list(ways))
+        search = Search(space, judge, candidates, race=race)
         best = climb(search)
         selected = _selected(search, best)
+        if race is not None:
+            why = {"way": race.explain(), **selected.why}
+            selected = replace(selected, why=why, ways=race.end(), relevances=race.learned.get("grids"))
+        else:
+            selected = replace(selected, ways=tuple(ways))
         return selected if joint is None else _beside_joint_linear(search, selected, best.candidate, joint)
 
 
@@ -69,7 +85,8 @@ def climb(search: Search) -> Trial:
     """The best candidate of the last rung."""
     leaders: list[Trial] = []
     for rung in RUNGS:
-        if rung.is_open(search, leaders):
+        left_out = rung.of_kernel and leaders and search.race is not None and not search.race.has_kernel
+        if not left_out and rung.is_open(search, leaders):
             leaders = rung.climb(search, leaders)
     return leaders[0]
 
@@ -82,7 +99,9 @@ def _selected(search: Search, best: Trial) -> SelectedModel:
     )
     rounds, components = search.metric_rounds.get(id(candidate.family), ([], 0))
     why = reasons.explain(rounds, components, best.loss, len(space.grid(candidate.family)) > 1)
-    enough, rough = enough_components(judge, candidate, (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG))
+    has_kernel = search.race is None or search.race.has_kernel
+    fidelities = (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG)
+    enough = enough_components(judge, candidate, fidelities) if has_kernel else None
     return SelectedModel(
         candidate.kernel,
         candidate.scaling,
@@ -90,7 +109,6 @@ def _selected(search: Search, best: Trial) -> SelectedModel:
         candidate.metric,
         candidate.weights,
         enough=enough,
-        rough=rough,
         alpha=best.result.alpha,
     )
 

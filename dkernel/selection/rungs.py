@@ -7,6 +7,7 @@ first. To change the choice, change a line of the table; to add a rung, add a li
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from dkernel.kernels import Kernel
 from dkernel.selection.candidate_space import CandidateSpace
@@ -14,6 +15,7 @@ from dkernel.selection.candidates import Candidate, has, is_next
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.metric_learning import in_metric
+from dkernel.selection.race import Race
 
 CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
 # Times that a grid of gamma goes on beyond the best at its end, by two each: to where kernels are linear or 0.
@@ -44,12 +46,14 @@ class Search:
     candidates : of the grid, with those that extended it
     metric_rounds : id of a family -> losses without a metric and after each round of learning one, and the components
         that they were judged on
+    race : of the ways to fit the machine; None where one was asked for
     """
 
     space: CandidateSpace
     judge: Judge
     candidates: list[Candidate]
     metric_rounds: dict[int, tuple[list[float], int]] = field(default_factory=dict)
+    race: Race | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Rung:
     is_open : whether it is climbed
     climb : (search, leaders) -> leaders
     usual_fits : fits that it usually takes, for the plan
+    of_kernel : whether it is about the kernel alone, so that it is left out where no way has components
     """
 
     name: str
@@ -70,18 +75,62 @@ class Rung:
     is_open: Callable[[Search, Sequence[Trial]], bool]
     climb: Callable[[Search, Sequence[Trial]], list[Trial]]
     usual_fits: Callable[[OpenWords], int]
+    of_kernel: bool = True
 
 
 GRID_RUNG = Fidelity(256, 1024, 1024)
 FINALIST_RUNG = Fidelity(512, 4096, 4096)
 METRIC_RUNG = Fidelity(1024, 16_384, 4096)
 LAST_RUNG = Fidelity(2048, 16_384, 4096)
+WAYS_RUNG = Fidelity(1024, 4096, 4096)
+# On the rungs of the race a way leaves where it is predicted to lose more than this share of the best one's loss beside
+# what the prediction may be wrong by.
+EARLY_MARGINS = (1.0, 0.5, 0.15)
+# Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
+KERNEL_MARGIN = 3.0
 LEAST = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
 
 
 def affordable(judge: Judge, fidelity: Fidelity, families: Sequence[Kernel]) -> Fidelity:
     """The fidelity, halved until fits of these kernels are within the budget."""
     return judge.affordable(fidelity, families, LEAST)
+
+
+# --- ways to fit the machine
+
+
+def has_race(search: Search, _: Sequence[Trial]) -> bool:
+    """True if there are ways to choose from."""
+    return search.race is not None and len(search.race.ways) > 1
+
+
+def try_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """All ways enter, with the best kernel so far; those that cannot win leave."""
+    assert search.race is not None
+    for rows, margin in zip(search.race.rungs(), EARLY_MARGINS, strict=False):
+        if has_race(search, leaders):
+            search.race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
+    return list(leaders)
+
+
+def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+    """The ways that are left enter, with the kernel that was chosen; the best leaves, and one that is as good."""
+    race = search.race
+    assert race is not None
+    if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
+        race.forget_kernel()
+        for rows in race.rungs()[-2:]:
+            race.run(_first(search, leaders), _linear(search), rows, inf, inf)  # curves of one point say nothing
+    race.leave(0.0, 0.0)
+    return list(leaders)
+
+
+def _first(search: Search, leaders: Sequence[Trial]) -> Candidate:
+    return leaders[0].candidate if leaders else search.candidates[0]
+
+
+def _linear(search: Search) -> Candidate:
+    return search.space.linear("standard" if search.space.recipe.scale == "auto" else search.space.recipe.scale)
 
 
 # --- many candidates on few rows
@@ -281,9 +330,11 @@ def _no_fits(_: OpenWords) -> int:
 
 RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
+    Rung("ways", WAYS_RUNG, has_race, try_ways, _no_fits, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
     Rung("metric", METRIC_RUNG, always, learn_metrics, _fits_of_metric),
     Rung("sums", METRIC_RUNG, can_try_sums, try_sums, _fits_of_sums),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
     Rung("linear", FINALIST_RUNG, can_try_linear, try_linear, _no_fits),
+    Rung("last ways", WAYS_RUNG, has_race, finish_ways, _no_fits, of_kernel=False),
 )

@@ -36,7 +36,6 @@ class CellProblem:
     seed : of the directions
     mean_weight : of a row
     outputs : of the scores
-    start : scores of every row, in place of those of the global stage, float32 (outputs,); None for those
     """
 
     loss: Loss
@@ -46,22 +45,6 @@ class CellProblem:
     seed: int
     mean_weight: float
     outputs: int
-    start: F32 | None = None
-
-    @property
-    def suffix(self) -> str:
-        """What the names of its stages end in."""
-        return "" if self.start is None else "-label"
-
-    @property
-    def words(self) -> str:
-        """The cells, as the progress names them."""
-        return "cells" if self.start is None else "cells of the label"
-
-    def rows(self, runs: Sequence[Sequence[Run]], part: int) -> CellRows:
-        """The rows of a cell of the shuffle."""
-        rows = rows_of_cell(runs, part)
-        return rows if self.start is None else replace(rows, scores=np.tile(self.start, (len(rows.X), 1)))
 
     def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
         """The cells that these rows are cut into: `limit` is never exceeded, whatever the sample has said."""
@@ -112,7 +95,7 @@ def fit_task(
     """
     found = {}
     for part, number in parts:
-        rows = problem.rows(runs, part)
+        rows = rows_of_cell(runs, part)
         tree, visits = problem.cells(rows, number)
         cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
         found[part] = {**tree.arrays(), **packed(cells)}
@@ -121,18 +104,16 @@ def fit_task(
 
 def judge_task(
     problem: CellProblem, runs: Sequence[Sequence[Run]], part: int, number: int, settings: CellSettings
-) -> tuple[float, float, float]:
-    """Loss of a cell's own held-out rows by a machine of the others, that without it, and their weight; runs on a
-    worker."""
-    rows = problem.rows(runs, part)
+) -> tuple[float, float]:
+    """Loss of a cell's own held-out rows by a machine of the others, and their weight; runs on a worker."""
+    rows = rows_of_cell(runs, part)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED // 2 :: JUDGED]] = True
     cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    weight, judge = rows.weight[own], problem.loss.judged
-    after, before = (judge(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in (scores, rows.scores[own]))
-    return float(weight @ after), float(weight @ before), float(weight.sum(dtype=np.float64))
+    weight, losses = rows.weight[own], problem.loss.judged(rows.Y[own], scores).sum(axis=1, dtype=np.float64)
+    return float(weight @ losses), float(weight.sum(dtype=np.float64))
 
 
 def judge_settings(
@@ -142,8 +123,8 @@ def judge_settings(
     parts: Mapping[int, Sequence[Handle]],
     settings: CellSettings,
     key: str,
-) -> tuple[float, float]:
-    """Mean loss of the held-out rows of some parts of the shuffle, and that without cells.
+) -> float:
+    """Mean loss of the held-out rows of some parts of the shuffle.
 
     Parameters
     ----------
@@ -157,9 +138,8 @@ def judge_settings(
     ]
     sums = executor.compute(calls)[0]
     executor.release([held])
-    loss, before, weight = np.sum(sums, axis=0)
-    weight = max(weight, np.finfo(float).tiny)
-    return float(loss / weight), float(before / weight)
+    loss, weight = np.sum(sums, axis=0)
+    return float(loss / max(weight, np.finfo(float).tiny))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -181,7 +161,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def __init__(self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings) -> None:
         self.residual, self.problem, self.rows, self.settings = residual, problem, rows, settings
-        self.name = f"cells{problem.suffix}"  # of its stage in the journal
+        self.name = "cells"  # of its stage in the journal
         self.executor = residual.run.executor
         self.order = np.argsort(-rows.sizes, kind="stable").tolist()
         self._held: list[Handle] = []
@@ -245,8 +225,8 @@ class CellSolver(StateMachine[CellState, CellFit]):
 
     def _calls(self, first: int) -> Iterator[Call]:
         self.rows.sort()
-        self.residual.run.progress.phase(self.problem.words, int(self.rows.sizes.sum()))
-        key = f"{self.rows.key}{self.problem.suffix}-fit"
+        self.residual.run.progress.phase("cells", int(self.rows.sizes.sum()))
+        key = f"{self.rows.key}-fit"
         held = self.executor.keep(self.problem, f"{key}-problem")
         self._held.append(held)
         for parts in self.rows.batches(self.order[first:]):

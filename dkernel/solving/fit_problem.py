@@ -36,6 +36,7 @@ class FitRun:
     callback : called with each line of the history as it is made; where it returns True the solver stops
     scratch : folder for rows on disk; where none is given each worker has its own
     chosen : what was left open, and what it became, in words
+    stopped : whether the callback has said True
     """
 
     executor: Executor
@@ -45,6 +46,18 @@ class FitRun:
     callback: Callback | None = None
     scratch: Scratch = field(default_factory=Scratch)
     chosen: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    def listen(self, callback: Callback | None) -> None:
+        """Let the solvers of the run call this, and know when it has said True."""
+
+        def call(line: dict[str, Any]) -> Any:
+            assert callback is not None
+            answer = callback(line)
+            self.stopped |= answer is True
+            return answer
+
+        self.callback = None if callback is None else call
 
     def place(self, key: str) -> Place:
         """The place of rows that are stored under this key by each process."""

@@ -20,7 +20,7 @@ from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
-from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
+from dkernel.local.grids import COUNT_BITS, GROUP, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
@@ -34,8 +34,6 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 U32 = NDArray[np.uint32]
 
-GROUP = 16
-"""Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
 WIDTHS = 2.0, 0.05
 """Of the window of a loss with kinks in the first and the last round, in deviations of the target: large steps first.
 The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with

@@ -48,7 +48,6 @@ class Residual:
     weight : of all rows, None where each has the weight 1
     bound : of a residual
     key : of the fit and of its global stage
-    alone : whether the local stage may learn the label, without a global stage, where the holdout prefers it
     """
 
     fit: FitProblem
@@ -58,7 +57,6 @@ class Residual:
     weight: float | None
     bound: float
     key: str
-    alone: bool
 
     @property
     def problem(self) -> Problem:

@@ -113,10 +113,9 @@ def settle_recipe(
         "polish": sizes.polish,
         "alpha": outcome.alpha,
     }
-    if asked.local == "auto":
-        settled["local"] = "none" if local is None or local.machine is None else local.machine.kind
-    if local is not None and local.start is not None:
-        settled |= {"features": "none", "gamma": "auto"}
+    if not asked.constant_map:
+        kind = "none" if local is None or local.machine is None else local.machine.kind
+        settled["local"] = asked.local if asked.local_stage == kind else kind  # with the settings that were given
     return SettledRecipe(asked.replace(**settled))
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.cost import Cost
 from dkernel.data.block import Block
@@ -22,6 +23,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.driver import SolverResult, solve, solver_class
 from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
@@ -31,9 +33,8 @@ from dkernel.streaming.read_groups import joined
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.cell_stage import learns_label
 from dkernel.training.checks import check_together, checked, with_solver
-from dkernel.training.local_stage import fit_local, local_pieces, residual_of, worth_trying
+from dkernel.training.local_stage import fit_local, local_pieces, residual_of
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
@@ -48,7 +49,6 @@ from dkernel.training.stages import (
     read_survey,
     settle_sizes,
     split_rows,
-    without_components,
 )
 from dkernel.validation import silent_overflow
 
@@ -117,7 +117,8 @@ def train(
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: group_of(shown.now)
-            run = FitRun(executor, request.key, shown, callback=callback, scratch=Scratch.of(scratch))
+            run = FitRun(executor, request.key, shown, scratch=Scratch.of(scratch))
+            run.listen(callback)
             return _resume_or_fit(request, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)
@@ -134,45 +135,120 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
             run.progress.message("the checkpoint holds the result: nothing was done")
             run.journal.tidy()
         else:
-            result = _fit(request, run)
+            result = _fit(request, run, opened)
             run.journal.finish(result)
             result = {**result, "resumed": run.journal.resumed}
         return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
 
 
-def _fit(request: FitRequest, run: FitRun) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class FittedWay:
+    """A way to fit the machine, fitted to all rows.
+
+    Parameters
+    ----------
+    way : that was fitted, with all of its local stages
+    order : of the rows, in words, where it is not the usual one
+    """
+
+    way: str
+    request: FitRequest
+    data: FitData
+    chosen: SelectedModel
+    problem: FitProblem
+    outcome: SolverResult
+    order: dict[str, str]
+    local: LocalStage | None
+
+    @property
+    def holdout(self) -> dict[str, float]:
+        """Figures of the holdout."""
+        if self.local is not None and self.local.machine is not None and self.local.holdout:
+            return self.local.holdout
+        return self.outcome.holdout
+
+
+def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     """The stages of the fit, in their order."""
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
-    try:
-        load_beside(_loops(request))
-        survey = read_survey(request, run, reader)
-        data = learn_labels(request, run, survey)
-        stages = request.local_stages(run.executor, data.targets.outputs)
-        for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
-            run.note(name, text)
-        chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes))
-        sizes = settle_sizes(request, run, survey, chosen, stages)
-        problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
-        schedules, reader, order = choose_order(request, run, survey, sizes, reader)
-        problem = replace(problem, schedules=schedules, reader=reader)
-        outcome = _solve(request, problem)
-        if request.recipe.local == "auto":
-            stages = worth_trying(stages, chosen.enough is not None, chosen.rough)
-        local = _fit_local(request, data, problem, outcome, stages) if stages else None
-    finally:
-        reader.close()
+    opened.callback(reader.close)
+    load_beside(_loops(request))
+    survey = read_survey(request, run, reader)
+    data = learn_labels(request, run, survey)
+    for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
+        run.note(name, text)
+    ways = ways_of(data.recipe, request.local_stages(run.executor, data.targets.outputs))
+    chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes), ways)
+    chosen = chosen if chosen.ways else replace(chosen, ways=ways)  # a search chooses no way
+    best = _fit_ways(request, run, data, chosen, reader, opened)
     run.progress.phase("finish")
-    if local is not None and local.start is not None:
-        chosen, problem, outcome = without_components(request, chosen, problem, outcome, local.start)
+    problem, local = best.problem, best.local
     return {
-        "model": build_model(request, data, chosen, problem, outcome, order, local),
-        "history": [*outcome.history, *(local.history if local else ())],
-        "chosen": run.chosen,
+        "model": build_model(best.request, best.data, best.chosen, problem, best.outcome, best.order, local),
+        "history": [*best.outcome.history, *(local.history if local else ())],
+        "chosen": problem.run.chosen,
         "holdout": problem.split.holdout if len(problem.split.holdout.X) else None,
         "sample": problem.split.fitted,
         "sample_path": problem.setup.sample_path,
     }
+
+
+def _fit_ways(
+    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, reader: BlockReader, opened: ExitStack
+) -> FittedWay:
+    """The ways that the race has left, fitted; the one of the smaller loss on the holdout."""
+    by_features: dict[str, list[str]] = {}
+    for way in chosen.ways:
+        by_features.setdefault(way.features, []).append(way.local)
+    fitted: list[FittedWay] = []
+    for features, stages in by_features.items():
+        # A callback ends the whole fit, and data that were rewritten are in the order of one way.
+        if fitted and (run.stopped or fitted[0].order):
+            break
+        fitted.append(_fit_way(request, run, data, chosen, features, stages, reader, opened))
+    best = min(fitted, key=_judged_by(fitted))
+    if len(fitted) > 1:
+        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
+        best.problem.run.note("way", f"{best.chosen.why['way']}; losses on the holdout {losses}")
+    return best
+
+
+def _judged_by(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
+    """What fitted ways are compared by: the loss on the holdout, and of different losses the wrong labels."""
+    if len({way.problem.problem.loss.text for way in fitted}) > 1:
+        return lambda way: -way.holdout["accuracy"]
+    return lambda way: way.holdout.get("loss", 0.0)
+
+
+def _fit_way(
+    request: FitRequest,
+    run: FitRun,
+    data: FitData,
+    chosen: SelectedModel,
+    features: str,
+    stages: Sequence[str],
+    reader: BlockReader,
+    opened: ExitStack,
+) -> FittedWay:
+    """A global stage and the best of its local stages."""
+    kinds = tuple(kind for kind in stages if kind != "none")
+    text = " or ".join(Way(features, stage).text for stage in stages)
+    way = Way(features, "auto" if len(stages) > 1 else stages[0])
+    survey = data.survey
+    request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
+    if features != "kernel":
+        run = replace(run, key=f"{run.key}-{features}", journal=run.journal.within(features), chosen=dict(run.chosen))
+        own = choose_model(request, run, data, split_rows(request, survey, request.sizes))
+        chosen = replace(own, why={**own.why, "way": chosen.why["way"]}, relevances=chosen.relevances)
+    sizes = settle_sizes(request, run, survey, chosen)
+    problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
+    schedules, reader, order = choose_order(request, run, survey, sizes, reader)
+    opened.callback(reader.close)
+    problem = replace(problem, schedules=schedules, reader=reader)
+    outcome = _solve(request, problem)
+    local = _fit_local(request, data, problem, outcome, kinds, chosen.relevances) if kinds else None
+    return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
 
 def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
@@ -202,14 +278,15 @@ def _fit_local(
     problem: FitProblem,
     outcome: SolverResult,
     stages: Sequence[str],
+    relevances: NDArray[np.float64] | None,
 ) -> LocalStage:
     """The best of the local stages."""
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
     pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
-    residual = residual_of(problem, outcome.v, pieces, data.survey, weight, learns_label(data.recipe))
-    local = fit_local(stages, residual, data.survey, data.recipe)
+    residual = residual_of(problem, outcome.v, pieces, data.survey, weight)
+    local = fit_local(stages, residual, data.survey, data.recipe, relevances)
     run.note("local", local.why)
     return local
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import exp
 from typing import Any
 
@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
-from dkernel.data.source import Source
-from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
+from dkernel.local.grids import GROUP, bits_of
+from dkernel.local.inputs import GridInputs, Groups
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.coordinate_search import Place, descend
-from dkernel.selection.relevance import ROWS, relevance
-from dkernel.solving.grids import GROUP, GridSettings, fit_grids, occupied_bins
+from dkernel.selection.coordinate_search import Place
+from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
+from dkernel.selection.relevance import ROWS
+from dkernel.selection.stage_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
+from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
 from dkernel.streaming.exact_sums import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
@@ -31,16 +32,11 @@ from dkernel.training.result import LocalStage
 GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
 MOST_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
-MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
-MOST_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
-CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 # The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
 # rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
 # and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # these rows come in pieces of so many
-WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
-RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
 MOST_NAMED = 8  # groups of features that are named in words
 
 
@@ -100,17 +96,6 @@ def grid_bytes(bins: int, outputs: int) -> int:
     return 4 * bins * outputs + bins // 8
 
 
-def bits_of(n: int) -> int:
-    """Bits of a code: as many codes as rows, up to 2^MOST_BITS.
-
-    Examples
-    --------
-    >>> bits_of(100), bits_of(10_000), bits_of(10**6)
-    (7, 14, 16)
-    """
-    return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, MOST_BITS))
-
-
 def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the grids.
 
@@ -145,69 +130,6 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     )
 
 
-def relevances(residual: Residual, inputs: GridInputs, survey: SurveyResult) -> NDArray[np.float64]:
-    """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
-
-    There is a row without sight of the categories and, where they have few levels, one with it: numbers that say
-    nothing by themselves may say much within a category, and those that say what a category says may be left little
-    beside it.
-    """
-    sample, moments = residual.sampled, survey.moments
-    assert sample.y is not None
-    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
-    X = scaling.apply(sample.X[:ROWS], "float64").astype(np.float64, copy=False)
-    Y = residual.problem.targets.of(sample.y[:ROWS]).astype(np.float64)
-    levels, n = [j for group in inputs.groups for j in group], len(inputs.numbers)
-    seen = [X[:, inputs.numbers]]
-    if 0 < len(levels) <= MOST_LEVELS:
-        seen.append(np.hstack([seen[0], sample.X[:ROWS, levels] != 0]))
-    gamma = np.full((len(seen), inputs.n_out), CATEGORY)
-    for row, columns in zip(gamma, seen, strict=True):
-        found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
-        found[spread] = relevance(columns[:, spread], Y)
-        numbers = found[:n][spread[:n]]
-        mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
-        row[:n] = (found[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
-    return gamma
-
-
-def _names(source: Source) -> Sequence[str]:
-    return source.columns if source.encoding is None else source.encoding.names
-
-
-def _numbers(source: Source) -> list[int]:
-    """The features that no category of the encoding has, nor the calendar of a date."""
-    encoding = source.encoding
-    if encoding is None:
-        return list(range(source.n_in))
-    known = {j for group in encoding.groups for j in group}
-    return sorted({places.start for places in encoding.places.values()} - known)
-
-
-def given_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
-    """The groups of a recipe, found among the features of a source."""
-    names = _names(source)
-    return named_groups(wanted, {names[j]: j for j in _numbers(source)})
-
-
-def _groups(residual: Residual, wanted: str | Sequence[Sequence[str]]) -> Groups:
-    """The inputs that are one category together: by the encoding, and of its numbers as the sample or names say."""
-    source = residual.fit.reader.source
-    known: Groups = () if source.encoding is None else source.encoding.groups
-    if wanted == "none":
-        return known
-    if wanted == "auto":
-        return one_hot_groups(residual.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
-    given, is_level = given_groups(source, wanted), has_two_values(residual.sampled.X)
-    for j in chain.from_iterable(given):
-        if not is_level[j]:
-            raise RecipeError(
-                f"one_hot={_names(source)[j]!r} is a feature of more values than 0 and one other, so no level of a "
-                "category. Leave it out of the group."
-            )
-    return tuple(sorted([*known, *given]))
-
-
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
     """The groups of several features, as "a to c; x to y"."""
     several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
@@ -216,54 +138,64 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
 
 
 def fit_grid_stage(
-    residual: Residual, survey: SurveyResult, recipe: Recipe, n: int,
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-) -> LocalStage:  # fmt: skip
+    learned: NDArray[np.float64] | None = None,
+) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
+    learned : relevances of the inputs, where they are known
     """
     residual.run.progress.phase("prepare grids")
-    groups = _groups(residual, recipe.grids.one_hot)
-    inputs = GridInputs(survey.moments.mean, groups)
-    gammas = residual.run.journal.stage("relevance", lambda: relevances(residual, inputs, survey))
+    source, moments = residual.fit.reader.source, survey.moments
+    groups = category_groups(source, residual.sampled.X, recipe.grids.one_hot)
+    inputs = GridInputs(moments.mean, groups)
+
+    def learn() -> NDArray[np.float64]:
+        sample = residual.sampled
+        assert sample.y is not None
+        scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+        return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
+
+    seen = residual.run.journal.stage("relevance", learn) if learned is None else learned
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
     n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
-    rows = sum(piece.n for piece in residual.pieces)
-    gamma, width, ridge, few = gammas[-1], WIDTH, RIDGES[1], tried_grids(recipe, n, n_grids)
+    rows, few = sum(piece.n for piece in residual.pieces), tried_grids(recipe, n, n_grids)
+    place: Place = (len(seen) - 1, *GRID_MIDDLE[1:])
     tried = replace(residual, pieces=_some(residual.pieces))
 
-    def settings(gamma: NDArray[np.float64], width: float, ridge: float, grids: int, rows: int) -> GridSettings:
-        return GridSettings(
-            inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
-        )
+    def settings(place: Place, grids: int, rows: int) -> GridSettings:
+        gamma = grid_gamma(seen, inputs.categorical, place)
+        return GridSettings(inputs, gamma, grids, bits_of(rows), GRID_RIDGES[place[2]], recipe.seed)
 
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
-        which, width, ridge, loss = residual.run.journal.stage(
-            "grids-width", lambda: _chosen(tried, settings, gammas, few)
-        )
-        gamma = gammas[which]
+        place, loss = residual.run.journal.stage("grids-width", lambda: _chosen(tried, settings, len(seen), few))
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
-    wanted = settings(gamma, width, ridge, n_grids, n)
+    wanted = settings(place, n_grids, n)
     if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
         n_grids = grids_within(residual, wanted, room)
-        wanted = settings(gamma, width, ridge, n_grids, n)
+        wanted = settings(place, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(residual, wanted, "grids", callback)
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
     )
+    width, ridge = grid_width(place), GRID_RIDGES[place[2]]
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
-    words += f", categories {named}" if (named := _in_words(groups, _names(residual.fit.reader.source))) else ""
+    words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
     return LocalStage.judged(machine, fit.history, facts, words, residual, fit.scores)
 
 
@@ -293,21 +225,21 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(
-    residual: Residual, settings: Callable[..., GridSettings], gammas: NDArray[np.float64], grids: int
-) -> tuple[int, float, float, float]:
-    """Row of gammas, then width, then ridge of the smallest loss on the holdout, and that loss, with so many grids."""
+def _chosen(residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int) -> tuple[Place, float]:
+    """Place of the settings with the smallest loss on the holdout, and that loss, with so many grids.
+
+    Parameters
+    ----------
+    seen : rows of relevances
+    """
     rows = sum(piece.n for piece in residual.pieces)
 
-    @cache
-    def judged(place: Place, ridge: float) -> float:
-        which, step = place[0], place[1] - STEPS
-        tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
-        fit = fit_grids(residual, tried, f"grids-{which}-{step}-{ridge}", beside=reading)
-        return residual.gain(fit.scores)[1]
-
-    sizes = len(gammas), 2 * STEPS + 1
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-grids-tried") as reading:
-        place = descend(lambda place: judged(place, RIDGES[1]), (0, STEPS), sizes, axes=(0, 1))
-        ridge = min(RIDGES, key=lambda ridge: judged(place, ridge))
-    return place[0], WIDTH * WIDER ** (place[1] - STEPS), ridge, judged(place, ridge)
+
+        @cache
+        def judged(place: Place) -> float:
+            name = "grids-" + "-".join(map(str, place))
+            return residual.gain(fit_grids(residual, settings(place, grids, rows), name, beside=reading).scores)[1]
+
+        place = best_grids(judged, GRID_MIDDLE, seen)
+        return place, judged(place)

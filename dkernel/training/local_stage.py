@@ -15,24 +15,19 @@ from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
-from dkernel.problem.targets import Targets
+from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
+from dkernel.selection.grid_inputs import GROUP_SAMPLE, given_groups
+from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cell_stage import cell_cost, fit_cell_stage, is_open
-from dkernel.training.grid_stage import fit_grid_stage, given_groups, grid_cost
+from dkernel.training.cell_stage import cell_cost, fit_cell_stage
+from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalStage, best_stage
 
 PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
-SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
-# Residuals are added as integers, so they need a bound: one beyond it counts as this. A global stage that has learned
-# anything leaves far less, and each doubling costs the sums one of some 22 bits. A class has the target -1 or 1, where
-# no smooth loss has a residual of more than 4 for a score of at most 4.
-CLASS_BOUND = 16.0
-TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
-
 # "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
@@ -105,23 +100,19 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     return tried
 
 
-def worth_trying(kinds: Sequence[str], enough: bool, rough: bool = False) -> tuple[str, ...]:
-    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
-    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss.
+def fit_local(
+    kinds: Sequence[str],
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    relevances: NDArray[np.float64] | None,
+) -> LocalStage:
+    """The best of some local stages; if the callback returns True in one, no other starts.
 
     Parameters
     ----------
-    enough : whether the sample found that few components are
-    rough : whether it found that no number is
+    relevances : of the inputs of grids, where they are known
     """
-    without = {"cells"} if enough else set()
-    if rough and "cells" in kinds:
-        without = {"grids"}
-    return tuple(kind for kind in kinds if kind not in without)
-
-
-def fit_local(kinds: Sequence[str], residual: Residual, survey: SurveyResult, recipe: Recipe) -> LocalStage:
-    """The best of some local stages; if the callback returns True in one, no other starts."""
     answers: list[Any] = []
     callback, n = residual.run.callback, residual.fit.sizes.n
 
@@ -132,7 +123,8 @@ def fit_local(kinds: Sequence[str], residual: Residual, survey: SurveyResult, re
     tried: list[LocalStage] = []
     for kind in kinds:
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report))
+            more = (relevances,) if kind == "grids" else ()
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, *more))
     return best_stage(tried)
 
 
@@ -149,7 +141,6 @@ def residual_of(
     pieces: Sequence[RowSlice],
     survey: SurveyResult,
     weight: float | None,
-    alone: bool,
 ) -> Residual:
     """The residual of a fit's global stage.
 
@@ -157,15 +148,7 @@ def residual_of(
     ----------
     v : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
-    alone : whether the local stage may learn the label, without a global stage
     """
-    start, sampled = fit.coefficients(v), part_of(fit.split.fitted, slice(SAMPLE))
-    bound, key = _residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
-    return Residual(fit, start, pieces, sampled, weight, bound, key, alone)
-
-
-def _residual_bound(targets: Targets, survey: SurveyResult) -> float:
-    if targets.classes is not None:
-        return CLASS_BOUND
-    assert survey.span is not None
-    return TARGET_BOUND * max(1.0, float(np.abs((survey.span - targets.center) / targets.width).max()))
+    start, sampled = fit.coefficients(v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
+    bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
+    return Residual(fit, start, pieces, sampled, weight, bound, key)

@@ -22,7 +22,7 @@ from dkernel.solving.driver import solver_class
 from dkernel.solving.setup_cost import setup_cost, task_bytes
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import survey_cost
-from dkernel.training.local_stage import local_costs, worth_trying
+from dkernel.training.local_stage import local_costs
 
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
@@ -63,8 +63,7 @@ class Stages:
             return self
         sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
         setup, solve = _global(source, sizes, recipe, executor, outputs)
-        kinds = worth_trying(tuple(self.local), enough=True) if recipe.local == "auto" else tuple(self.local)
-        return Stages(sizes, self.survey, self.choice, setup, solve, {kind: self.local[kind] for kind in kinds})
+        return replace(self, sizes=sizes, setup=setup, solve=solve)
 
     def __iter__(self) -> Iterator[Cost]:
         yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())

@@ -1,7 +1,7 @@
 """A fit before anything is read: its source, recipe, plan and names."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dkernel.data.block import Block
@@ -80,6 +80,12 @@ class FitRequest:
             chosen=chosen,
             validation=validation,
         )
+
+    def of_way(self, recipe: Recipe) -> "FitRequest":
+        """The request of one of the ways to fit the machine, with a recipe of its own."""
+        sizes = Sizes.of(self.source.n_counted, self.source.n_terms, recipe)
+        features = _features(self.source, recipe, sizes, self.landmarks)
+        return replace(self, recipe=recipe, sizes=sizes, features=features)
 
     @property
     def units(self) -> list[tuple[int, ...]]:

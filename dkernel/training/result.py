@@ -49,7 +49,6 @@ class LocalStage:
     facts : JSON
     why : in words
     holdout : figures of the holdout with this machine
-    start : what the machine is added to in place of the global stage, in the targets' unit (outputs,); None for that
     """
 
     machine: LocalMachine | None
@@ -57,7 +56,6 @@ class LocalStage:
     facts: dict[str, Any]
     why: str
     holdout: dict[str, float] = field(default_factory=dict)
-    start: NDArray[np.float32] | None = None
 
     @classmethod
     def judged(

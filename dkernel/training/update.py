@@ -24,7 +24,7 @@ from dkernel.local.binning import add_scores, add_sums
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.cells import Cell, divided, updated
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import FixedPoint, joined
+from dkernel.local.grids import GROUP, FixedPoint, joined
 from dkernel.local.partition import CellTree
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.rows import array_digest
@@ -32,7 +32,7 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.targets import Targets
-from dkernel.solving.grids import GROUP, WIDTHS
+from dkernel.solving.grids import WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
 from dkernel.training.incremental import start_stream, update, weighted

@@ -248,7 +248,7 @@ class _Search:
         data = replace(data, recipe=data.recipe.replace(loss=loss_named(data.recipe.loss).text))
         split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
-            self._choices[name] = choose_model(request, run, data, split, name)
+            self._choices[name] = choose_model(request, run, data, split, stage=name)
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 

@@ -1,7 +1,6 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +12,8 @@ from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.selection.model_selection import select_model
-from dkernel.training import local_stage, stages
+from dkernel.training import local_stage
 from dkernel.training.fit import plan, train
-from dkernel.training.result import LocalStage
 from tests.training.test_local_stage import rough
 
 ALONE = {"features": "none", "local": "grids(n_grids=64)"}
@@ -164,26 +161,6 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32
-
-
-@pytest.mark.parametrize(
-    ("found", "tried"),
-    [({}, ["grids", "cells"]), ({"enough": 1024}, ["grids"]), ({"rough": True}, ["cells"])],
-)
-def test_the_learning_curve_says_which_local_stages_are_tried(monkeypatch, found, tried):
-    """Cells are no use where more components win next to nothing, nor grids where each doubling halves the loss."""
-    began = []
-    for name, stage in local_stage.LOCAL_STAGES.items():
-        kind = local_stage.LocalKind(
-            lambda *_, name=name: began.append(name) or LocalStage(None, [], {}, "none"), stage.cost
-        )
-        monkeypatch.setitem(local_stage.LOCAL_STAGES, name, kind)
-    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
-    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), **found))
-    X, y = rough(1200)
-    recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
-    train(from_arrays(X, y > 0), recipe, SerialExecutor())
-    assert began == tried
 
 
 def test_what_grids_do_not_have_is_refused_by_name():

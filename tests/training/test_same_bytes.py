@@ -37,6 +37,7 @@ def _cases():
     order = np.argsort(kinds, kind="stable")
     names = np.array(["inner", "middle", "outer"])
     return {
+        "plain": (X, y, None, Recipe()),
         "open": (X, y, None, Recipe(n_components=80, passes=2)),
         "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),

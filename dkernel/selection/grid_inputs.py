@@ -1,0 +1,83 @@
+"""What grids look at: their inputs, categories among these, and how much each counts."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.source import Source
+from dkernel.errors import RecipeError
+from dkernel.features import Scaling
+from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
+from dkernel.selection.relevance import ROWS, relevance
+
+GROUP_SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
+MOST_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
+CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
+
+
+def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling) -> NDArray[np.float64]:
+    """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
+
+    There is a row without sight of the categories and, where they have few levels, one with it: numbers that say
+    nothing by themselves may say much within a category, and those that say what a category says may be left little
+    beside it.
+
+    Parameters
+    ----------
+    X, Y : rows of the source and their targets, of which the first ROWS count
+    scaling : to standard scores
+    """
+    rows = scaling.apply(X[:ROWS], "float64").astype(np.float64, copy=False)
+    targets = Y[:ROWS].astype(np.float64)
+    levels, n = [j for group in inputs.groups for j in group], len(inputs.numbers)
+    seen = [rows[:, inputs.numbers]]
+    if 0 < len(levels) <= MOST_LEVELS:
+        seen.append(np.hstack([seen[0], X[:ROWS, levels] != 0]))
+    gamma = np.full((len(seen), inputs.n_out), CATEGORY)
+    for row, columns in zip(gamma, seen, strict=True):
+        found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
+        found[spread] = relevance(columns[:, spread], targets)
+        numbers = found[:n][spread[:n]]
+        mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
+        row[:n] = (found[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
+    return gamma
+
+
+def feature_names(source: Source) -> Sequence[str]:
+    """Names of the features of a source, as an encoding makes them."""
+    return source.columns if source.encoding is None else source.encoding.names
+
+
+def _numbers(source: Source) -> list[int]:
+    """The features that no category of the encoding has, nor the calendar of a date."""
+    encoding = source.encoding
+    if encoding is None:
+        return list(range(source.n_in))
+    known = {j for group in encoding.groups for j in group}
+    return sorted({places.start for places in encoding.places.values()} - known)
+
+
+def given_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
+    """The groups of a recipe, found among the features of a source."""
+    names = feature_names(source)
+    return named_groups(wanted, {names[j]: j for j in _numbers(source)})
+
+
+def category_groups(source: Source, X: NDArray[Any], wanted: str | Sequence[Sequence[str]]) -> Groups:
+    """The inputs that are one category together: by the encoding, and of its numbers as the sample X or names say."""
+    known: Groups = () if source.encoding is None else source.encoding.groups
+    if wanted == "none":
+        return known
+    if wanted == "auto":
+        return one_hot_groups(X, known, set(range(source.n_in)) - set(_numbers(source)))
+    given, is_level = given_groups(source, wanted), has_two_values(X)
+    for j in chain.from_iterable(given):
+        if not is_level[j]:
+            raise RecipeError(
+                f"one_hot={feature_names(source)[j]!r} is a feature of more values than 0 and one other, so no level "
+                "of a category. Leave it out of the group."
+            )
+    return tuple(sorted([*known, *given]))

@@ -1,0 +1,231 @@
+"""The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve says how it ends.
+
+A way is a global stage (components of a kernel, the linear kernel, or none) and a local one on its residual (grids,
+cells, or none). All ways learn from the same rows and are judged on the same others. A way leaves where its curve,
+extrapolated to all rows, is clearly above that of the best one; those that are left are fitted in full.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.execution.base import Call
+from dkernel.features import Drawing
+from dkernel.selection.candidates import Candidate
+from dkernel.selection.coordinate_search import Place
+from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores
+from dkernel.selection.judge import Judge
+from dkernel.selection.sampled_stages import (
+    SampleProblem,
+    StageScores,
+    StageTrial,
+    constant_scores,
+    learn_relevances,
+    learn_root,
+    try_cells,
+    try_grids,
+)
+from dkernel.selection.ways import Way
+
+F64 = NDArray[np.float64]
+
+FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
+MOST_CELL_ROWS = 4096  # of one cell; beyond, the curve says what more rows win
+TRIED_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
+FEW_SECONDS = 5.0  # of one core: what a second fit may cost where the race cannot tell
+STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Losses of a way on growing samples.
+
+    Parameters
+    ----------
+    losses : rows that were learned from -> losses of the rows that judge, in this order
+    """
+
+    losses: dict[int, F64] = field(default_factory=dict)
+
+    def mean(self, rows: int, weight: F64 | None) -> float:
+        """Mean loss with so many rows to learn from."""
+        return float(np.average(self.losses[rows], weights=weight))
+
+    def predicted(self, n: int, weight: F64 | None) -> float:
+        """Logarithm of the loss with n rows: the line through the last two points, in logarithms of both, goes on."""
+        rows = sorted(self.losses)
+        x, y = np.log(rows), np.log([max(self.mean(r, weight), 1e-300) for r in rows])
+        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
+        return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
+
+
+@dataclass(eq=False)
+class Race:
+    """A race while it is run.
+
+    Parameters
+    ----------
+    judge : that has the rows and the executor
+    problem : of the local stages
+    n : rows of the fit
+    effort : "low", "normal" or "high"
+    costs : predicted seconds of each way that may be taken; those of one global stage share it
+    ways : that are left
+    places : of the best settings of a way so far
+    learned : relevances of grids and root of the metric of cells, once they are there
+    """
+
+    judge: Judge
+    problem: SampleProblem
+    n: int
+    effort: str
+    costs: Mapping[Way, float]
+    ways: list[Way]
+    curves: dict[Way, Curve] = field(default_factory=dict)
+    places: dict[Way, Place] = field(default_factory=dict)
+    learned: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def end(self) -> tuple[Way, ...]:
+        """The ways to fit in full: the best, and the next one where the race cannot tell the two apart.
+
+        Of those that cannot be told apart the cheapest is taken alone where it saves half of many seconds, and with a
+        low effort; with a high one all are fitted.
+        """
+        best = min(self.ways, key=lambda way: self.predicted(way))
+        cheapest = min(self.ways, key=lambda way: self.costs[way])
+        if self.effort == "high":
+            return tuple(self.ways)
+        saved = self.costs[best] - self.costs[cheapest]
+        if self.effort == "low" or saved > max(self.costs[cheapest], FEW_SECONDS):
+            # Whether a local stage gains anything the holdout says without another fit of its global stage.
+            return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
+        others = sorted((way for way in self.ways if way != best), key=lambda way: self.predicted(way))
+        return (best, *others[:1])
+
+    def explain(self) -> str:
+        """The end of the race, in words."""
+        ways = sorted(self.curves, key=lambda way: self.predicted(way))
+        losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
+        return f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
+
+    @property
+    def has_kernel(self) -> bool:
+        """True while a way with components is left."""
+        return any(way.features == "kernel" for way in self.ways)
+
+    def rungs(self) -> list[int]:
+        """Rows of the rungs on which all ways can be judged, each twice those of the one before."""
+        most = min(MOST_CELL_ROWS, len(self.judge.split.X))
+        return [most >> 2, most >> 1, most]
+
+    def components(self, rows: int) -> int:
+        """Components that a fit of so many rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
+        rows."""
+        most = self.judge.components
+        path = np.log(max(most / 256, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
+        return int(min(most, rows, 256 * (rows / FIRST_ROWS) ** path))
+
+    def forget_kernel(self) -> None:
+        """Forget the curves of ways with components: they were those of another kernel."""
+        self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
+
+    def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
+        """Judge the ways that are left with so many rows; those that cannot win leave."""
+        self._learn()
+        starts = self._starts(kernel, linear, rows)
+        judged = [way for way in self.ways if way.local != "cells" or rows <= MOST_CELL_ROWS]
+        calls = [self._call(way, rows, starts[way.features]) for way in judged]
+        trials = self.judge.executor.compute(calls)[0]
+        for way, trial in zip(judged, trials, strict=True):
+            self.places[way] = trial.place
+            self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
+        self.leave(margin, of_kernel)
+
+    def leave(self, margin: float, of_kernel: float) -> None:
+        """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
+
+        Parameters
+        ----------
+        of_kernel : the share for ways with components, whose kernel may still become a better one
+        """
+        predicted = {way: self.predicted(way) for way in self.ways}
+        best = min(self.ways, key=predicted.__getitem__)
+        self.ways = [
+            way
+            for way in self.ways
+            if predicted[way] - predicted[best]
+            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best)
+        ]
+
+    def predicted(self, way: Way) -> float:
+        """Logarithm of the loss of a way with all rows."""
+        return self.curves[way].predicted(self.n, self.judge.split.weight_judged)
+
+    def uncertainty(self, way: Way, best: Way) -> float:
+        """Standard error of the difference of two predicted logarithms.
+
+        It has two parts: that of the mean over the rows that judge, which are the same, and that of the curves: their
+        difference may change by as much, for each unit of the logarithm of the rows, as its slope did before.
+        """
+        if way == best:
+            return 0.0
+        one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
+        rows = sorted(set(one.losses) & set(other.losses))
+        share = np.ones(len(one.losses[rows[-1]])) if weight is None else weight
+        share = share / share.sum()
+        difference = one.losses[rows[-1]] - other.losses[rows[-1]]
+        spread = np.sqrt(np.square(share) @ np.square(difference - share @ difference))
+        of_rows = float(spread) / max(other.mean(rows[-1], weight), 1e-300)
+        apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
+        slopes = np.diff(apart) / np.diff(np.log(rows))
+        bend = abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else abs(slopes).sum()
+        return float(np.hypot(of_rows, bend * max(0.0, np.log(self.n / rows[-1]))))
+
+    def _learn(self) -> None:
+        """Relevances and the metric, where a way that is left needs them."""
+        wanted = {"grids": learn_relevances, "cells": learn_root}
+        new = {way.local for way in self.ways} & (wanted.keys() - self.learned.keys())
+        names = sorted(new)
+        calls = [Call(f"{self.judge.key}-{name}", wanted[name], (self.problem, self.judge.kept)) for name in names]
+        self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
+
+    def _starts(self, kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
+        """Scores of the global stages of the ways that are left."""
+        judge, wanted = self.judge, {way.features for way in self.ways}
+        fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
+        calls = {}
+        for features, candidate in (("kernel", kernel), ("linear", linear)):
+            if features in wanted:
+                trial = judge.trials([candidate], fidelity)[0]
+                args = trial.candidate, judge.kept, trial.result, fidelity, judge.drawing
+                calls[features] = Call(f"{judge.key}-{features}-scores-{judge.calls}", start_scores, args)
+        if "none" in wanted:
+            calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.kept, judge.targets, rows))
+        return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
+
+    def _call(self, way: Way, rows: int, start: StageScores) -> Call:
+        key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
+        args = self.problem, self.judge.kept
+        if way.local == "none":
+            return Call(key, judged_alone, (*args, start))
+        if way.local == "cells":
+            return Call(key, try_cells, (*args, rows, start, self.learned["cells"], place))
+        n_grids = TRIED_GRIDS[rows > MOST_CELL_ROWS // 2]
+        return Call(key, try_grids, (*args, rows, start, self.learned["grids"], n_grids, place))
+
+
+def start_scores(
+    candidate: Candidate, split: FitValidationSplit, result: CandidateLoss, fidelity: Fidelity, drawing: Drawing | None
+) -> StageScores:
+    """The scores of a judged candidate; runs on a worker."""
+    return StageScores(
+        *candidate_scores(candidate.kernel, candidate.scaling, split, result, fidelity, drawing, candidate.plain)
+    )
+
+
+def judged_alone(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
+    """A global stage without a local one."""
+    return StageTrial((), problem.losses(split, start.judged))

@@ -1,0 +1,196 @@
+"""Local stages fitted to rows of the reservoir, in memory: pure functions that run on a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.linear.losses import Loss
+from dkernel.local.binning import Binning, add_scores, add_sums
+from dkernel.local.cell_machine import CellInputs
+from dkernel.local.cells import Cell, fit_cell, learned_root
+from dkernel.local.grid_machine import coarse_to_fine
+from dkernel.local.grids import GROUP, FixedPoint, bits_of, joined
+from dkernel.local.inputs import GridInputs
+from dkernel.problem.targets import Targets
+from dkernel.selection.coordinate_search import Place
+from dkernel.selection.evaluation import FitValidationSplit
+from dkernel.selection.grid_inputs import relevances
+from dkernel.selection.stage_settings import (
+    GRID_MIDDLE,
+    GRID_RIDGES,
+    best_grids,
+    cell_settings,
+    grid_gamma,
+    lowest,
+)
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+GROUP_ROWS = 4096  # rows that tell the correlations of the grids of a group
+METRIC_ROWS, METRIC_RIDGE, METRIC_GRADIENTS = 2048, 1e-3, 2000  # of the metric of cells, as in a fit of so few rows
+
+
+@dataclass(frozen=True, eq=False)
+class StageScores:
+    """Scores of a global stage that was fitted to some rows.
+
+    Parameters
+    ----------
+    fitted : of these rows, float32 (rows, outputs)
+    judged : of the rows that judge, float32 (judged, outputs)
+    """
+
+    fitted: F32
+    judged: F32
+
+
+@dataclass(frozen=True, eq=False)
+class SampleProblem:
+    """What all local stages on the sample share; sent once.
+
+    Parameters
+    ----------
+    bound : of a residual
+    scaling : to standard scores
+    inputs : of the grids
+    seed : of the grids
+    """
+
+    loss: Loss
+    targets: Targets
+    scaling: Scaling
+    inputs: GridInputs
+    bound: float
+    seed: int
+
+    def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
+        """Loss of each row that judges."""
+        values = self.loss.judged(self.targets.of(split.y_judged), scores)
+        return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class StageTrial:
+    """The best settings of a local stage on some rows.
+
+    Parameters
+    ----------
+    place : of the settings
+    losses : of the rows that judge, float64 (judged,)
+    """
+
+    place: Place
+    losses: F64
+
+
+def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
+    """The mean of the targets, as features="none" has it."""
+    weight = None if split.weight is None else split.weight[:rows]
+    mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
+    return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
+
+
+def learn_relevances(problem: SampleProblem, split: FitValidationSplit) -> F64:
+    """The relevances of the inputs of grids."""
+    return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling)
+
+
+def learn_root(problem: SampleProblem, split: FitValidationSplit) -> F32:
+    """Root of the metric of cells, 0 for features of one value."""
+    X = cell_inputs(problem)(split.X[:METRIC_ROWS])
+    spread, root = np.flatnonzero(X.std(axis=0) > 0), np.zeros((X.shape[1],) * 2, np.float32)
+    if len(spread):
+        targets = problem.targets.of(split.y[:METRIC_ROWS])
+        rows = np.ascontiguousarray(X[:, spread])
+        root[np.ix_(spread, spread)] = learned_root(rows, targets, METRIC_RIDGE, METRIC_GRADIENTS)
+    return root
+
+
+def cell_inputs(problem: SampleProblem) -> CellInputs:
+    """Standard scores; a constant feature does not count, as the root of the metric says."""
+    return CellInputs(problem.scaling.shift, problem.scaling.factor)
+
+
+def try_grids(
+    problem: SampleProblem,
+    split: FitValidationSplit,
+    rows: int,
+    start: StageScores,
+    relevance: F64,
+    n_grids: int,
+    place: Place | None,
+) -> StageTrial:
+    """Grids on the scores of a global stage, with the best settings from `place` on."""
+    inputs, Y = problem.inputs, problem.targets.of(split.y[:rows])
+    weight = None if split.weight is None else split.weight[:rows]
+    X, X_judged = inputs(split.X[:rows]), inputs(split.X_judged)
+
+    @cache
+    def losses(place: Place) -> F64:
+        gamma = grid_gamma(relevance, inputs.categorical, place)
+        binning = coarse_to_fine(gamma, inputs.categorical, n_grids, bits_of(rows), problem.seed)
+        scores = _grid_scores(problem, binning, GRID_RIDGES[place[2]], X, X_judged, Y, weight, start)
+        return problem.losses(split, scores)
+
+    best = best_grids(_mean(losses, split), place or GRID_MIDDLE, len(relevance))
+    return StageTrial(best, losses(best))
+
+
+def _grid_scores(
+    problem: SampleProblem,
+    binning: Binning,
+    ridge: float,
+    X: F32,
+    X_judged: F32,
+    Y: F32,
+    weight: F64 | None,
+    start: StageScores,
+) -> F32:
+    """Scores of the rows that judge, after one round of each group of grids."""
+    fitted, judged = start.fitted.copy(), start.judged.copy()
+    loss, n, outputs = problem.loss, len(Y), Y.shape[1]
+    fixed = FixedPoint.of(problem.bound, None if weight is None else float(weight.sum()))
+    few = np.ones(min(n, GROUP_ROWS)) if weight is None else weight[:GROUP_ROWS]
+    bins = GROUP, binning.n_bins
+    for first in range(0, binning.n_grids, GROUP):
+        part = binning.part(first, first + GROUP)
+        codes = part.codes(X.T)
+        residual = -loss.derivative(Y, fitted) / np.float32(loss.curvature)
+        table = np.zeros((*bins, outputs + 1), np.int64)
+        sums = np.zeros((*bins, 1), np.int64) if fixed.packs(outputs) else table
+        add_sums(codes, fixed.rows(residual, weight), sums)
+        if fixed.packs(outputs):
+            fixed.unpack(sums, table)
+        nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :GROUP_ROWS])
+        change = joined(nothing, table, fixed, ridge * binning.n_grids, seen, few)
+        add_scores(codes, change, fitted)
+        part.add_scores(X_judged.T, change, judged)
+    return judged
+
+
+def try_cells(
+    problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, root: F32, place: Place | None
+) -> StageTrial:
+    """One cell of all rows on the scores of a global stage, with the settings of `place`, or the best."""
+    spread = np.flatnonzero(root.any(axis=0))
+    inputs, own = cell_inputs(problem), np.ascontiguousarray(root[np.ix_(spread, spread)])
+    X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
+    Y = problem.targets.of(split.y[:rows])
+    weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
+
+    @cache
+    def losses(place: Place) -> F64:
+        cell: Cell = fit_cell(X, own, problem.loss, Y, start.fitted, weight, cell_settings(place))
+        return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
+
+    best = place or lowest(_mean(losses, split))
+    return StageTrial(best, losses(best))
+
+
+def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:
+    return lambda place: float(np.average(losses(place), weights=split.weight_judged))

@@ -1,0 +1,72 @@
+"""The ways to fit a machine: a global stage and a local one on its residual, each a recipe of its own."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dkernel.persistence.serialization import stored
+from dkernel.recipe import Recipe
+
+# Where none of these parameters is given the whole machine is open, so that other ways than the one that was asked for
+# may be taken.
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
+
+
+@stored("Way")
+@dataclass(frozen=True)
+class Way:
+    """A way to fit a machine.
+
+    Parameters
+    ----------
+    features : of the global stage: "kernel" as the recipe and the choice have it, "linear", or "none"
+    local : "none", "grids" or "cells"
+    """
+
+    features: str = "kernel"
+    local: str = "none"
+
+    @property
+    def text(self) -> str:
+        """The way in words.
+
+        Examples
+        --------
+        >>> Way("linear", "grids").text, Way("none", "cells").text
+        ('a linear kernel + grids', 'cells')
+        """
+        names = {"kernel": "components", "linear": "a linear kernel", "none": ""}
+        return " + ".join(name for name in (names[self.features], self.local) if name not in ("", "none"))
+
+    def of(self, recipe: Recipe) -> Recipe:
+        """The recipe of this way alone."""
+        local = recipe.local if recipe.local_stage == self.local else self.local  # with the settings that were given
+        if self.features == "linear":
+            return recipe.replace(kernel="linear", metric="identity", local=local)
+        if self.features == "none":
+            return recipe.replace(features="none", metric="identity", local=local)
+        return recipe.replace(local=local)
+
+
+WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")
+"""All ways, the simplest first."""
+
+
+def is_open(recipe: Recipe) -> bool:
+    """True where the recipe leaves the whole machine to be chosen."""
+    return all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+
+
+def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
+    """The ways that a recipe leaves open, where so many local stages can be paid for; several run a race.
+
+    Examples
+    --------
+    >>> [way.text for way in ways_of(Recipe(local="grids"), ["grids"])]
+    ['a linear kernel + grids', 'components + grids']
+    >>> [way.text for way in ways_of(Recipe(local="grids", gamma=0.5), ["grids"])]
+    ['components + grids']
+    """
+    if is_open(recipe) and recipe.metric in ("auto", "identity"):
+        wanted = {"none", *stages} if recipe.local_stage == "auto" else {recipe.local_stage}
+        return tuple(way for way in WAYS if way.local in wanted)
+    return tuple(Way(local=stage) for stage in stages or ("none",))

@@ -1,0 +1,289 @@
+"""Seconds and errors of the plain command and the plain estimator, beside trees and machines of scikit-learn.
+
+Each fit is a process of its own. The command is `dkernel train TRAIN --label NAME --out MODEL`, and its seconds are
+those of the whole process; the others' are those of `fit` with the rows in memory. CPU seconds are of all cores. The
+error is that of the test rows, in percent for classes and RMSE over the label's standard deviation for numbers, with
+its standard error over the rows. A fit that the folder holds is not made again.
+
+    python scripts/bench/plain.py
+    python scripts/bench/plain.py --sets magic kin40k --ways command "LightGBM 300 x 63"
+    python scripts/bench/plain.py --package ../other-checkout --folder before
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from defaults import Table, boosting, error_of, table
+from numpy.typing import NDArray
+from report import DATA, ROOT, finish, machine
+
+REAL = {
+    "letter": ("label", False), "magic": ("label", False), "california": ("label", True), "kin40k": ("label", True),
+    "adult": ("income", False), "diamonds": ("price", True), "banana": ("label", False),
+    "covtype": ("label", False), "covtype 2": ("label", False),
+}  # fmt: skip
+"""Name -> its label, and whether that is a number."""
+MADE = ("made 2,000", "made 10,000", "shifted engine", "shifted series")
+SETS = (*MADE, *REAL)
+OPTIONS = {
+    "command": [],
+    "low": ["--effort", "low"],
+    "high": ["--effort", "high"],
+    "components": ["--local", "none"],
+    "components, grids": ["--local", "grids"],
+    "components, cells": ["--local", "cells"],
+    "linear": ["--kernel", "linear", "--local", "none"],
+    "linear, grids": ["--kernel", "linear", "--local", "grids"],
+    "cells": ["--features", "none", "--local", "cells"],
+    "identity": ["--metric", "identity"],
+}
+"""Name -> options of the command beside its data, its label and its model."""
+MOST_EXACT = 20_000  # rows of an exact machine
+TEST_ROWS = 20_000  # of made data
+
+
+# --- data
+
+
+def made(name: str, rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows to train on and to test on of a made set, with the column `label`."""
+    makers: dict[str, Callable[[int], tuple[NDArray[Any], NDArray[Any]]]] = {
+        "shifted engine": engine,
+        "shifted series": series,
+    }
+    X, y = makers.get(name, smooth)(rows + TEST_ROWS)
+    whole = pd.DataFrame(X.astype(np.float32), columns=[f"x{j}" for j in range(X.shape[1])]).assign(label=y)
+    # Of a series the rows to train on are its first stretch, in any order.
+    return whole[:rows].sample(frac=1.0, random_state=0), whole[rows:]
+
+
+def smooth(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Ten numbers, of which four say the class by a smooth rule, with noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 10))
+    rule = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * np.square(X[:, 3]) - 0.5
+    return X, (rule + 0.5 * rng.standard_normal(n) > 0).astype(np.int64)
+
+
+def walk(rng: np.random.Generator, n: int, memory: float) -> NDArray[np.float64]:
+    """A series of variance 1 whose neighbours have the correlation `memory`."""
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([np.sqrt(1 - memory**2)], [1.0, -memory], rng.standard_normal(n)))
+
+
+def engine(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A cylinder fails in one of ten turns, more often at the edge of load and speed, which drift."""
+    rng = np.random.default_rng(1)
+    speed, load = (walk(rng, n, 0.9997) for _ in range(2))
+    cylinder = np.arange(n) % 10
+    usual = np.sin(2 * np.pi * cylinder / 10 + speed) + 0.5 * speed * load
+    fails = rng.random(n) < 1 / (1 + np.exp(4.0 - 1.2 * np.maximum(load + speed, 0)))
+    turn = usual - fails * (0.8 + 0.4 * np.cos(cylinder)) + 0.1 * rng.standard_normal(n)
+    lags = [np.roll(turn, k) for k in range(-2, 6)]
+    return np.column_stack([np.eye(10)[cylinder], speed, load, *lags]), fails.astype(np.int64)
+
+
+def series(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The next value of a series with a drifting level is beyond an edge that few rows to train on reach."""
+    rng = np.random.default_rng(2)
+    level, cause = walk(rng, n + 12, 0.9995), walk(rng, n + 12, 0.9)
+    value = level + np.sin(3 * cause) * (1 + 0.5 * level) + 0.2 * rng.standard_normal(n + 12)
+    lags = np.column_stack([np.roll(each, k) for each in (value, cause) for k in range(1, 9)])[12:]
+    return lags, (value[12:] > np.quantile(value[: n // 2], 0.93)).astype(np.int64)
+
+
+def files(data: Path, name: str, rows: int | None, folder: Path) -> tuple[Path, Path, str, bool]:
+    """The files to train on and to test on, the label's name, and whether it is a number."""
+    if name in MADE:
+        count = int(name.split()[1].replace(",", "")) if name.startswith("made") else 12_000
+        parts, label, regress = made(name, rows or count), "label", False
+    else:
+        label, regress = REAL[name]
+        paths = [next(iter(sorted((data / name.split()[0]).glob(f"{part}.*")))) for part in ("train", "test")]
+        if rows is None and name != "covtype 2":
+            return paths[0], paths[1], label, regress
+        read = [pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path) for path in paths]
+        if name == "covtype 2":
+            read = [part.assign(label=(part[label] == 2).astype(np.int64)) for part in read]
+        parts = read[0][: rows or len(read[0])], read[1]
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    for part, rows_of in zip(("train", "test"), parts, strict=True):
+        rows_of.to_parquet(folder / name / f"{part}.parquet", index=False)
+    return folder / name / "train.parquet", folder / name / "test.parquet", label, regress
+
+
+# --- ways
+
+
+def trees(leaves: int, count: int) -> Callable[[Table, int], Any]:
+    def make(data: Table, seed: int) -> Any:
+        import lightgbm
+
+        kind = lightgbm.LGBMRegressor if data.regress else lightgbm.LGBMClassifier
+        return kind(n_estimators=count, num_leaves=leaves, verbose=-1, n_jobs=1, random_state=seed)
+
+    return make
+
+
+def exact(data: Table, seed: int) -> Any:
+    """SVC, or kernel ridge regression with C and gamma of their defaults on standard scores."""
+    from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.svm import SVC
+
+    texts = list(data.X.select_dtypes("category"))
+    encoded = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), texts), remainder=StandardScaler()
+    )
+    if not data.regress:
+        return make_pipeline(encoded, SVC(C=10, random_state=seed))
+    ridge = make_pipeline(encoded, KernelRidge(kernel="rbf", alpha=0.1))
+    return TransformedTargetRegressor(ridge, transformer=StandardScaler())
+
+
+def plain(data: Table, seed: int) -> Any:
+    from dkernel import KernelClassifier, KernelRegressor
+
+    return (KernelRegressor if data.regress else KernelClassifier)(random_state=seed)
+
+
+FITS: dict[str, Callable[[Table, int], Any]] = {
+    "estimator": plain, "LightGBM 300 x 63": trees(63, 300), "LightGBM 500 x 255": trees(255, 500),
+    "HistGradientBoosting": boosting, "SVC or ridge": exact,
+}  # fmt: skip
+WAYS = (*OPTIONS, *FITS)
+USUAL = ("command", "estimator", "LightGBM 300 x 63", "HistGradientBoosting", "SVC or ridge")
+
+
+def command(way: str, train: Path, label: str, seed: int, package: Path, model: Path) -> dict[str, float]:
+    """Seconds and CPU seconds of the whole command."""
+    words = [sys.executable, "-m", "dkernel", "train", str(train), "--label", label, "--out", str(model)]
+    words += [*OPTIONS[way], "--seed", str(seed), "--progress", "none", "--overwrite"]
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        words, env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}")
+    return {"seconds": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime}
+
+
+def fit_one(way: str, train: Path, test: Path, label: str, regress: bool, seed: int, out: Path) -> dict[str, Any]:
+    """The line of a fit, and the errors of the test rows in a file beside; runs in a process of its own."""
+    line: dict[str, Any] = {}
+    if way in OPTIONS:
+        import dkernel
+
+        model, data = dkernel.load(out.with_suffix(".model")), read(train, test, label, regress)
+        line["chosen"] = {key: str(model.chosen_[key]) for key in ("way", "local") if key in model.chosen_}
+    else:
+        data = read(train, test, label, regress)
+        model = FITS[way](data, seed)
+        start, before = time.perf_counter(), os.times()
+        model.fit(data.X, data.y)
+        after = os.times()
+        line = {"seconds": time.perf_counter() - start, "cpu": sum(after[:4]) - sum(before[:4])}
+    answer = np.asarray(model.predict(data.X_test))
+    if regress:
+        errors = np.square((answer.astype(np.float64) - data.y_test) / np.std(data.y_test))
+    else:
+        errors = (answer.astype(str) != data.y_test).astype(np.float64)
+    np.save(out.with_suffix(".npy"), errors)
+    return line
+
+
+def read(train: Path, test: Path, label: str, regress: bool) -> Table:
+    """A set as the estimators take it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part, path in (("train", train), ("test", test)):
+            (Path(folder) / f"{part}{path.suffix}").symlink_to(path.resolve())
+        return table(Path(folder), label, regress, None)
+
+
+def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int, package: Path, out: Path) -> None:
+    """Make a fit and write its line."""
+    train, test, label, regress = paths
+    line: dict[str, Any] = {}
+    if way in OPTIONS:
+        line = dict(command(way, train, label, seed, package, out.with_suffix(".model")))
+    words = [sys.executable, __file__, "--one", way, str(train), str(test), label, str(int(regress)), str(seed)]
+    done = subprocess.run(
+        [*words, str(out)], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True, check=True
+    )
+    line |= json.loads(done.stdout.splitlines()[-1])
+    out.with_suffix(".model").unlink(missing_ok=True)
+    errors = np.load(out.with_suffix(".npy"))
+    error, spread = error_of(errors, regress), float(errors.std() / len(errors) ** 0.5)
+    own = spread / (2 * error) if regress else 100 * spread
+    out.write_text(json.dumps({"set": name, "way": way, "seed": seed, **line, "error": error, "se": own, **machine()}))
+    print(f"{name}, {way}, seed {seed}: {error:.4g} ± {own:.2g}, {line['cpu']:.1f} CPU s", file=sys.stderr)
+
+
+def summed_up(folder: Path, sets: list[str], ways: list[str], seeds: int) -> list[dict[str, Any]]:
+    """The table: means over the seeds, and CPU seconds as a ratio to LightGBM's."""
+    rows: list[dict[str, Any]] = []
+    for name in sets:
+        found = {}
+        for way in ways:
+            paths = [path_of(folder, name, way, seed) for seed in range(seeds)]
+            lines = [json.loads(path.read_text()) for path in paths if path.exists()]
+            if lines:
+                found[way] = {key: float(np.mean([line[key] for line in lines])) for key in ("seconds", "cpu")}
+                found[way] |= {key: float(np.mean([line[key] for line in lines])) for key in ("error", "se")}
+        against = found.get("LightGBM 500 x 255" if name == "covtype 2" else "LightGBM 300 x 63")
+        for way, means in found.items():
+            ratios = {f"{key} / trees": means[key] / against[key] for key in ("cpu", "error")} if against else {}
+            rows.append({"set": name, "way": way, **means, **ratios})
+    return rows
+
+
+def path_of(folder: Path, name: str, way: str, seed: int) -> Path:
+    return folder / f"{name}-{way}-{seed}.json".replace(" ", "_").replace(",", "")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["--one"]:
+        way, train, test, label, regress, seed, out = words[1:]
+        print(json.dumps(fit_one(way, Path(train), Path(test), label, regress == "1", int(seed), Path(out))))
+        return 0
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--data", type=Path, default=DATA)
+    ask.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    ask.add_argument("--ways", nargs="+", choices=WAYS, default=list(USUAL))
+    ask.add_argument("--seeds", type=int, default=1)
+    ask.add_argument("--rows", type=int, help="the first rows only")
+    ask.add_argument("--package", type=Path, default=ROOT, help="checkout whose dkernel is fitted")
+    ask.add_argument("--folder", type=Path, default=Path("plain"), help="of the fits that were made")
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(words)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    there = [name for name in args.sets if name in MADE or (args.data / name.split()[0]).is_dir()]
+    for name in there:
+        paths = files(args.data, name, args.rows, args.folder / "data")
+        for seed, way in product(range(args.seeds), args.ways):
+            out = path_of(args.folder, name, way, seed)
+            large = (name.startswith("covtype") or name in ("kin40k", "adult", "diamonds")) and not args.rows
+            if not out.exists() and not (way == "SVC or ridge" and (large or (args.rows or 0) > MOST_EXACT)):
+                run_one(way, name, paths, seed, args.package, out)
+    finish("nothing given", summed_up(args.folder, there, args.ways, args.seeds), args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
