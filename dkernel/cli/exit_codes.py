@@ -34,6 +34,7 @@ from dkernel.errors import (
     UnsupportedError,
 )
 from dkernel.execution.failures import RefusedWorkerError
+from dkernel.numerics.resource_limits import check_address_space
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
@@ -91,6 +92,7 @@ class Job(Grouped):
                 _signals(Paused if checkpoint else Stopped),
                 _warnings(bool(ctx.params.get("quiet"))),
             ):
+                check_address_space()
                 if ctx.params.get("import"):
                     from dkernel.execution.user_modules import import_modules
 

@@ -38,6 +38,26 @@ def available_memory() -> int:
     return min(free)
 
 
+def check_address_space() -> None:
+    """Refuse a limit of addresses in which the libraries cannot start: OpenBLAS then tries for ever to get its buffers.
+
+    A command on one core takes 480 MiB of addresses before its data. For each further core, NumPy's and SciPy's
+    OpenBLAS each take a buffer of 32 MiB and a stack of 8 MiB.
+    """
+    words = (os.environ.get(name, "") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min([cores, *(int(word) for word in words if word.isdigit() and int(word))])
+    space, least = _address_space(), (480 + 2 * (32 + 8) * (threads - 1)) * 2**20
+    if space is not None and space < least:
+        from dkernel.errors import MemoryBudgetError
+
+        raise MemoryBudgetError(
+            f"This process may have {space / 2**20:,.0f} MiB of addresses (RLIMIT_AS, `ulimit -v`), and its libraries "
+            f"take {least / 2**20:,.0f} MiB with {threads} thread(s) before any data. Raise that limit, or limit the "
+            "memory of the job's control group in its place."
+        )
+
+
 def cpu_limit() -> int:
     """Cores that this process may use: those that it may run on, or the quota of its group, rounded up."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -120,7 +120,8 @@ class Checkpoint:
             raise DataError(f"{path}: this is a link to a folder that is not there. Make the folder, or name another.")
         there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
         if not os.access(there, os.W_OK | os.X_OK):
-            raise trouble(PermissionError(errno.EACCES, "Permission denied"), path)
+            code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
+            raise trouble(OSError(code, os.strerror(code)), path)
         if self.begun and not self.resume:
             raise RecipeError(
                 f"{path}: a checkpoint already exists here. Add --resume to continue it, or give --checkpoint "

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from dkernel.errors import ClusterError, DataError
@@ -129,6 +131,27 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
+
+
+def test_files_that_change_between_two_runs_are_named(run_to, data, tmp_path, monkeypatch):
+    def lost(*_):
+        raise ClusterError("The scheduler is gone.")
+
+    rows = pq.read_table(data / "train.parquet")
+    (tmp_path / "rows").mkdir()
+    for i in range(3):
+        pq.write_table(rows.slice(1000 * i, 1000), tmp_path / "rows" / f"{i}.parquet")
+    args = ["train", tmp_path / "rows", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    args += ["--checkpoint", tmp_path / "c", "--resume"]
+    with monkeypatch.context() as patch:
+        patch.setattr(sgd.Passes, "_round", lost)
+        run_to(*args, code=75)
+    pq.write_table(rows.slice(1000, 1000).take(np.arange(1000)[::-1]), tmp_path / "rows" / "1.parquet")
+    (tmp_path / "rows" / "2.parquet").rename(tmp_path / "rows" / "3.parquet")
+    told = run_to(*args, code=65).stderr
+    for what, name in (("changed", 1), ("not given now", 2), ("new", 3)):
+        assert f"{what}: {tmp_path / 'rows'}/{name}.parquet" in told
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "model"])

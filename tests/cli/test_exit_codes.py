@@ -161,3 +161,16 @@ def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run, data, tmp
     assert done.returncode == 75, done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / ("m" if command == "train" else "s.csv")).exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_a_limit_of_addresses_too_small_for_the_libraries(data):
+    """OpenBLAS would try for ever to get its first buffer, deaf to signals."""
+    limit = 300 * 2**20
+    done = subprocess.run(
+        [sys.executable, "-m", "dkernel", "train", data / "train.parquet", "--label", "y", "--out", "m", "--dry-run"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "may have 300 MiB of addresses (RLIMIT_AS, `ulimit -v`)" in done.stderr

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import onnxruntime
+import pandas as pd
 import pytest
 
 import dkernel
@@ -22,6 +23,22 @@ def test_the_graph_answers_as_the_model_does(run, model, tmp_path, dtype):
     sure = np.abs(S[:, 0]) > error
     np.testing.assert_allclose(score, S, atol=error)
     assert label[sure].tolist() == wanted.predict(X)[sure].tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_several_targets_of_a_table(run_to, tmp_path, dtype):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=400).astype("f4"), "c": rng.choice([*"pqr"], 400)})
+    Y = np.column_stack([np.sin(frame["a"]), 100 * frame["a"] * (frame["c"] == "p"), -(frame["a"] ** 2)])
+    machine = dkernel.KernelRegressor("gaussian", n_components=32, local="none", random_state=0).fit(frame, Y)
+    dkernel.save(machine, tmp_path / "m")
+    run_to("export", tmp_path / "m", "--dtype", dtype, "--out", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    given = {"a": frame[["a"]].to_numpy(dtype), "c": frame[["c"]].to_numpy(object)}
+    expected = dkernel.load(tmp_path / "m").predict(frame)
+    assert expected.shape == Y.shape
+    for found in (session.run(["score"], given)[0], machine.to_sklearn().predict(frame)):
+        np.testing.assert_array_less(np.abs(found - expected).max(axis=0), 2e-5 * np.abs(expected).max(axis=0))
 
 
 def test_mistakes(run, model, tmp_path):

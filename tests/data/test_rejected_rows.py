@@ -76,8 +76,9 @@ def test_rejects_are_those_of_a_reader_that_follows_every_character(tmp_path):
 
 
 @pytest.mark.slow
-def test_rejects_of_ten_thousand_random_files(tmp_path):
-    assert check_random_files(tmp_path, range(300, 10_300)) > 10_000
+@pytest.mark.parametrize("first", range(300, 10_300, 1000))
+def test_rejects_of_a_thousand_random_files(first, tmp_path):
+    assert check_random_files(tmp_path, range(first, first + 1000)) > 1000
 
 
 def test_lines_are_right_far_into_a_file_of_many_units(tmp_path):

@@ -323,8 +323,10 @@ def test_refused_early_without_room_or_right(tmp_path, monkeypatch):
     with pytest.raises(ClusterError, match=r"needs about 0\.[1-9] MiB and there is room for 0\.0 MiB"):
         fit(tmp_path / "c")
     monkeypatch.setattr(checkpoints.os, "access", lambda *_: False)
-    with pytest.raises(DataError, match="not writable"):
-        fit(tmp_path / "d")
+    for flag, why in ((0, "Permission denied"), (os.ST_RDONLY, "Read-only file system")):
+        monkeypatch.setattr(checkpoints.os, "statvfs", lambda _, flag=flag: SimpleNamespace(f_flag=flag))
+        with pytest.raises(DataError, match=rf"not writable \({why}\)"):
+            fit(tmp_path / "d")
     assert not (tmp_path / "d").exists()
 
 
