@@ -14,7 +14,7 @@ IMPORTED = {
     "dask": {"config"},
     "dask.array": None,  # whole namespaces that are documented
     "dask.dataframe": None,
-    "dask.base": {"compute", "is_dask_collection", "optimize", "tokenize"},
+    "dask.base": {"annotate", "compute", "get_annotations", "is_dask_collection", "optimize", "tokenize"},
     "dask.core": {"get_dependencies"},
     "dask.delayed": {"Delayed", "delayed"},
     "dask.local": {"get_sync"},
@@ -24,7 +24,8 @@ IMPORTED = {
     "distributed": {"Client", "LocalCluster", "Security", "get_worker"},
 }
 CLIENT = {
-    "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nthreads", "retry", "run",
+    "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nbytes", "nthreads", "persist",
+    "retry", "run",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip
 FUTURE = {"add_done_callback", "done", "exception", "key", "release", "result", "status"}

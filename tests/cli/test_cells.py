@@ -19,7 +19,7 @@ def test_cells_from_file_to_file(run, stripes, tmp_path):
     found = json.loads(run("evaluate", model, stripes, "--label", "y", "--json", "--quiet").stdout)
     assert found["accuracy"] > 0.95
     assert run("score", model, stripes, "--out", tmp_path / "scores.npy", "--quiet").exit_code == 0
-    assert run("export", model, "--out", tmp_path / "m.onnx", "--quiet").exit_code == 0
+    assert run("export", model, "--out", tmp_path / "m.onnx").exit_code == 0
 
 
 def test_the_plan_states_the_scratch(run, stripes, tmp_path):

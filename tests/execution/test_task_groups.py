@@ -40,7 +40,7 @@ def test_a_key_is_of_the_group_that_its_phase_says():
     }  # fmt: skip
 
 
-def test_a_fit_its_grids_and_cells_and_a_prediction_have_groups_of_their_own(client):
+def test_fits_grids_cells_and_predictions_have_groups_of_their_own(client):
     X, y = rings(4500)
     rows, labels = da.from_array(X, (1500, -1)), da.from_array(y, 1500)
     few = {"n_components": 32, "gamma": 0.2, "passes": 1, "random_state": 0}

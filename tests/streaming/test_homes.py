@@ -20,7 +20,7 @@ CHUNKS, ROWS = 8, 1500
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_reads_more_than_one_and_a_half_times_its_share_by_more_than_a_unit(seed):
+def test_nobody_reads_much_more_than_one_and_a_half_shares(seed):
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 100, rng.integers(1, 40)).tolist()
     threads = {f"w{i}": int(rng.integers(1, 4)) for i in range(rng.integers(1, 6))}
