@@ -104,12 +104,19 @@ def has_race(search: Search, _: Sequence[Trial]) -> bool:
     return search.race is not None and len(search.race.ways) > 1
 
 
+def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
+    """True if the race may save the choice of a kernel: elsewhere it takes longer than what it saves."""
+    return has_race(search, leaders) and search.race is not None and search.race.has_many_rows
+
+
 def try_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     """All ways enter, with the best kernel so far; those that cannot win leave."""
-    assert search.race is not None
-    for rows, margin in zip(search.race.rungs(), EARLY_MARGINS, strict=False):
+    race = search.race
+    assert race is not None
+    for rows, margin in zip(race.rungs(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
-            search.race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
+            race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
+    race.leave_kernel()
     return list(leaders)
 
 
@@ -119,8 +126,8 @@ def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     assert race is not None
     if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
         race.forget_kernel()
-        for rows in race.rungs()[-2:]:
-            race.run(_first(search, leaders), _linear(search), rows, inf, inf)  # curves of one point say nothing
+        for rows in race.rungs():
+            race.run(_first(search, leaders), _linear(search), rows, inf, inf)
     race.leave(0.0, 0.0)
     return list(leaders)
 
@@ -330,7 +337,7 @@ def _no_fits(_: OpenWords) -> int:
 
 RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
-    Rung("ways", WAYS_RUNG, has_race, try_ways, _no_fits, of_kernel=False),
+    Rung("ways", WAYS_RUNG, has_early_race, try_ways, _no_fits, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
     Rung("metric", METRIC_RUNG, always, learn_metrics, _fits_of_metric),
     Rung("sums", METRIC_RUNG, can_try_sums, try_sums, _fits_of_sums),

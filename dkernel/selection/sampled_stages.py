@@ -176,7 +176,7 @@ def _grid_scores(
 def try_cells(
     problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, root: F32, place: Place | None
 ) -> StageTrial:
-    """One cell of all rows on the scores of a global stage, with the settings of `place`, or the best."""
+    """One cell of all rows on the scores of a global stage, with the settings of `place`, or the best of fewer rows."""
     spread = np.flatnonzero(root.any(axis=0))
     inputs, own = cell_inputs(problem), np.ascontiguousarray(root[np.ix_(spread, spread)])
     X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
@@ -184,12 +184,12 @@ def try_cells(
     weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
 
     @cache
-    def losses(place: Place) -> F64:
-        cell: Cell = fit_cell(X, own, problem.loss, Y, start.fitted, weight, cell_settings(place))
+    def losses(place: Place, n: int) -> F64:
+        cell: Cell = fit_cell(X[:n], own, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
         return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
 
-    best = place or lowest(_mean(losses, split))
-    return StageTrial(best, losses(best))
+    best = place or lowest(_mean(lambda place: losses(place, rows // 2), split))
+    return StageTrial(best, losses(best, rows))
 
 
 def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:

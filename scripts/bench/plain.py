@@ -169,9 +169,12 @@ WAYS = (*OPTIONS, *FITS)
 USUAL = ("command", "estimator", "LightGBM 300 x 63", "HistGradientBoosting", "SVC or ridge")
 
 
-def command(way: str, train: Path, label: str, seed: int, package: Path, model: Path) -> dict[str, float]:
+def command(
+    way: str, train: Path, label: str, regress: bool, seed: int, package: Path, model: Path
+) -> dict[str, float]:
     """Seconds and CPU seconds of the whole command."""
-    words = [sys.executable, "-m", "dkernel", "train", str(train), "--label", label, "--out", str(model)]
+    words = [sys.executable, "-P", "-m", "dkernel", "train", str(train), "--label", label, "--out", str(model)]
+    words += ["--task", "regress"] if regress else []  # a label of whole numbers may be classes
     words += [*OPTIONS[way], "--seed", str(seed), "--progress", "none", "--overwrite"]
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -220,7 +223,7 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
     train, test, label, regress = paths
     line: dict[str, Any] = {}
     if way in OPTIONS:
-        line = dict(command(way, train, label, seed, package, out.with_suffix(".model")))
+        line = dict(command(way, train, label, regress, seed, package, out.with_suffix(".model")))
     words = [sys.executable, __file__, "--one", way, str(train), str(test), label, str(int(regress)), str(seed)]
     done = subprocess.run(
         [*words, str(out)], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True, check=True

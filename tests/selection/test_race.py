@@ -1,0 +1,73 @@
+"""The race of the ways: which are fitted in full, and which leave before a kernel is chosen for them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dkernel.selection.race import MANY, MOST_ROWS, Curve, Race
+from dkernel.selection.ways import Way
+
+KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
+GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
+SPREAD = np.array([0.9, 1.1])  # of the rows that judge
+
+
+def race(losses, costs, n=20_000, effort="normal", rows=(1024, 2048, 4096)):
+    """A race of ways whose mean losses on some rungs are known."""
+    judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
+    found = Race(judge, None, n, effort, costs, list(losses))
+    for way, means in losses.items():
+        found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
+    found.leave(0.0, 0.0)
+    return found
+
+
+def test_a_power_of_the_rows_goes_on():
+    curve = Curve({rows: rows**-0.5 * SPREAD for rows in (1024, 2048, 4096)})
+    assert np.exp(curve.predicted(16_384, None)) == pytest.approx(1 / 128)
+    assert np.exp(curve.predicted(1024, None)) == pytest.approx(1 / 64)  # fewer rows than it has seen
+
+
+def test_a_clear_winner_is_fitted_alone():
+    won = race({LINEAR: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {LINEAR: 1.0, GRIDS: 9.0})
+    assert won.end() == (GRIDS,)
+
+
+@pytest.mark.parametrize(
+    ("costs", "fitted"),
+    [
+        ({LINEAR: 2.0, CELLS: 5.0}, (LINEAR,)),  # much cheaper
+        ({LINEAR: 4.5, CELLS: 5.0}, (CELLS,)),  # another fit adds more than half
+    ],
+)
+def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
+    tied = race({LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
+    assert tied.end() == fitted
+
+
+def test_two_that_share_components_are_both_fitted():
+    losses = {KERNEL: (0.5, 0.4, 0.3), GRIDS: (0.4, 0.3, 0.2), BOTH: (0.4, 0.3, 0.2001)}
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0}).end() == (GRIDS, BOTH)
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 18.0}).end() == (GRIDS,)
+
+
+def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
+    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, {LINEAR: 4.5, CELLS: 5.0}
+    assert race(losses, costs, effort="high").end() == (LINEAR, CELLS)
+    assert race(losses, costs, effort="low").end() == (LINEAR,)
+
+
+@pytest.mark.parametrize(
+    ("of_linear", "cost", "left"),
+    [
+        ((0.32, 0.3, 0.26), 10.0, [LINEAR]),
+        ((0.32, 0.3, 0.26), 14.0, [LINEAR, GRIDS]),  # saves too little
+        ((0.325, 0.3, 0.27), 10.0, [LINEAR, GRIDS]),  # does not lead
+    ],
+)
+def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
+    found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
+    assert found.has_many_rows == (found.n >= MANY * MOST_ROWS)
+    found.leave_kernel()
+    assert found.ways == left
