@@ -197,6 +197,10 @@ def test_functions_are_short():
     assert long == {}
 
 
+def test_the_formatter_lays_out_the_whole_package():
+    assert [str(path) for path in FILES if "# fmt:" in path.read_text(encoding="utf-8")] == []
+
+
 def test_names_of_tests_are_short():
     long = []
     for path in sorted(Path(__file__).parent.rglob("test_*.py")):

@@ -110,9 +110,17 @@ Judged = tuple[CandidateLoss, Array | None]  # and coefficients with the interce
 
 
 def evaluate_candidate(
-    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity,
-    threads: int = 1, drawing: Drawing | None = None, plain: bool = False, near: float | None = None,
-) -> CandidateLoss:  # fmt: skip
+    kernel: Kernel,
+    scaling: Scaling,
+    half: FitValidationSplit,
+    loss: Loss,
+    targets: Targets,
+    level: Fidelity,
+    threads: int = 1,
+    drawing: Drawing | None = None,
+    plain: bool = False,
+    near: float | None = None,
+) -> CandidateLoss:
     """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
@@ -176,9 +184,14 @@ def _components(
 
 
 def candidate_scores(
-    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, result: CandidateLoss, level: Fidelity,
-    drawing: Drawing | None = None, plain: bool = False,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:  # fmt: skip
+    kernel: Kernel,
+    scaling: Scaling,
+    half: FitValidationSplit,
+    result: CandidateLoss,
+    level: Fidelity,
+    drawing: Drawing | None = None,
+    plain: bool = False,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Scores of the rows that a judged candidate was fitted to, and of those that judge."""
     components = _components(kernel, scaling, half, level, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])

@@ -50,9 +50,14 @@ def fit_linear(
 
 
 def better_of(
-    selected: SelectedModel, judged: CandidateLoss, scaling: Scaling, found: CandidateLoss, loss: Loss, usual: Loss,
+    selected: SelectedModel,
+    judged: CandidateLoss,
+    scaling: Scaling,
+    found: CandidateLoss,
+    loss: Loss,
+    usual: Loss,
     share: float,
-) -> SelectedModel:  # fmt: skip
+) -> SelectedModel:
     """The choice, or the linear kernel where it has fewer wrong labels by more than one standard error.
 
     Parameters
@@ -70,6 +75,13 @@ def better_of(
     said = f"{loss.text} with {kernel!r}: error {errors[0]:.4g} on {len(gain):,} other rows, and {errors[1]:.4g} of "
     why = {"loss": f"{said}{usual.text} with {selected.kernel!r}"}
     return replace(
-        selected, kernel=kernel, scaling=scaling, why=why, metric="identity", weights=None, enough=None,
-        alpha=share * found.alpha, loss=loss.text,
-    )  # fmt: skip
+        selected,
+        kernel=kernel,
+        scaling=scaling,
+        why=why,
+        metric="identity",
+        weights=None,
+        enough=None,
+        alpha=share * found.alpha,
+        loss=loss.text,
+    )
