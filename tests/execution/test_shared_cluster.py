@@ -20,7 +20,7 @@ from dkernel.execution.connect import ClusterExecutor
 from dkernel.persistence.model_file import digest_of
 from tests.streaming.sources import rings
 
-pytestmark = [pytest.mark.cluster, pytest.mark.score("shared")]
+pytestmark = pytest.mark.cluster
 
 NAME = "kernels_of_a_user"
 
@@ -70,6 +70,7 @@ def imported(tmp_path, monkeypatch):
     sys.modules.pop(NAME)
 
 
+@pytest.mark.score("shared")
 def test_logs_of_the_workers_are_theirs(client):
     before = client.run(levels)
     with ClusterExecutor(client) as executor:
@@ -79,6 +80,7 @@ def test_logs_of_the_workers_are_theirs(client):
 
 
 @pytest.mark.usefixtures("imported")
+@pytest.mark.score("shared")
 def test_modules_of_the_user_leave_the_workers(client):
     with ClusterExecutor(client) as executor:
         executor.settings = replace(executor.settings, lease=0.2)
@@ -99,6 +101,7 @@ def end_of_lease():
 
 
 @pytest.mark.usefixtures("imported")
+@pytest.mark.score("shared")
 def test_a_module_of_others_with_that_name_stays(client):
     first = min(client.nthreads())
     client.run(occupy, first)
@@ -123,6 +126,7 @@ def fitted(seed, client=None):
         return digest_of(model.fit(*rows).model_)
 
 
+@pytest.mark.score("shared")
 def test_two_clients_at_one_time(cluster):
     alone = [fitted(seed) for seed in (0, 1)]
     with (
@@ -133,6 +137,7 @@ def test_two_clients_at_one_time(cluster):
         assert list(pool.map(fitted, (0, 1), (one, two))) == alone
 
 
+@pytest.mark.score("shared")
 def test_several_fits_in_threads_of_one_client(cluster):
     seeds = (0, 0, 1)  # two of them are the same fit
     alone = [fitted(seed) for seed in seeds]
@@ -140,6 +145,7 @@ def test_several_fits_in_threads_of_one_client(cluster):
         assert list(pool.map(fitted, seeds, [client] * 3)) == alone
 
 
+@pytest.mark.score("shared")
 def test_an_asyncio_client_is_refused(cluster):
     asyncio.run(refused(cluster))
 
