@@ -82,18 +82,23 @@ def _job(values: Mapping[str, Any]) -> Any:
     beside, copied = scratch_of(values).beside, values["encoding"] or any(map(_is_packed, values["data"]))
     if beside and copied:
         places["--scratch"] = beside
-    made = [f"--{name}" for name in _FOLDERS]
-    shared = ["--scratch"] if copied else []  # rows that a worker stores are its own
+    # Each worker writes to --scratch; copies of the data there are read by all, rows that a worker stores by itself.
+    asked: dict[str, Any] = {
+        "places": places,
+        "written": ["--scratch"],
+        "shared": ["--scratch"] if copied else [],
+        "made": [f"--{name}" for name in _FOLDERS],
+    }
     if not values["data"]:
-        return Asked(places=places, shared=shared, made=made)
+        return Asked(**asked)
     try:
         check_outputs(values)
         recipe = recipe_of(values)
         source, recipe = open_for(values, recipe)
     except (DKernelError, OSError) as error:
-        return Asked(places=places, shared=shared, made=made, trouble=str(error))
+        return Asked(**asked, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
-    return Asked(source, recipe, places, shared, made, files)
+    return Asked(source, recipe, **asked, files=files)
 
 
 def _is_packed(data: str) -> bool:

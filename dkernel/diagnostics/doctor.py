@@ -64,7 +64,8 @@ class Job:
     ----------
     source, recipe : what the plan is made from
     places : name of an option -> folder that is written to
-    shared : names of those that workers write to as well, and so have to see
+    written : names of those that workers write to as well
+    shared : names of those of which all see one folder
     made : names of those that a run makes if they are not there
     files : to read, as the workers see them
     trouble : why there is no source, where it was asked for
@@ -73,6 +74,7 @@ class Job:
     source: Any = None
     recipe: Any = None
     places: Mapping[str, str] = field(default_factory=dict)
+    written: Sequence[str] = ()
     shared: Sequence[str] = ()
     made: Sequence[str] = ()
     files: Sequence[str] = ()
@@ -108,12 +110,13 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     patience : seconds that a run waits for a cluster
     """
     shared = {name: folder for name, folder in job.places.items() if name in job.shared}
+    written = {name: folder for name, folder in job.places.items() if name in job.written}
     with _tokens(shared, job.made) as tokens:
         packages = [name for name in versions() if name != "python"]
         rest = (list(job.made), tokens, list(job.files), list(LIMITS))
         processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(packages, dict(job.places), *rest)}
         if client is not None:
-            processes |= _on_cluster(client, (packages, shared, *rest))
+            processes |= _on_cluster(client, (packages, written, *rest))
     workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
     plan, trouble = _plan_of(job, workers)
     findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]

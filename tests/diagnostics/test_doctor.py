@@ -54,7 +54,8 @@ class Cluster:
 def job(tmp_path):
     X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
     recipe = Recipe(n_components=64)
-    return Job(from_arrays(X, X[:, 0] > 0), recipe, {"--scratch": str(tmp_path)}, ["--scratch"], (), [__file__])
+    source, places = from_arrays(X, X[:, 0] > 0), {"--scratch": str(tmp_path)}
+    return Job(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
 
 
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):

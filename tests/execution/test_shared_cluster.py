@@ -27,7 +27,7 @@ NAME = "kernels_of_a_user"
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made:
         yield made
 
 

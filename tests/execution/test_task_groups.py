@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def client():
-    asked = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    asked = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with LocalCluster(**asked, resources={"GPU": 1}) as cluster, Client(cluster) as client:
         yield client
 

@@ -36,7 +36,7 @@ def test_nobody_reads_much_more_than_one_and_a_half_shares(seed):
 def cluster(workers):
     # Dask moves what is small from worker to worker for reasons of its own, which are not counted here.
     quiet = {"distributed.scheduler.work-stealing": False, "distributed.scheduler.active-memory-manager.start": False}
-    asked = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    asked = {"n_workers": workers, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with dask.config.set(quiet), LocalCluster(**asked) as made, Client(made) as client:
         yield client
 
