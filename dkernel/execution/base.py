@@ -7,8 +7,9 @@ that is read ahead, and the state that every call of a round needs.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
 from typing import Any, TypeVar
@@ -97,6 +98,36 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, final)
 
 
+@dataclass(frozen=True)
+class Capacity:
+    """What a plan asks about an executor.
+
+    Parameters
+    ----------
+    name, workers, slots, memory_limit : as `Executor` has them
+    """
+
+    name: str
+    workers: int
+    slots: int
+    memory_limit: int | None
+
+    @classmethod
+    def of(cls, executor: "Executor | Capacity") -> "Capacity":
+        """That of an executor at present: workers may come and go meanwhile."""
+        return cls(executor.name, executor.workers, executor.slots, executor.memory_limit)
+
+    def part(self, slots: int) -> "Capacity":
+        """That of the workers with so many slots.
+
+        Examples
+        --------
+        >>> Capacity("cluster", 32, 64, None).part(9)
+        Capacity(name='cluster', workers=5, slots=9, memory_limit=None)
+        """
+        return replace(self, slots=slots, workers=-(-slots * self.workers // self.slots))
+
+
 class Executor(ABC):
     """Interface of executors, which compute calls.
 
@@ -167,6 +198,11 @@ class Executor(ABC):
     def processes(self) -> dict[str, int]:
         """The threads of each process that calls may be sent to; nothing where all are computed in this one."""
         return {}
+
+    @contextmanager
+    def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - to leave a thread of this process idle saves nothing
+        """Send what is computed inside this block to workers with so many slots in all, and to no others."""
+        yield
 
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:

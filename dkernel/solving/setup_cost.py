@@ -1,7 +1,7 @@
 """The cost of the setup of a solver: squares of the components of a sample, or a sketch where these have no room."""
 
 from dkernel.cost import Cost
-from dkernel.execution.base import Executor
+from dkernel.execution.base import Capacity, Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
@@ -14,7 +14,7 @@ from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_o
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
 
 
-def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -> Cost:
+def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor | Capacity) -> Cost:
     """Cost of the setup; memory alone for a solver that prepares nothing, and holds the same squares.
 
     One square of the components outlives it: the metric of the landmarks.
@@ -76,7 +76,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 
 
-def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
+def _tasks(executor: Executor | Capacity, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
     """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
     threads = max(1, executor.slots // executor.workers)
     apart, home = executor.name == "cluster", runs_on_client(executor, wide)

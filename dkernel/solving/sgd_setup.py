@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor
+from dkernel.execution.base import Capacity, Executor
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
@@ -68,7 +68,7 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def runs_on_client(executor: Executor, wide: bool) -> bool:
+def runs_on_client(executor: Executor | Capacity, wide: bool) -> bool:
     """True if the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
     is. The rows are here already, and a square of the columns takes longer to travel than to make."""
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)

@@ -2,13 +2,22 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, sqrt
 from typing import Any, NamedTuple
 
-from dkernel.cost import CLIENT_BASE, READ_BYTES, START_SECONDS, THREADS_BASE, WORKER_BASE, Cost, core_seconds
+from dkernel.cost import (
+    CALL_SECONDS,
+    CLIENT_BASE,
+    READ_BYTES,
+    START_SECONDS,
+    THREADS_BASE,
+    WORKER_BASE,
+    Cost,
+    core_seconds,
+)
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
-from dkernel.execution.base import Executor
+from dkernel.execution.base import Capacity, Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.solvers.catalogue import SOLVERS
@@ -27,6 +36,7 @@ from dkernel.training.local_stage import local_costs
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+FEW_SLOTS = 8  # so many are used whatever the work: to ask fewer saves little
 
 
 @dataclass(frozen=True)
@@ -46,33 +56,45 @@ class Stages:
     local: Mapping[str, Cost]
 
     @classmethod
-    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
+    def of(cls, source: Source, recipe: Recipe, place: Capacity, outputs: int) -> "Stages":
         """The stages of a fit of a source."""
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         survey = survey_cost(source.n_rows, sizes.p)
-        setup, solve = _global(source, sizes, recipe, executor, outputs)
+        setup, solve = _global(source, sizes, recipe, place, outputs)
         drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
         rows = sizes.reservoir - sizes.holdout
         choice = choice_cost(recipe, sizes.p, rows, sizes.components, drawn, budget)
         local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
         return cls(sizes, survey, choice, setup, solve, local)
 
-    def with_fewest(self, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
+    def with_fewest(self, source: Source, recipe: Recipe, place: Capacity, outputs: int) -> "Stages":
         """The stages if the sample finds the fewest components to be enough; the same where it may not."""
         if not _may_shrink(recipe, self.sizes):
             return self
         sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
-        setup, solve = _global(source, sizes, recipe, executor, outputs)
+        setup, solve = _global(source, sizes, recipe, place, outputs)
         return replace(self, sizes=sizes, setup=setup, solve=solve)
+
+    def enough_slots(self, read: float) -> int:
+        """Calls at a time beyond which more of them cost more than they save.
+
+        k calls in each of w waits, for work of s seconds of a core, take s / k + w k c seconds.
+
+        Parameters
+        ----------
+        read : seconds of a core for all readings
+        """
+        waits = sum(max(1, cost.readings) for cost in self) + (self.sizes.rounds - 1) * self.solve.readings
+        return ceil(sqrt((core_seconds(self) + read) / (waits * CALL_SECONDS)))
 
     def __iter__(self) -> Iterator[Cost]:
         yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())
 
 
-def _global(source: Source, sizes: Sizes, recipe: Recipe, executor: Executor, outputs: int) -> tuple[Cost, Cost]:
+def _global(source: Source, sizes: Sizes, recipe: Recipe, place: Capacity, outputs: int) -> tuple[Cost, Cost]:
     most = max((unit.n_rows for unit in source.units), default=0)
-    rows = min(most, -(-source.n_rows // executor.slots))
-    return setup_cost(sizes, recipe, outputs, executor), solver_class(recipe.solver).cost(sizes, outputs, rows)
+    rows = min(most, -(-source.n_rows // place.slots))
+    return setup_cost(sizes, recipe, outputs, place), solver_class(recipe.solver).cost(sizes, outputs, rows)
 
 
 def _may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
@@ -99,10 +121,10 @@ class Phase(NamedTuple):
     shrinks: bool = False
 
 
-def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Iterator[Phase]:
+def _phases(stages: Sequence[Cost], source: Source, place: Capacity) -> Iterator[Phase]:
     """The phases of a fit: none of them holds what another one has made for itself."""
-    row, slots, workers = source.row_bytes + 16, executor.slots, executor.workers
-    threads, apart = max(1, slots // workers), executor.name == "cluster"
+    row, slots, workers = source.row_bytes + 16, place.slots, place.workers
+    threads, apart = max(1, slots // workers), place.name == "cluster"
     most = max((unit.n_rows for unit in source.units), default=0)
     # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice, as
     # it was stored and as a block.
@@ -142,6 +164,8 @@ class Plan:
     seconds : of a command, from its start, on this machine and as many cores as there are threads, about
     least_seconds : the same if the sample finds the fewest components to be enough
     most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
+    slots : calls that run at a time; of a large cluster those that the work is worth
+    enough_slots : with more of them the calls would cost more seconds than they save
     """
 
     n: int
@@ -172,10 +196,17 @@ class Plan:
     readings: int = 0
     local_readings: int = 0
     model_bytes: int = 0
+    slots: int = 1
+    enough_slots: int = 1
 
     @classmethod
     def of(
-        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, beside: Sequence[Cost] = ()
+        cls,
+        source: Source,
+        recipe: Recipe,
+        executor: Executor | Capacity,
+        outputs: int = 1,
+        beside: Sequence[Cost] = (),
     ) -> "Plan":
         """The plan for a source.
 
@@ -183,23 +214,35 @@ class Plan:
         ----------
         beside : costs of what a command does after the fit
         """
-        outputs = max(outputs, source.targets)
-        stages = Stages.of(source, recipe, executor, outputs)
-        most = cls._of(source, executor, outputs, stages, beside)
-        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
+        outputs, place = max(outputs, source.targets), Capacity.of(executor)
+        whole = cls._on(source, recipe, place, outputs, beside)
+        if place.name == "cluster":
+            slots = max(FEW_SLOTS, whole.enough_slots)
+            while slots < place.slots:
+                part = cls._on(source, recipe, place.part(slots), outputs, beside)
+                if part.kept == whole.kept and part.worker_bytes <= (place.memory_limit or part.worker_bytes):
+                    return part
+                slots *= 2
+        return whole
+
+    @classmethod
+    def _on(cls, source: Source, recipe: Recipe, place: Capacity, outputs: int, beside: Sequence[Cost]) -> "Plan":
+        stages = Stages.of(source, recipe, place, outputs)
+        most = cls._of(source, place, outputs, stages, beside)
+        least = cls._of(source, place, outputs, stages.with_fewest(source, recipe, place, outputs), beside)
         least_bytes = least.client_bytes + least.worker_bytes
         return replace(most, least_bytes=least_bytes, least_seconds=least.seconds)
 
     @classmethod
-    def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
+    def _of(cls, source: Source, place: Capacity, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
         sizes, solve, local = stages.sizes, stages.solve, list(stages.local.values())
         D, row = sizes.components, source.row_bytes + 16
-        workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
-        apart = executor.name == "cluster"
+        workers, limit = place.workers, place.memory_limit  # asked for once: workers may come meanwhile
+        apart = place.name == "cluster"
         reservoir = sizes.reservoir * row
         landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * sizes.p
         base = (WORKER_BASE if apart else THREADS_BASE) + reservoir + landmarks
-        phases = list(_phases(list(stages), source, executor))
+        phases = list(_phases(list(stages), source, place))
         most = max(phase.client for phase in phases)
         client = (CLIENT_BASE if apart else 0) + 3 * reservoir + most
         held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
@@ -217,7 +260,7 @@ class Plan:
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
-        start = START_SECONDS / speed["start"]
+        read = (1 if kept else readings) * source.nbytes / READ_BYTES
         timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
         return cls(
             n=sizes.n,
@@ -247,8 +290,10 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=round(start + (timed + (1 if kept else readings) * source.nbytes / READ_BYTES) / executor.slots, 1),
+            seconds=round(START_SECONDS / speed["start"] + (timed + read) / place.slots, 1),
             most_seconds=work / CORES,
+            slots=place.slots,
+            enough_slots=stages.enough_slots(read),
         )
 
     def check(self) -> None:
@@ -329,6 +374,8 @@ _WORDS = {
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
     "model_bytes": "model file, at most",
+    "slots": "threads that work",
+    "enough_slots": "threads that the work is worth",
 }
 
 
