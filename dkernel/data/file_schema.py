@@ -109,9 +109,10 @@ class FileSchema:
 class ReadColumns:
     """Columns that are read from every file: `columns` are the features in order; `kinds` are of all that are named.
 
-    `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
-    a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
-    as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between files.
+    `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
+    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the
+    names of folders, as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between
+    files.
     """
 
     columns: Sequence[str]

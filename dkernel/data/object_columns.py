@@ -8,6 +8,7 @@ from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
 
 NUMBERS = ("bool", "int", "float", "digits")
+TIMES = ("date", "duration")
 """The kinds (block.KINDS) that are numbers."""
 
 
@@ -80,6 +81,7 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
         "text": f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
         f"Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
         "date": "or store it as a date or as seconds",
+        "duration": "or store it as seconds",
     }.get(kind, "or make columns of numbers or text of its parts")
     what = f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature"
     return f"{what}: {exclude}, {advice}."
@@ -94,6 +96,7 @@ def word_of(kind: str) -> str:
         "digits": "numbers as text",
         "text": "text",
         "date": "dates or times",
+        "duration": "durations",
         "other": "values of another type (lists, bytes, ...)",
     }.get(kind, "nothing")
 

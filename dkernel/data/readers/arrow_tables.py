@@ -40,7 +40,7 @@ def kind_of_type(t: pa.DataType) -> str:
     if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
         return "text"
     if pa.types.is_temporal(t):
-        return "date"
+        return "duration" if pa.types.is_duration(t) else "date"
     return "empty" if pa.types.is_null(t) else "other"
 
 
