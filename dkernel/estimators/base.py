@@ -30,7 +30,15 @@ from dkernel.estimators.parameters import (
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.support_vectors import is_expansion, support_of
-from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import (
+    categorical_of,
+    checked_rows,
+    dtype_of_rows,
+    is_mixed,
+    rule_of,
+    seed_of,
+    source_of,
+)
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -451,7 +459,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
-        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+        if is_mixed(X) or (self.model_.encoding is not None and hasattr(self, "feature_names_in_")):
             X = as_frame(X, self.model_.columns)
         return checked_rows(self, X, objects=bool(self.model_.objects))
 
