@@ -55,7 +55,7 @@ def recipe_options(command: Any) -> Any:
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
@@ -63,7 +63,7 @@ def recipe_options(command: Any) -> Any:
 @setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -72,7 +72,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",
@@ -133,7 +133,7 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
-    check_model_place(values)
+    check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
         from dkernel.report import require as can_draw
 
