@@ -22,12 +22,12 @@ from dkernel.cli.exit_codes import Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
-from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
+from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.errors import DKernelError
 from dkernel.execution.versions import versions
 
-REMOTE_HEARTBEAT = PATIENCE / 2  # where each renewal is an upload
+REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 

@@ -52,8 +52,8 @@ class SolverState(Protocol):
 EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
-PROTOCOL = 1  # version of the files; FORMAT, the version of the values in them, is part of the run
-FORMAT = 4  # raised where the stored values change
+FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
+VALUES_VERSION = 4  # raised where the stored values change
 _BEGIN, _END = "checkpoint-", ".safetensors"
 NAME = f"{_BEGIN}{{}}{_END}"
 SEARCH, FIT = "search", "fit"
@@ -62,7 +62,7 @@ _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
     "training that was stopped, or a new one."
 )
-SHOWN = 5  # changed files that a refusal names
+SHOWN_FILES = 5  # changed files that a refusal names
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class FolderJournal(Journal):
         path = self.store.path(file)
         try:
             with open_tensors(path) as opened:
-                document = read_document(opened, path, PROTOCOL)
+                document = read_document(opened, path, FILE_VERSION)
                 arrays = read_tensors(opened, document, path)
             return decoded(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
@@ -269,7 +269,7 @@ class FolderJournal(Journal):
         content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
         path = self.store.path(NAME.format(name))
         try:
-            write_tensors(path, {"protocol": PROTOCOL, "checkpoint": content}, arrays)
+            write_tensors(path, {"protocol": FILE_VERSION, "checkpoint": content}, arrays)
         except OSError as error:
             raise trouble(error, Path(path)) from error
 
@@ -293,7 +293,7 @@ def _files(store: Store, names: str = "*") -> list[str]:
 def _document(store: Store, file: str) -> dict[str, Any]:
     path = store.path(file)
     with open_tensors(path, all_of_it=False) as opened:
-        return read_document(opened, path, PROTOCOL)
+        return read_document(opened, path, FILE_VERSION)
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
@@ -305,7 +305,7 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
     """
     chunks = repr([unit.rows for unit in source.units]).encode()
     return {
-        "format": FORMAT,
+        "format": VALUES_VERSION,
         "recipe": recipe.to_dict(),
         "landmarks": landmarks,
         "data": {
@@ -352,15 +352,15 @@ def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str
         ("new", [name for name in new if name not in old]),
     ):
         if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            differences.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
+            more = f" and {len(names) - SHOWN_FILES:,} more" if len(names) > SHOWN_FILES else ""
+            differences.append(f"{what}: {', '.join(names[:SHOWN_FILES])}{more}")
     for name in ("rows", "label", "weight"):
         if there[name] != here[name]:
             differences.append(f"{name} was {there[name]!r} and is {here[name]!r}")
     if there["columns"] != here["columns"]:
         gone, come = set(there["columns"]) - set(here["columns"]), set(here["columns"]) - set(there["columns"])
         names = [f"without {name}" for name in sorted(gone)] + [f"with {name}" for name in sorted(come)]
-        differences.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
+        differences.append(f"the columns differ: {', '.join(names[:SHOWN_FILES]) or 'another order'}")
     if not differences and there["chunks"] != here["chunks"]:
         differences.append("the rows come in other chunks")
     if not differences and there["content"] != here["content"]:
