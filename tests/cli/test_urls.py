@@ -23,7 +23,7 @@ def content(url, name):
         return file.read()
 
 
-def test_a_model_of_a_url_is_trained_shown_measured_and_used(run_to, data, model, bucket, tmp_path):
+def test_a_model_at_a_url_serves_every_command(run_to, data, model, bucket, tmp_path):
     out = f"{bucket}/m.safetensors"
     kept = ["--checkpoint", f"{bucket}/c", "--resume", "--report", f"{bucket}/r.html", "--record", f"{bucket}/run.json"]
     fit = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--out", out, "--quiet"]
@@ -67,7 +67,7 @@ def test_a_search_keeps_its_rungs_at_a_url(run_to, data, bucket):
     run_to(*search)
 
 
-def test_a_missing_model_or_a_place_that_cannot_be_is_said_before_the_work(run_to, data, bucket):
+def test_a_place_that_cannot_be_is_said_before_the_work(run_to, data, bucket):
     said = run_to("show", f"{bucket}/none", code=65).stderr
     assert f"The model '{bucket}/none' does not exist" in said
     fit = ["train", data / "train.parquet", "--label", "y", *FEATURES]

@@ -101,12 +101,12 @@ def test_a_model_is_the_same_file_on_a_disk_and_at_a_url(folder, tmp_path):
         load(f"{folder}/m")
 
 
-def test_a_large_tensor_of_a_model_at_a_url_is_not_held_in_memory(monkeypatch):
+def test_a_large_tensor_at_a_url_is_not_held_in_memory(monkeypatch):
     from dkernel.persistence import tensor_file
 
     document, arrays = {"protocol": 1}, {"x": np.arange(1000.0)}
     tensor_file.write_tensors("memory://large/t", document, arrays)
-    monkeypatch.setattr(tensor_file, "LARGE", 1)
+    monkeypatch.setattr(tensor_file, "LARGE_TENSOR", 1)
     with tensor_file.open_tensors("memory://large/t") as file:
         read = tensor_file.read_document(file, "t", 1)
         found = tensor_file.read_tensors(file, read, "t", {"x"})["x"]

@@ -109,7 +109,7 @@ def found_in(system, folder):
 
 
 @pytest.mark.parametrize("stop", ["checkpoint-survey", "checkpoint-prepare", "checkpoint-rounds"])
-def test_a_job_of_urls_alone_that_is_killed_goes_on_to_the_same_bytes(store, stop):
+def test_a_killed_job_of_urls_goes_on_to_the_same_bytes(store, stop):
     """SIGKILL once a stage is stored; the command again ends with the model of a fit that nobody killed."""
     group, system = store
     options = [
