@@ -173,9 +173,7 @@ def import_ahead() -> None:
     """Import the modules of the tasks on all workers at the same time, before the first tasks would wait for them."""
     for name in _IMPORTED_AHEAD:
         importlib.import_module(name)
-    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
-        np.zeros(1, np.float32)
-    )  # the first loop has numba load its compiler
+    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
 
 
 def local_folder() -> str:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.loops import compiled, inner
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled, inner
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]

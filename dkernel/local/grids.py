@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

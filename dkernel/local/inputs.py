@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 from dkernel.validation import nearest_name
 
 F32 = NDArray[np.float32]

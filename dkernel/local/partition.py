@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.loops import compiled
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled
 
 F32 = NDArray[np.float32]
 
