@@ -12,7 +12,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-PATIENCE = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
+DEAD_AFTER = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
@@ -35,7 +35,7 @@ def record_of(run: str) -> str:
     return str(found[-1])
 
 
-def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
+def follow(where: str, patience: float = DEAD_AFTER) -> Iterator[dict[str, Any]]:
     """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises

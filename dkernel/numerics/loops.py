@@ -78,7 +78,7 @@ def load_beside(loops: Sequence[CompiledLoop]) -> None:
     threading.Thread(target=load, name="dkernel-loops").start()
 
 
-class Part:
+class LoopPart:
     """What loops alone call; numba makes it when the first of them is compiled."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -91,12 +91,12 @@ class Part:
 
 def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
     """A function that loops alone call: its code is a part of theirs."""
-    return lambda function: Part(lambda: _njit(flags)(called(function)))
+    return lambda function: LoopPart(lambda: _njit(flags)(called(function)))
 
 
 def instruction(name: str) -> Any:
     """A function of `fused.instructions`."""
-    return Part(lambda: getattr(import_module("dkernel.numerics.fused.instructions"), name))
+    return LoopPart(lambda: getattr(import_module("dkernel.numerics.fused.instructions"), name))
 
 
 def called(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +104,7 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
     assert isinstance(function, FunctionType)
     names = {*function.__code__.co_names}
     found = {name: value for name, value in function.__globals__.items() if name in names}
-    parts = {name: value.made for name, value in found.items() if isinstance(value, Part)}
+    parts = {name: value.made for name, value in found.items() if isinstance(value, LoopPart)}
     scope = {**function.__globals__, **parts}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 

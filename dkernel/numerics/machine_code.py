@@ -26,8 +26,13 @@ from llvmlite import binding
 
 SYMBOL = "dkernel_loop"
 _REFERENCES = "NRT_MemInfo_call_dtor"  # of arrays that numba has made itself: a loop makes none
-_NUMBERS = {"int64": ("i64", "q"), "uint32": ("i32", "I4x"), "float32": ("float", "f4x"), "float64": ("double", "d")}
-_NOTHING = ctypes.c_char * 0  # begins where an array does, which may be empty
+_WORDS_OF_NUMBERS = {
+    "int64": ("i64", "q"),
+    "uint32": ("i32", "I4x"),
+    "float32": ("float", "f4x"),
+    "float64": ("double", "d"),
+}
+_FIRST_BYTE = ctypes.c_char * 0  # begins where an array does, which may be empty
 _lock = threading.Lock()  # LLVM's compiler is one of the process
 
 
@@ -195,7 +200,7 @@ def _machine() -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class LoopArgument:
     """What a loop takes in one place: an array, which numba passes as seven words and more, or a number.
 
     An array is (owner, parent, size, item size, data), its shape and its strides.
@@ -210,24 +215,24 @@ class Kind:
         """Types of the words, as LLVM has them."""
         if self.dimensions:
             return ["ptr", "ptr", "i64", "i64", "ptr"] + ["i64"] * (2 * self.dimensions)
-        return [_NUMBERS[self.name][0]]
+        return [_WORDS_OF_NUMBERS[self.name][0]]
 
     @property
     def layout(self) -> str:
         """The words in 8 bytes each, as `struct` has them."""
-        return f"{5 + 2 * self.dimensions}q" if self.dimensions else _NUMBERS[self.name][1]
+        return f"{5 + 2 * self.dimensions}q" if self.dimensions else _WORDS_OF_NUMBERS[self.name][1]
 
 
-def _kinds(signature: str) -> list[Kind]:
+def _kinds(signature: str) -> list[LoopArgument]:
     """What a loop of the signature `void(...)` takes.
 
     Examples
     --------
-    >>> _kinds("void(float32[:, ::1], int64)")
-    [Kind(name='float32', dimensions=2, contiguous=True), Kind(name='int64', dimensions=0, contiguous=False)]
+    >>> _kinds("void(float32[:, ::1])")
+    [LoopArgument(name='float32', dimensions=2, contiguous=True)]
     """
     found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void"))
-    return [Kind(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
+    return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
 
 
 def _caller(address: int, signature: str) -> Callable[..., None]:
@@ -245,7 +250,7 @@ def _caller(address: int, signature: str) -> Callable[..., None]:
             flags = value.flags
             if value.dtype != dtype or value.ndim != dimensions or not (flags.carray if contiguous else flags.behaved):
                 raise TypeError(f"A loop takes {signature}, but got {value.dtype} of shape {value.shape}.")
-            data = ctypes.addressof(_NOTHING.from_buffer(value)) if flags.c_contiguous else value.ctypes.data
+            data = ctypes.addressof(_FIRST_BYTE.from_buffer(value)) if flags.c_contiguous else value.ctypes.data
             words += (0, 0, value.size, value.itemsize, data, *value.shape, *value.strides)
         loop(pack(*words))
 

@@ -13,10 +13,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, STRIP, exp2_block, in_strips, sincos_block
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
 from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
 from dkernel.numerics.loops import compiled, inner, instruction
 from dkernel.numerics.tiling import aligned, scratch
@@ -25,8 +25,6 @@ TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of co
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 DERIVATIVES = {
     name: code
@@ -71,7 +69,7 @@ def descend(
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    WALKS[panels.function](
+    GRADIENT_WALKS[panels.function](
         strips,
         panels.packed,
         laid,
@@ -96,7 +94,7 @@ def descend(
 def _tall(panels: int, heads: int) -> int:
     """Rows of a tile: a function of columns and heads alone, since it is part of the result's bits."""
     rows = min(TILE_BYTES // (4 * PANEL * panels), SUMS_BYTES // (4 * LANES * heads), FLUSH)
-    return max(2, rows // STRIP) * STRIP
+    return max(2, rows // PRODUCT_STRIP) * PRODUCT_STRIP
 
 
 _several, _single = instruction("several_gradients"), instruction("single_gradient")
@@ -169,7 +167,7 @@ def _add_gradients(
                 h += 1
 
 
-_SIGNATURE = (
+_GRADIENT_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
     "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
     "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
@@ -178,7 +176,7 @@ _SIGNATURE = (
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _exp2_walk(
     rows: Any,
     panels: Any,
@@ -213,7 +211,7 @@ def _exp2_walk(
             since = 0
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _sincos_walk(
     rows: Any,
     panels: Any,
@@ -248,5 +246,5 @@ def _sincos_walk(
             since = 0
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+GRADIENT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""

@@ -11,11 +11,11 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
 from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.fused.products import LANES, PANEL, STRIP
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP
 from dkernel.numerics.tiling import COSINE, EXP2, SINE
 
-PARTS = PANEL // LANES
-TOGETHER = 4  # heads whose gradients are summed at a time
+PANEL_PARTS = PANEL // LANES
+HEADS_TOGETHER = 4  # heads whose gradients are summed at a time
 
 cgutils: Any = _cgutils  # without types
 
@@ -152,9 +152,9 @@ def _emit(builder: Any, function: str, arrays: Any, places: Any) -> None:
     whole = k.type
     first = builder.mul(builder.add(start, i), k)
     panel = builder.mul(builder.mul(j, k), whole(PANEL))
-    for group in target.groups(PANEL, STRIP):
+    for group in target.groups(PANEL, PRODUCT_STRIP):
         columns = [whole(part * target.lanes) for part in group]
-        sums = maker.variables(STRIP, len(columns))
+        sums = maker.variables(PRODUCT_STRIP, len(columns))
         with cgutils.for_range(builder, k) as loop:
             at = builder.add(panel, builder.mul(loop.index, whole(PANEL)))
             b = [maker.load(B, builder.add(at, column)) for column in columns]
@@ -191,8 +191,8 @@ def score(
         of_tile, of_coef, of_sums = (
             cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 3), (W, 4), (S, 3))
         )
-        coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PARTS)]
-        for r in range(STRIP):
+        coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PANEL_PARTS)]
+        for r in range(PRODUCT_STRIP):
             place = maker.index(of_sums, (builder.add(row, whole(r)), head, whole(0)))
             total = maker.load(S, place)
             for k, c in enumerate(coefs):
@@ -272,4 +272,4 @@ def _gradient(heads: int) -> Any:
 
 
 exp2_block, sincos_block, identity_block = map(intrinsic_block, ("exp2", "sincos", "identity"))
-several_gradients, single_gradient = _gradient(TOGETHER), _gradient(1)
+several_gradients, single_gradient = _gradient(HEADS_TOGETHER), _gradient(1)

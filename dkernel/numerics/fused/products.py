@@ -18,14 +18,14 @@ from dkernel.numerics.loops import compiled, instruction
 from dkernel.numerics.tiling import aligned
 
 PANEL = 64  # columns of a block that are made together
-STRIP = 4  # rows
+PRODUCT_STRIP = 4  # rows
 LANES = 16  # partial sums of a score, a vector of AVX-512: more registers elsewhere, for the same bits
-MOST = 128  # products of more columns of the data are worth a library's blocking
+MOST_DATA_COLUMNS = 128  # products of more columns of the data are worth a library's blocking
 
 
 def supports_products(k: int) -> bool:
     """True if products over k columns of the data go this way on this processor."""
-    return k <= MOST and registers() is not None
+    return k <= MOST_DATA_COLUMNS and registers() is not None
 
 
 def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
@@ -46,35 +46,35 @@ def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
 
 def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
     """True if all of the block is wanted, of whole strips of rows."""
-    return out.shape[1] == PANEL * len(panels) and len(out) % STRIP == 0
+    return out.shape[1] == PANEL * len(panels) and len(out) % PRODUCT_STRIP == 0
 
 
 exp2_block, sincos_block, _identity_block = map(instruction, ("exp2_block", "sincos_block", "identity_block"))
-_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
+_PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             exp2_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             sincos_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _identity_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             _identity_block(rows, panels, out, 0, i, j)
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+PRODUCT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the products -> its walk."""
 
 
@@ -100,7 +100,7 @@ def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[n
 
 def in_strips(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows as a walk takes them, contiguous: rows of zeros up to a whole strip behind them."""
-    missing = -len(rows) % STRIP
+    missing = -len(rows) % PRODUCT_STRIP
     if missing:
         rows = np.concatenate([rows, np.zeros((missing, rows.shape[1]), np.float32)])
     return np.ascontiguousarray(rows)

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, STRIP, exp2_block, in_strips, sincos_block
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
 from dkernel.numerics.loops import compiled, inner, instruction
-from dkernel.numerics.tiling import PIECE_ROWS, ROWS, TILE_COMPONENTS, aligned
-
-F32 = NDArray[np.float32]
-
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned
 
 _score, sum_lanes = instruction("score"), instruction("sum_lanes")
 
@@ -43,13 +41,13 @@ def _add_lanes(sums: Any, S: Any, start: Any, n: Any) -> None:
             S[start + i, h] += sum_lanes(sums, i, h)
 
 
-_SIGNATURE = (
+_SCORE_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[:, :, ::1], "
     "float32[:, :, ::1], float32[::1], float32[:, ::1])"
 )
 
 
-@compiled(_SIGNATURE)
+@compiled(_SCORE_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -63,7 +61,7 @@ def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: A
             _add_lanes(sums, S, start, n)
 
 
-@compiled(_SIGNATURE)
+@compiled(_SCORE_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -77,7 +75,7 @@ def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes:
             _add_lanes(sums, S, start, n)
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+SCORE_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""
 
 
@@ -97,10 +95,10 @@ def scores(
     """
     heads, shift = len(intercept), intercept.astype(np.float32)
     laid, out = panels.pack(coef), np.empty((len(X), heads), np.float32)
-    tile, sums = aligned((panels.layers, STRIP, PANEL)), aligned((ROWS, heads, LANES))
+    tile, sums = aligned((panels.layers, PRODUCT_STRIP, PANEL)), aligned((TILE_ROWS, heads, LANES))
     for start in range(0, len(X), PIECE_ROWS):
         rows = in_strips(prepared(X[start : start + PIECE_ROWS]))
         S = np.zeros((len(rows), heads), np.float32)
-        WALKS[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
+        SCORE_WALKS[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
         out[start : start + PIECE_ROWS] = (S + shift)[: len(X) - start]
     return out

@@ -37,8 +37,8 @@ def gradients(tile, R, part):
 
 
 SIGNATURES = {
-    "products": products._SIGNATURE,
-    "scores": scores._SIGNATURE,
+    "products": products._PRODUCT_SIGNATURE,
+    "scores": scores._SCORE_SIGNATURE,
     "gradients": "void(float32[:, :, :, ::1], float32[:, ::1], float32[:, :, :, ::1])",
 }
 
@@ -47,8 +47,8 @@ SIGNATURES = {
 def loops():
     """Kind of processor, name -> the loop compiled with vectors of that kind; they run here, whatever "here" is."""
     sources = {
-        "products": called(products.WALKS["sincos"]._source),
-        "scores": called(scores.WALKS["exp2"]._source),
+        "products": called(products.PRODUCT_WALKS["sincos"]._source),
+        "scores": called(scores.SCORE_WALKS["exp2"]._source),
         "gradients": gradients,
     }
     made = {}
