@@ -81,7 +81,7 @@ def test_only_these_names_are_imported_from_dask():
         ({"future"}, FUTURE),
         ({"cluster"}, CLUSTER),
         ({"_distributed"}, IMPORTED["distributed"]),
-        ({"worker"}, {"address", "local_directory", "scheduler", "security", "state"}),
+        ({"worker"}, {"address", "local_directory", "memory_manager", "scheduler", "security", "state"}),
     ],
     ids=["client", "future", "cluster", "distributed", "worker"],
 )

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=Job, short_help="End a job that was given to a cluster.")
+@click.command(cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
 @click.argument("run", metavar="RUN")
 @setting(
     "--patience",

@@ -33,13 +33,13 @@ from dkernel.data.writers.atomic import write_file
 from dkernel.diagnostics.follow import is_over, is_stale, read_record
 from dkernel.execution.user_modules import UserModule
 
-CANCELLED = 143  # that of a command which SIGTERM stops
+BY_SIGTERM = 143  # that of a command which SIGTERM stops
 _LOOK = 1.0  # seconds between two looks at the process and at the wish to cancel
 _PAUSE = GRACE + 2.0  # seconds before a command is run again: a process of before has ended by then
 
 
 @dataclass(frozen=True)
-class Job:
+class ClusterJob:
     """A command for a cluster.
 
     Parameters
@@ -74,7 +74,7 @@ def wish_of(record: str) -> str:
     return f"{_stem(record)}.cancel"
 
 
-def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> Job:
+def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
     """Give the command with these settings to the cluster, unless the job is there already."""
     from dkernel.errors import DataError
     from dkernel.execution.base import Call
@@ -90,7 +90,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     record = str(_absolute(beside(values["out"], values["record"])))
     settings = config_text(ctx, {**values, **_of_the_driver(values), "record": record})
     digest = hashlib.sha256(settings.encode()).hexdigest()
-    job = Job(record, settings, digest, user_modules(), values["retries"])
+    job = ClusterJob(record, settings, digest, user_modules(), values["retries"])
     with connect(**place) as executor:
         ((found,), _) = executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin, (job,))])
         if found is None:
@@ -120,7 +120,7 @@ def _stem(record: str) -> str:
     return record.removesuffix(".json").removesuffix(".run")
 
 
-def begin(job: Job) -> Mapping[str, Any] | None:
+def begin(job: ClusterJob) -> Mapping[str, Any] | None:
     """Enter a job that waits for its driver in its run record; runs on a worker, whose complaints the submitter sees.
 
     Returns
@@ -141,7 +141,7 @@ def begin(job: Job) -> Mapping[str, Any] | None:
     return None
 
 
-def drive(job: Job) -> int:
+def drive(job: ClusterJob) -> int:
     """Run the command of a job, and again while its exit code says so; runs on a worker. Returns the exit code."""
     from dkernel.execution.in_task import leave_pool
 
@@ -157,7 +157,7 @@ def drive(job: Job) -> int:
     return code
 
 
-def _command(job: Job, folder: str) -> list[str]:
+def _command(job: ClusterJob, folder: str) -> list[str]:
     """The words of the command; its settings and modules are written to `folder`."""
     from dkernel.execution.in_task import options_of_scheduler
 
@@ -174,7 +174,7 @@ def _command(job: Job, folder: str) -> list[str]:
     return words + [word for option in options_of_scheduler().items() for word in option]
 
 
-def _run(job: Job, words: list[str], folder: str, left: int) -> int:
+def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     """Run the command once, to its end or until somebody wants it to end."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
     entry = json.dumps({"settings": job.digest, "retries_left": left})
@@ -200,7 +200,7 @@ def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     return None
 
 
-def _wished(job: Job, seconds: float) -> bool:
+def _wished(job: ClusterJob, seconds: float) -> bool:
     """True if somebody wants the job to end, as seen at the end of so many seconds at most."""
     end, wish = time.monotonic() + seconds, Path(wish_of(job.record))
     while not wish.exists() and (left := end - time.monotonic()) > 0:
@@ -208,13 +208,13 @@ def _wished(job: Job, seconds: float) -> bool:
     return wish.exists()
 
 
-def _cancelled(job: Job, code: int) -> int:
+def _cancelled(job: ClusterJob, code: int) -> int:
     """Write to the record that the job was cancelled, unless it was over before."""
     record = read_record(job.record)
     if record is not None and record["status"] != "done":
-        record |= {"status": "cancelled", "exit_code": CANCELLED, "error": "cancelled by dkernel cancel"}
+        record |= {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
         write_file(Path(job.record), (json.dumps(record, indent=2) + "\n").encode())
-        code = CANCELLED
+        code = BY_SIGTERM
     Path(wish_of(job.record)).unlink(missing_ok=True)
     return code
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     Label,
     bad_rows_option,
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Measure a model on labelled files.")
+@click.command(cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@setting("--report", type=LOCAL_TYPE, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @bad_rows_option
 @svmlight_options
 @run_options

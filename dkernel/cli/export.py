@@ -5,14 +5,16 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import LOCAL, setting
+from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.options import LOCAL_TYPE, setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
-@click.command(cls=Job, short_help="Write a model as an ONNX graph.")
+@click.command(cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
-@setting("-o", "--out", required=True, type=LOCAL, metavar="FILE", help="File to write; an existing one is replaced.")
+@setting(
+    "-o", "--out", required=True, type=LOCAL_TYPE, metavar="FILE", help="File to write; an existing one is replaced."
+)
 @setting(
     "--format",
     "form",

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=Job, short_help="List the runs of a folder.")
+@click.command(cls=ExitCodeCommand, short_help="List the runs of a folder.")
 @click.argument("folder", metavar="[FOLDER]", default=".")
 @setting("--json", is_flag=True, help="Print one JSON object for each run.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")

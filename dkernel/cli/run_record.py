@@ -21,12 +21,12 @@ from typing import Any
 from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
 from dkernel.data.writers.atomic import write_file
-from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
+from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.execution.versions import versions
 
 JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
-REMOTE_HEARTBEAT = PATIENCE / 2  # where each renewal is an upload
+REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     bad_rows_option,
     config_text,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Write predictions for every row.")
+@click.command(cls=ExitCodeCommand, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @setting("-o", "--out", metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @setting("--overwrite", is_flag=True, help="Replace an existing output.")
 @setting(
     "--scratch",
-    type=LOCAL,
+    type=LOCAL_TYPE,
     metavar="DIR",
     help="Folder for unpacked copies that every worker sees. Default: beside --out.",
 )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -52,18 +52,18 @@ def recipe_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=Job, short_help="Train a model on files larger than memory.")
+@click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", type=LOCAL_TYPE, metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", type=LOCAL_TYPE, metavar="DIR", help="Folder in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -72,7 +72,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", type=LOCAL_TYPE, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",
@@ -233,7 +233,7 @@ def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) ->
 
 def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
     """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
-    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH.__getitem__}
+    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH_WORDS.__getitem__}
     if recipe.positive is None or kind not in types:
         return recipe
     text = str(recipe.positive).strip()
@@ -247,7 +247,7 @@ def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Re
         ) from None
 
 
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+_TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     Label,
     bad_rows_option,
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Teach a model more rows.")
+@click.command(cls=ExitCodeCommand, short_help="Teach a model more rows.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="NEW...")
-@setting("-o", "--out", type=LOCAL, metavar="FILE", help="Model file to write.")
+@setting("-o", "--out", type=LOCAL_TYPE, metavar="FILE", help="Model file to write.")
 @setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
 @bad_rows_option
 @svmlight_options
 @run_options

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import AGAIN, Job
+from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
+@click.command(cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")

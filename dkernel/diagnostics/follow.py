@@ -13,7 +13,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-PATIENCE = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
+DEAD_AFTER = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
@@ -53,10 +53,10 @@ def is_stale(record: Mapping[str, Any]) -> bool:
         silent = datetime.now(UTC) - datetime.fromisoformat(record["updated"])
     except (KeyError, TypeError, ValueError):
         return True
-    return silent.total_seconds() > PATIENCE
+    return silent.total_seconds() > DEAD_AFTER
 
 
-def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
+def follow(where: str, patience: float = DEAD_AFTER) -> Iterator[dict[str, Any]]:
     """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises

@@ -36,7 +36,8 @@ from dkernel.execution.workers import WorkerPool
 
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
-INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
+# Bytes of a value that travel inside the calls of a round: a task of its own costs two more messages.
+MESSAGE_BYTES = 2**20
 
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
@@ -229,7 +230,7 @@ class ClusterExecutor(Executor):
 
         def slot(handle: Handle) -> Any:
             remote = self._remote(handle)
-            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= INSIDE:
+            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= MESSAGE_BYTES:
                 return remote.value
             return Slot(needs.setdefault(remote, len(needs)))
 

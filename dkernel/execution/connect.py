@@ -29,7 +29,7 @@ from dkernel.numerics.allocator import ONE_HEAP
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
-MEMORY = {
+MEMORY_SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": 0.9,
@@ -175,7 +175,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
+        with dask.config.set({**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,

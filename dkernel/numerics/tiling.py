@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 settings: Any = config
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
-ROWS = 256
+TILE_ROWS = 256
 TILE_COMPONENTS = 512  # see above
-PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
+PIECE_ROWS = 8 * TILE_ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
 COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
@@ -241,10 +241,10 @@ class Components(Protocol):
         """(first component, tiles k, width w): the components first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
-        """Prepare ROWS raw rows for `fill`."""
+        """Prepare TILE_ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write the components of one group into out, float32 (k, ROWS, w)."""
+        """Write the components of one group into out, float32 (k, TILE_ROWS, w)."""
 
 
 _workspace = threading.local()
@@ -269,13 +269,13 @@ def scratch(size: int) -> NDArray[np.float32]:
 def _padded(X: NDArray, first: int) -> NDArray:
     """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
     if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, ROWS)
-    rows = X[first : first + ROWS]
-    if len(rows) == ROWS:
+        return X.padded(first, TILE_ROWS)
+    rows = X[first : first + TILE_ROWS]
+    if len(rows) == TILE_ROWS:
         return rows
     if X.dtype.kind == "O":  # 0 is no string
-        return np.concatenate([rows, np.repeat(rows[-1:], ROWS - len(rows), axis=0)])
-    return np.concatenate([rows, np.zeros((ROWS - len(rows), X.shape[1]), X.dtype)])
+        return np.concatenate([rows, np.repeat(rows[-1:], TILE_ROWS - len(rows), axis=0)])
+    return np.concatenate([rows, np.zeros((TILE_ROWS - len(rows), X.shape[1]), X.dtype)])
 
 
 def _walk(
@@ -285,8 +285,8 @@ def _walk(
     S[...] = 0.0
     at = 0
     for first, k, width in components.groups:
-        size = k * ROWS * width
-        out = buffer[at : at + size].reshape(k, ROWS, width)
+        size = k * TILE_ROWS * width
+        out = buffer[at : at + size].reshape(k, TILE_ROWS, width)
         components.fill(tile, first, out)
         for t in range(k):
             S += out[t] @ coef[first + t * width : first + (t + 1) * width]
@@ -303,26 +303,26 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
 
     Returns
     -------
-    float32 (rows, C). A row's scores do not depend on the rows beside it; its place among the ROWS of a tile may move
-    their last bits where the processor has no AVX-512, which no place does in `fused.scores`.
+    float32 (rows, C). A row's scores do not depend on the rows beside it; its place among the TILE_ROWS of a tile may
+    move their last bits where the processor has no AVX-512, which no place does in `fused.scores`.
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(max((k * ROWS * width for _, k, width in components.groups), default=0))
+    buffer = scratch(max((k * TILE_ROWS * width for _, k, width in components.groups), default=0))
     out = np.empty((len(X), coef.shape[1]), np.float32)
-    S = np.empty((ROWS, coef.shape[1]), np.float32)
-    for first in range(0, len(X), ROWS):
+    S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
+    for first in range(0, len(X), TILE_ROWS):
         _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
-        out[first : first + ROWS] = (S + shift)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
 
 def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDArray) -> NDArray[np.float64]:
-    """components(X) @ coef in float64, with ROWS rows of components in memory.
+    """components(X) @ coef in float64, with TILE_ROWS rows of components in memory.
 
     Parameters
     ----------
-    components : of ROWS rows, float64 (ROWS, D)
+    components : of TILE_ROWS rows, float64 (TILE_ROWS, D)
     X : (rows, p);  coef : (D, C)
 
     Returns
@@ -330,8 +330,8 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     float64 (rows, C)
     """
     out = np.empty((len(X), coef.shape[1]))
-    for first in range(0, len(X), ROWS):
-        out[first : first + ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+    for first in range(0, len(X), TILE_ROWS):
+        out[first : first + TILE_ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
     return out
 
 
@@ -355,20 +355,20 @@ def accumulate(
     n_components, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(ROWS * n_components)
+    buffer = scratch(TILE_ROWS * n_components)
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
-    S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
-    for start in range(0, len(X), ROWS):
+    S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
+    for start in range(0, len(X), TILE_ROWS):
         _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
         S += shift
-        n = min(ROWS, len(X) - start)
+        n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0
         R[:n] = residual(S[:n], start)
         g += R.sum(axis=0, dtype=np.float64)
         at = 0
         for first, k, width in components.groups:
             for t in range(k):
-                tile = buffer[at : at + ROWS * width].reshape(ROWS, width)
+                tile = buffer[at : at + TILE_ROWS * width].reshape(TILE_ROWS, width)
                 G[first + t * width : first + (t + 1) * width] += tile.T @ R
-                at += ROWS * width
+                at += TILE_ROWS * width
     return G, g

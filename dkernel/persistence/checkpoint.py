@@ -51,14 +51,14 @@ class SolverState(Protocol):
 EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
-PROTOCOL = 1  # version of the files; FORMAT, the version of the values in them, is part of the run
-FORMAT = 4  # raised where the stored values change
+FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
+VALUES_VERSION = 4  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
     "training that was stopped, or a new one."
 )
-SHOWN = 5  # changed files that a refusal names
+SHOWN_FILES = 5  # changed files that a refusal names
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Checkpoint:
         for path in sorted(self.path.glob(NAME.format("*"))):
             try:
                 with open_tensors(path) as file:
-                    return read_document(file, str(path), PROTOCOL)["checkpoint"]["run"]  # type: ignore[no-any-return]
+                    return read_document(file, str(path), FILE_VERSION)["checkpoint"]["run"]  # type: ignore[no-any-return]
             except (ModelFileError, LookupError, TypeError):
                 continue
         return None
@@ -189,7 +189,7 @@ class FolderJournal(Journal):
             return None
         try:
             with open_tensors(path) as file:
-                document = read_document(file, str(path), PROTOCOL)
+                document = read_document(file, str(path), FILE_VERSION)
                 arrays = read_tensors(file, document, str(path))
             return decoded(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
@@ -266,7 +266,7 @@ class FolderJournal(Journal):
         tree, arrays = encoded(value)
         content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
         try:
-            write_tensors(self._path(name), {"protocol": PROTOCOL, "checkpoint": content}, arrays)
+            write_tensors(self._path(name), {"protocol": FILE_VERSION, "checkpoint": content}, arrays)
         except OSError as error:
             raise trouble(error, self._path(name)) from error
 
@@ -277,7 +277,7 @@ class FolderJournal(Journal):
         """Refuse the folder of another run; the kind of processor that wrote the file, this one's of no whole file."""
         try:
             with open_tensors(path) as file:
-                document = read_document(file, str(path), PROTOCOL)
+                document = read_document(file, str(path), FILE_VERSION)
         except ModelFileError:
             return processor.kind()
         if "checkpoint" not in document:
@@ -295,7 +295,7 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
     """
     chunks = repr([unit.rows for unit in source.units]).encode()
     return {
-        "format": FORMAT,
+        "format": VALUES_VERSION,
         "recipe": recipe.to_dict(),
         "landmarks": landmarks,
         "data": {
@@ -342,15 +342,15 @@ def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str
         ("new", [name for name in new if name not in old]),
     ):
         if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            differences.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
+            more = f" and {len(names) - SHOWN_FILES:,} more" if len(names) > SHOWN_FILES else ""
+            differences.append(f"{what}: {', '.join(names[:SHOWN_FILES])}{more}")
     for name in ("rows", "label", "weight"):
         if there[name] != here[name]:
             differences.append(f"{name} was {there[name]!r} and is {here[name]!r}")
     if there["columns"] != here["columns"]:
         gone, come = set(there["columns"]) - set(here["columns"]), set(here["columns"]) - set(there["columns"])
         names = [f"without {name}" for name in sorted(gone)] + [f"with {name}" for name in sorted(come)]
-        differences.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
+        differences.append(f"the columns differ: {', '.join(names[:SHOWN_FILES]) or 'another order'}")
     if not differences and there["chunks"] != here["chunks"]:
         differences.append("the rows come in other chunks")
     if not differences and there["content"] != here["content"]:

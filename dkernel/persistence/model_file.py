@@ -38,7 +38,7 @@ from dkernel.persistence.tensor_file import (
 from dkernel.recipe import Recipe, SettledRecipe
 from dkernel.validation import refuse_url
 
-PROTOCOL = 1
+MODEL_VERSION = 1
 """The number of the format that `save` writes.
 
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
@@ -108,7 +108,7 @@ def digest_of(model: Model) -> str:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
     with open_tensors(path) as file:
-        document = read_document(file, str(path), PROTOCOL)
+        document = read_document(file, str(path), MODEL_VERSION)
     _check_parts(document, str(path))
     return document
 
@@ -147,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     """
     place = str(path)
     with open_tensors(path) as file:
-        document = read_document(file, place, PROTOCOL)
+        document = read_document(file, place, MODEL_VERSION)
         _check_parts(document, place)
         arrays = read_tensors(file, document, place, _by_parts(document))
     try:
@@ -178,7 +178,7 @@ def _by_parts(document: Mapping[str, Any]) -> set[str]:
 
 def _document_of(model: Model) -> dict[str, Any]:
     return {
-        "protocol": PROTOCOL,
+        "protocol": MODEL_VERSION,
         "recipe": model.recipe.to_dict(),
         "classes": _classes_to_json(model.classes),
         "columns": _columns_to_json(model.columns),

@@ -33,13 +33,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # Bytes of a tensor from which it may stay in the file. A smaller one is as well in memory, where nothing that others do
 # to the file counts.
-LARGE = 2**28
+LARGE_TENSOR = 2**28
 _PART = 2**22  # values that are looked at at one time
 _HEADER_LIMIT = 100_000_000  # the limit of safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
 _FREE_BYTES = 2 * 2**20  # bytes of values that any machine can hold
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."
 
 
@@ -170,7 +170,7 @@ def read_tensors(
         entry = document["tensors"][name]
         # The size of the file was checked against the header: nothing larger than the file is ever allocated.
         buffer: bytearray | memoryview
-        if name in by_parts and _nbytes(entry) >= LARGE:
+        if name in by_parts and _nbytes(entry) >= LARGE_TENSOR:
             buffer = _mapped(file, _nbytes(entry))
         else:
             buffer = bytearray(_nbytes(entry))
@@ -200,8 +200,8 @@ def all_finite(array: NDArray[Any]) -> bool:
 def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if name <= "__metadata__":
         raise ModelFileError(f"The tensor {name!r} would stand before the document: its name must begin with a-z.")
-    if array.dtype not in _NAMES:
-        held = ", ".join(str(dtype) for dtype in _NAMES)
+    if array.dtype not in _DTYPE_NAMES:
+        held = ", ".join(str(dtype) for dtype in _DTYPE_NAMES)
         raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")
     if array.dtype.kind == "f" and not all_finite(array):
         raise ModelFileError(
@@ -209,7 +209,7 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
             "larger alpha or scaled features."
         )
     digest = hashlib.sha256(_bytes_of(array)).hexdigest()
-    return {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
+    return {"dtype": _DTYPE_NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:

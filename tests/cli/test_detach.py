@@ -164,7 +164,7 @@ def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run, tmp_path):
     ids=["done", "given-up", "failed", "cancelled"],
 )
 def test_a_command_is_run_again_after_exit_code_75(codes, wish, end, monkeypatch, tmp_path):
-    job = driver.Job(str(tmp_path / "m.run.json"), "", "")
+    job = driver.ClusterJob(str(tmp_path / "m.run.json"), "", "")
     rest = iter(codes)
 
     class Ended:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import delayed
 
-from dkernel.data.block import KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
 from dkernel.data.collections.dask_arrays import aligned, is_dask, known
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
@@ -43,7 +43,7 @@ _INFERRED = {
 }
 
 
-FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": KINDS}
+FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": COLUMN_KINDS}
 """Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
 
 Part = tuple[int, Any, Any, Any]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.processor import registers
 from dkernel.numerics.fused.products import (
     PANEL,
-    STRIP,
+    PRODUCT_STRIP,
     VectorBuilder,
     arrays_of,
     cgutils,
@@ -35,10 +35,8 @@ from dkernel.numerics.tiling import aligned, compiled, inner, scratch
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
-TOGETHER = 4  # heads whose gradients are summed at a time
+HEADS_TOGETHER = 4  # heads whose gradients are summed at a time
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 DERIVATIVES = {
     name: code
@@ -83,7 +81,7 @@ def descend(
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    WALKS[panels.function](
+    GRADIENT_WALKS[panels.function](
         strips,
         panels.packed,
         laid,
@@ -108,7 +106,7 @@ def descend(
 def _tall(panels: int, heads: int) -> int:
     """Rows of a tile: a function of columns and heads alone, since it is part of the result's bits."""
     rows = min(TILE_BYTES // (4 * PANEL * panels), SUMS_BYTES // (4 * LANES * heads), FLUSH)
-    return max(2, rows // STRIP) * STRIP
+    return max(2, rows // PRODUCT_STRIP) * PRODUCT_STRIP
 
 
 def _gradient(heads: int) -> Any:
@@ -155,7 +153,7 @@ def _gradient(heads: int) -> Any:
     return gradient
 
 
-_several, _single = _gradient(TOGETHER), _gradient(1)
+_several, _single = _gradient(HEADS_TOGETHER), _gradient(1)
 
 
 @inner()
@@ -225,7 +223,7 @@ def _add_gradients(
                 h += 1
 
 
-_SIGNATURE = (
+_GRADIENT_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
     "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
     "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
@@ -234,7 +232,7 @@ _SIGNATURE = (
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _exp2_walk(
     rows: Any,
     panels: Any,
@@ -269,7 +267,7 @@ def _exp2_walk(
             since = 0
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _sincos_walk(
     rows: Any,
     panels: Any,
@@ -304,5 +302,5 @@ def _sincos_walk(
             since = 0
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+GRADIENT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""

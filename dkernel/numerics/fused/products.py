@@ -21,15 +21,15 @@ from dkernel.numerics.fused.processor import registers
 from dkernel.numerics.tiling import COSINE, EXP2, SINE, aligned, compiled
 
 PANEL = 64  # columns of a block that are made together
-STRIP = 4  # rows
-MOST = 128  # products of more columns of the data are worth a library's blocking
+PRODUCT_STRIP = 4  # rows
+MOST_DATA_COLUMNS = 128  # products of more columns of the data are worth a library's blocking
 
 cgutils: Any = _cgutils  # without types
 
 
 def supports_products(k: int) -> bool:
     """True if products over k columns of the data go this way on this processor."""
-    return k <= MOST and registers() is not None
+    return k <= MOST_DATA_COLUMNS and registers() is not None
 
 
 def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
@@ -50,7 +50,7 @@ def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
 
 def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
     """True if all of the block is wanted, of whole strips of rows."""
-    return out.shape[1] == PANEL * len(panels) and len(out) % STRIP == 0
+    return out.shape[1] == PANEL * len(panels) and len(out) % PRODUCT_STRIP == 0
 
 
 class VectorBuilder:
@@ -177,9 +177,9 @@ def _emit(builder: Any, function: str, arrays: Any, places: Any) -> None:
     whole = k.type
     first = builder.mul(builder.add(start, i), k)
     panel = builder.mul(builder.mul(j, k), whole(PANEL))
-    for group in target.groups(PANEL, STRIP):
+    for group in target.groups(PANEL, PRODUCT_STRIP):
         columns = [whole(part * target.lanes) for part in group]
-        sums = maker.variables(STRIP, len(columns))
+        sums = maker.variables(PRODUCT_STRIP, len(columns))
         with cgutils.for_range(builder, k) as loop:
             at = builder.add(panel, builder.mul(loop.index, whole(PANEL)))
             b = [maker.load(B, builder.add(at, column)) for column in columns]
@@ -197,31 +197,31 @@ def _emit(builder: Any, function: str, arrays: Any, places: Any) -> None:
 
 exp2_block, sincos_block = intrinsic_block("exp2"), intrinsic_block("sincos")
 _identity_block = intrinsic_block("identity")
-_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
+_PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             exp2_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             sincos_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_SIGNATURE)
+@compiled(_PRODUCT_SIGNATURE)
 def _identity_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             _identity_block(rows, panels, out, 0, i, j)
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+PRODUCT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the products -> its walk."""
 
 
@@ -247,7 +247,7 @@ def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[n
 
 def in_strips(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """The rows as a walk takes them, contiguous: rows of zeros up to a whole strip behind them."""
-    missing = -len(rows) % STRIP
+    missing = -len(rows) % PRODUCT_STRIP
     if missing:
         rows = np.concatenate([rows, np.zeros((missing, rows.shape[1]), np.float32)])
     return np.ascontiguousarray(rows)

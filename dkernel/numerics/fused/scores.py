@@ -14,10 +14,11 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import (
     PANEL,
-    STRIP,
+    PRODUCT_STRIP,
     VectorBuilder,
     arrays_of,
     cgutils,
@@ -25,12 +26,10 @@ from dkernel.numerics.fused.products import (
     in_strips,
     sincos_block,
 )
-from dkernel.numerics.tiling import PIECE_ROWS, ROWS, TILE_COMPONENTS, aligned, compiled, inner
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned, compiled, inner
 
 LANES = 16  # partial sums of a score, a vector of AVX-512: more registers elsewhere, for the same bits
-PARTS = PANEL // LANES
-
-F32 = NDArray[np.float32]
+PANEL_PARTS = PANEL // LANES
 
 
 @intrinsic
@@ -54,8 +53,8 @@ def _score(
         of_tile, of_coef, of_sums = (
             cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 3), (W, 4), (S, 3))
         )
-        coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PARTS)]
-        for r in range(STRIP):
+        coefs = [maker.load(W, maker.index(of_coef, (head, panel, part, whole(LANES * k)))) for k in range(PANEL_PARTS)]
+        for r in range(PRODUCT_STRIP):
             place = maker.index(of_sums, (builder.add(row, whole(r)), head, whole(0)))
             total = maker.load(S, place)
             for k, c in enumerate(coefs):
@@ -111,13 +110,13 @@ def _add_lanes(sums: Any, S: Any, start: Any, n: Any) -> None:
             S[start + i, h] += sum_lanes(sums, i, h)  # type: ignore[call-arg]
 
 
-_SIGNATURE = (
+_SCORE_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[:, :, ::1], "
     "float32[:, :, ::1], float32[::1], float32[:, ::1])"
 )
 
 
-@compiled(_SIGNATURE)
+@compiled(_SCORE_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -131,7 +130,7 @@ def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: A
             _add_lanes(sums, S, start, n)
 
 
-@compiled(_SIGNATURE)
+@compiled(_SCORE_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -145,7 +144,7 @@ def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes:
             _add_lanes(sums, S, start, n)
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+SCORE_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""
 
 
@@ -165,10 +164,10 @@ def scores(
     """
     heads, shift = len(intercept), intercept.astype(np.float32)
     laid, out = panels.pack(coef), np.empty((len(X), heads), np.float32)
-    tile, sums = aligned((panels.layers, STRIP, PANEL)), aligned((ROWS, heads, LANES))
+    tile, sums = aligned((panels.layers, PRODUCT_STRIP, PANEL)), aligned((TILE_ROWS, heads, LANES))
     for start in range(0, len(X), PIECE_ROWS):
         rows = in_strips(prepared(X[start : start + PIECE_ROWS]))
         S = np.zeros((len(rows), heads), np.float32)
-        WALKS[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
+        SCORE_WALKS[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
         out[start : start + PIECE_ROWS] = (S + shift)[: len(X) - start]
     return out

@@ -38,8 +38,8 @@ def gradients(tile, R, part):
 
 
 SIGNATURES = {
-    "products": products._SIGNATURE,
-    "scores": scores._SIGNATURE,
+    "products": products._PRODUCT_SIGNATURE,
+    "scores": scores._SCORE_SIGNATURE,
     "gradients": "void(float32[:, :, :, ::1], float32[:, ::1], float32[:, :, :, ::1])",
 }
 
@@ -48,8 +48,8 @@ SIGNATURES = {
 def loops():
     """Kind of processor, name -> the loop compiled with vectors of that kind; they run here, whatever "here" is."""
     sources = {
-        "products": products.WALKS["sincos"]._source,
-        "scores": scores.WALKS["exp2"]._source,
+        "products": products.PRODUCT_WALKS["sincos"]._source,
+        "scores": scores.SCORE_WALKS["exp2"]._source,
         "gradients": gradients,
     }
     made = {}
