@@ -14,12 +14,11 @@ from dkernel.cli.options import setting
 @setting(
     "--patience",
     type=click.FloatRange(min=0),
-    default=30.0,
     metavar="SECONDS",
-    help="Call a job dead if its record is older than this. Default: 30.",
+    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
 )
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def cancel(run: str, patience: float, debug: bool) -> None:  # noqa: ARG001
+def cancel(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """End the job that `dkernel train --detach` named RUN, and wait for its end.
 
     Its checkpoint stays: the same train command goes on from there. Exit code 0 when the job is over.

@@ -31,6 +31,7 @@ from dkernel.cli.options import config_text
 from dkernel.cli.run_record import JOB, Record, beside
 from dkernel.data.writers.atomic import write_file
 from dkernel.diagnostics.follow import is_over, is_stale, read_record
+from dkernel.execution.connection import PATIENCE
 from dkernel.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops
@@ -49,6 +50,7 @@ class ClusterJob:
     digest : of the settings that the command was given
     modules : of --import
     retries : times that it is run again after exit code 75
+    dead_after : seconds without news after which it counts as dead; a cluster may take so long to miss a worker
     """
 
     record: str
@@ -56,6 +58,11 @@ class ClusterJob:
     digest: str
     modules: tuple[UserModule, ...] = ()
     retries: int = 0
+    dead_after: float = PATIENCE
+
+    def entry(self, left: int) -> dict[str, Any]:
+        """What the run record says of it, with so many retries left."""
+        return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
 
 
 def log_of(record: str) -> str:
@@ -76,7 +83,6 @@ def wish_of(record: str) -> str:
 
 def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
     """Give the command with these settings to the cluster, unless the job is there already."""
-    from dkernel.errors import DataError
     from dkernel.execution.base import Call
     from dkernel.execution.connect import connect
     from dkernel.execution.user_modules import user_modules
@@ -90,16 +96,12 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     record = str(_absolute(beside(values["out"], values["record"])))
     settings = config_text(ctx, {**values, **_of_the_driver(values), "record": record})
     digest = hashlib.sha256(settings.encode()).hexdigest()
-    job = ClusterJob(record, settings, digest, user_modules(), values["retries"])
+    job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
-        ((found,), _) = executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin, (job,))])
-        if found is None:
-            executor.hand_over(Call(f"dkernel-job-{uuid4().hex}", drive, (job,)))
-        elif found.get("job", {}).get("settings") != digest:
-            raise DataError(
-                f"{record}: a run with other settings is writing this record (process {found['pid']} on "
-                f"{found['host']}). Wait for its end, cancel it with dkernel cancel, or choose another --out."
-            )
+        executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin, (job,))])
+        # Dask has one task of a key: of a job that is there already this changes nothing.
+        key = f"dkernel-job-{hashlib.sha256(record.encode()).hexdigest()[:32]}"
+        executor.hand_over(Call(key, drive, (job,)))
     return job
 
 
@@ -120,25 +122,28 @@ def _stem(record: str) -> str:
     return record.removesuffix(".json").removesuffix(".run")
 
 
-def begin(job: ClusterJob) -> Mapping[str, Any] | None:
-    """Enter a job that waits for its driver in its run record; runs on a worker, whose complaints the submitter sees.
+def begin(job: ClusterJob) -> None:
+    """Enter a job in its run record, unless it is there already; runs on a worker, whose complaints the submitter sees.
 
-    Returns
-    -------
-    record
-        That of the job which is there already and is not over; None where there was none.
+    Raises
+    ------
+    DataError : the record cannot be written, or is that of a run with other settings that is not over
     """
     from dkernel.cli.outputs import check_writable
+    from dkernel.errors import DataError
 
     check_writable("--record", job.record)
     found = read_record(job.record)
-    if found is not None and not is_over(found) and not is_stale(found):
-        return found
-    Path(wish_of(job.record)).unlink(missing_ok=True)
-    record = Record()
-    record.note(job={"settings": job.digest, "retries_left": job.retries})
-    record.enter(job.record, "queued")
-    return None
+    if found is None or is_over(found) or is_stale(found):
+        Path(wish_of(job.record)).unlink(missing_ok=True)
+        record = Record()
+        record.note(job=job.entry(job.retries))
+        record.enter(job.record, "queued")
+    elif found.get("job", {}).get("settings") != job.digest:
+        raise DataError(
+            f"{job.record}: a run with other settings is writing this record (process {found['pid']} on "
+            f"{found['host']}). Wait for its end, cancel it with dkernel cancel, or choose another --out."
+        )
 
 
 def drive(job: ClusterJob) -> int:
@@ -177,12 +182,16 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
 def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     """Run the command once, to its end or until somebody wants it to end."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
-    entry = json.dumps({"settings": job.digest, "retries_left": left})
     with open(log_of(job.record), "ab") as log:
         log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n".encode())
         log.flush()
         process = subprocess.Popen(
-            words, cwd=folder, env={**settings, JOB: entry}, stdin=subprocess.PIPE, stdout=log, stderr=log
+            words,
+            cwd=folder,
+            env={**settings, JOB: json.dumps(job.entry(left))},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
         )
         with process:
             while (code := _ended(process, _LOOK)) is None:

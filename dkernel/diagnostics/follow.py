@@ -48,7 +48,7 @@ def is_over(record: Mapping[str, Any]) -> bool:
 
 
 def is_stale(record: Mapping[str, Any]) -> bool:
-    """True if a run that is not over has not renewed its record for so long that it counts as dead."""
+    """True if a record has not been renewed for so long that a run which is not over has no process any more."""
     try:
         silent = datetime.now(UTC) - datetime.fromisoformat(record["updated"])
     except (KeyError, TypeError, ValueError):
@@ -56,12 +56,17 @@ def is_stale(record: Mapping[str, Any]) -> bool:
     return silent.total_seconds() > DEAD_AFTER
 
 
-def follow(where: str, patience: float = DEAD_AFTER) -> Iterator[dict[str, Any]]:
+def _dead_after(record: Mapping[str, Any]) -> float:
+    """Seconds without news after which a run is dead; the driver of a job may be about to begin elsewhere."""
+    return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
+
+
+def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]]:
     """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises
     ------
-    DataError : there is no record, and none came within `patience` seconds
+    DataError : there is no record, and none came within `patience` seconds; when None, those that the record says
     ClusterError : the record says that the run continues, and its process is gone or no longer renews the record
     """
     seen: dict[str, Any] = {}
@@ -73,8 +78,10 @@ def follow(where: str, patience: float = DEAD_AFTER) -> Iterator[dict[str, Any]]
             yield seen
             if is_over(seen):
                 return
-        elif time.monotonic() - since > patience or (seen and _gone(seen) and read_record(where) == seen):
-            raise _silence(where, seen, patience)
+            continue
+        limit = _dead_after(seen) if patience is None else patience
+        if time.monotonic() - since > limit or (seen and _gone(seen) and read_record(where) == seen):
+            raise _silence(where, seen, limit)
         time.sleep(LOOK_EVERY)
 
 

@@ -94,6 +94,7 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tm
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tmp_path):
     submit(group, job)
     wait_until((tmp_path / "ready").exists, "the eighth round")
@@ -110,6 +111,7 @@ def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tm
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run, tmp_path):
     submit(group, job)
     wait_until((tmp_path / "ready").exists, "the eighth round")
