@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exit_codes import Stopped, code_of, collecting
+from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
@@ -27,6 +27,7 @@ from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.errors import DKernelError
 from dkernel.execution.versions import versions
 
+JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
 REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
@@ -53,6 +54,8 @@ class Record:
         text = json.dumps(settings, sort_keys=True, default=str)
         # First, for it tells a record from other JSON (data/paths.py).
         self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
+        if JOB in os.environ:
+            self.note(job=json.loads(os.environ[JOB]))
 
     def note(self, **facts: Any) -> None:
         """Remember these."""
@@ -76,10 +79,7 @@ class Record:
     @contextmanager
     def written(self, where: str | Path | None) -> Iterator["Record"]:
         """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
-        self.note(status="running", exit_code=None, host=socket.gethostname(), pid=os.getpid())
-        self.note(started=_now(), versions=versions(), faults=[])
-        if (before := _before(where)) is not None:
-            self.note(before=before)
+        self._begin(where, "running")
         with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
             try:
                 with self.phase("total"):
@@ -89,10 +89,24 @@ class Record:
                     self.facts.pop("before", None)  # the output is now of this run
             except BaseException as error:
                 code = code_of(error)
-                stopped = isinstance(error, KeyboardInterrupt | Stopped)
-                self.note(status="stopped" if stopped else "failed", exit_code=code)
+                status = "stopped" if isinstance(error, KeyboardInterrupt | Stopped) else "failed"
+                if code == AGAIN and self.facts.get("job", {}).get("retries_left"):
+                    status = "waiting"  # its driver runs it again
+                self.note(status=status, exit_code=code)
                 self.note(error=f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
+
+    def enter(self, where: str | Path, status: str) -> None:
+        """Write a record of a run that has not begun."""
+        self._begin(where, status)
+        self.note(updated=_now())
+        self._write(where)
+
+    def _begin(self, where: str | Path | None, status: str) -> None:
+        self.note(status=status, exit_code=None, host=socket.gethostname(), pid=os.getpid())
+        self.note(started=_now(), versions=versions(), faults=[])
+        if (before := _before(where)) is not None:
+            self.note(before=before)
 
     @contextmanager
     def _renewed(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:

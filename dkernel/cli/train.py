@@ -80,6 +80,14 @@ def recipe_options(command: Any) -> Any:
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
 @setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel jobs.")
+@setting(
+    "--retries",
+    type=click.IntRange(min=0),
+    default=3,
+    metavar="N",
+    help="With --detach: run again up to N times after exit code 75. Default: 3.",
+)
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -102,6 +110,9 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
+    if values["detach"]:
+        _detach(ctx, values, place)
+        return
     from dkernel.cli.run_record import Record, beside
 
     check_fit(values, _checkpoint(values))
@@ -116,6 +127,19 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 
         lines = json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record, values["verbose"]))
         click.echo(lines)
+
+
+def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    from dkernel.cli.driver import log_of, submit
+
+    job = submit(ctx, values, place)
+    name = job.record.removesuffix(".run.json")
+    if values["json"]:
+        click.echo(json.dumps({"job": name, "record": job.record, "log": log_of(job.record)}))
+        return
+    click.echo(name)
+    if not values["quiet"]:
+        click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
