@@ -32,7 +32,7 @@ def encoded_kinds(
 
     Parameters
     ----------
-    kinds : of each table with rows, column -> one of block.KINDS
+    kinds : of each table with rows, column -> one of block.COLUMN_KINDS
     coded : columns that are stored as categories
     where : the file, or X, for messages
     """

@@ -66,7 +66,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
+    """One file: `kinds` maps each column to its kind (block.COLUMN_KINDS), in the file's order.
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
     last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file

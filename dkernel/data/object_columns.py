@@ -8,8 +8,9 @@ from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
 
 NUMBERS = ("bool", "int", "float", "digits")
+"""The kinds (block.COLUMN_KINDS) that are numbers."""
+
 TIMES = ("date", "duration")
-"""The kinds (block.KINDS) that are numbers."""
 
 
 def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
@@ -42,7 +43,7 @@ def object_columns(
     Parameters
     ----------
     kernel : None takes all columns as numbers
-    kinds : of each feature, as in block.KINDS; "empty" fits everything, and a "guess" is a number that may be text
+    kinds : of each feature, as in block.COLUMN_KINDS; "empty" fits everything, and a "guess" is a number that may be text
     where : the file, or X
     flag : whether the reader has an option --exclude
     fitted : whether the columns are those of a model, which needs them all

@@ -24,7 +24,7 @@ from dkernel.encoding.exact_sums import ExactSums, products
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
-FOLDS = 5
+LABEL_FOLDS = 5
 """As in scikit-learn's TargetEncoder."""
 
 MOST_CLASSES = 10
@@ -49,7 +49,7 @@ def folds_of(first: int, n: int, counts: NDArray[np.bool_] | None = None) -> NDA
     >>> bool((folds_of(0, 100, counts)[counts] == folds_of(0, 66)).all())
     True
     """
-    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(FOLDS)).astype(np.int64)
+    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(LABEL_FOLDS)).astype(np.int64)
     return folds[:n] if counts is None else folds[np.cumsum(counts) - counts]
 
 
@@ -98,11 +98,11 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    copies : number of rows (FOLDS, m), each as often as `copies_of` its weight
-    moments : sums of the weights, of label times weight and of its square times weight (FOLDS, m, 3), None where the
-        label is no number
+    copies : number of rows (LABEL_FOLDS, m), each as often as `copies_of` its weight
+    moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
+        the label is no number
     classes : of the label, None where there are more than MOST_CLASSES
-    rows : sums of the weights of each class (FOLDS, m, c)
+    rows : sums of the weights of each class (LABEL_FOLDS, m, c)
 
     Examples
     --------
@@ -126,31 +126,33 @@ class LabelCounts:
         m, moments, classes = len(values), None, None
         rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
         at = fold * m + places[rows]
-        copies = np.bincount(at, many, FOLDS * m).astype(np.float64).reshape(FOLDS, m)
+        copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         ones = np.ones(len(at)) if weight is None else weight
         if label.numbers is not None:
             y = label.numbers[rows]
             terms = [(ones, 3 * at)]
             terms += [(each, 3 * at + 1) for each in products(y, weight)]
             terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
-            moments = ExactSums.of(terms, (FOLDS, m, 3))
+            moments = ExactSums.of(terms, (LABEL_FOLDS, m, 3))
         if label.classes is not None:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
         found = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
-        return cls(values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (FOLDS, m, c)))
+        return cls(
+            values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
+        )
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
         places = [places_of(values, each.values) for each in (self, other)]
-        copies = np.zeros((FOLDS, len(values)))
+        copies = np.zeros((LABEL_FOLDS, len(values)))
         for each, place in zip((self, other), places, strict=True):
             copies[:, place] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
-            shape = FOLDS, len(values), 3
+            shape = LABEL_FOLDS, len(values), 3
             one, two = (
                 sums.spread(shape, np.s_[:, place])
                 for sums, place in zip((self.moments, other.moments), places, strict=True)
@@ -158,7 +160,7 @@ class LabelCounts:
             moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
-        shape = FOLDS, len(values), len(classes or ())
+        shape = LABEL_FOLDS, len(values), len(classes or ())
         rows = ExactSums(shape, {})
         for each, place in zip((self, other), places, strict=True):
             if classes:
@@ -196,7 +198,7 @@ class LabelCounts:
         without : a fold whose rows do not count
         """
         values = tuple(sorted(self.values))  # for the sums over them, which round
-        folds = np.array([fold for fold in range(FOLDS) if fold != without])
+        folds = np.array([fold for fold in range(LABEL_FOLDS) if fold != without])
         at = np.ix_(folds, places_of(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:
@@ -250,10 +252,10 @@ def _with_copies(
         return rows, folds[rows], None, None
     parts = []
     copies, each = copies_of(weight), weight / np.maximum(copies_of(weight), 1)
-    for step in range(FOLDS):
+    for step in range(LABEL_FOLDS):
         there = rows[copies[rows] > step]
-        many = np.ceil((copies[there] - step) / FOLDS)
-        parts.append((there, (folds[there] + step) % FOLDS, each[there] * many, many))
+        many = np.ceil((copies[there] - step) / LABEL_FOLDS)
+        parts.append((there, (folds[there] + step) % LABEL_FOLDS, each[there] * many, many))
     rows, fold, weights, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return rows, fold, weights, counts
 

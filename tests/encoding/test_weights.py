@@ -9,7 +9,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays, open_source
 from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of
+from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, folds_of
 from dkernel.errors import DataError
 
 TABLES = {"categorical": "auto", "missing": "indicator"}
@@ -112,9 +112,9 @@ def test_copies_of_a_row_are_in_folds_one_after_the_other():
     number = np.arange(len(copied)) - np.repeat(np.cumsum(weight) - weight, weight)
     words, codes = np.unique(frame["s"], return_inverse=True)
     expected = LabelCounts.of(
-        ("", *words), codes[copied] + 1, LabelPart.of(y[copied]), (folds[copied] + number) % FOLDS
+        ("", *words), codes[copied] + 1, LabelPart.of(y[copied]), (folds[copied] + number) % LABEL_FOLDS
     )
-    for without in (None, *range(FOLDS)):
+    for without in (None, *range(LABEL_FOLDS)):
         assert found.means(without) == expected.means(without)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import delayed
 
-from dkernel.data.block import KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
+from dkernel.data.arrow_streams import is_stream
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
 from dkernel.data.collections.dask_arrays import aligned, is_dask, known
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
@@ -25,7 +26,7 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-# The type that pandas infers for a column of objects -> one of block.KINDS.
+# The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
 _INFERRED = {
     "string": "text",
     "boolean": "bool",
@@ -47,9 +48,9 @@ FITTING = {
     "number": (*NUMBERS, "empty"),
     "date": ("date", "empty"),
     "duration": ("duration", "empty"),
-    "category": KINDS,
+    "category": COLUMN_KINDS,
 }
-"""Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
+"""Kind of a column of an encoding -> the kinds of data (block.COLUMN_KINDS) that it takes."""
 
 Part = tuple[int, Any, Any, Any]
 """Number of the first row among those of positive weight; rows, labels and weights, of Dask as tasks."""
@@ -153,7 +154,7 @@ def encoding_of(
 
 
 def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Kind of each column, one of block.KINDS, and the columns that are stored as categories."""
+    """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
     if not hasattr(X, "dtypes"):
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
     found, stored = {}, set()
@@ -288,8 +289,11 @@ def refuse_no_table(X: Any) -> None:
     """Refuse what could become a table, with the call that makes it one."""
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
         raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
-    if type(X).__name__ == "LazyFrame":
-        raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")
+    if is_stream(X):
+        raise DataError(
+            f"X is a {type(X).__name__}, whose rows come in batches: fit and predict take it, this call needs a frame "
+            "or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
+        )
 
 
 def as_frame(X: Any, columns: Sequence[str]) -> Any:

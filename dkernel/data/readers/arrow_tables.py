@@ -22,7 +22,7 @@ WITHOUT_THEM = "Fill these rows, or leave them out with --max-bad-rows N (max_ba
 
 
 def kind_of_type(t: pa.DataType) -> str:
-    """Kind of an Arrow type, one of block.KINDS.
+    """Kind of an Arrow type, one of block.COLUMN_KINDS.
 
     Examples
     --------
