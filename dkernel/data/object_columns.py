@@ -43,7 +43,8 @@ def object_columns(
     Parameters
     ----------
     kernel : None takes all columns as numbers
-    kinds : of each feature, as in block.COLUMN_KINDS; "empty" fits everything, and a "guess" is a number that may be text
+    kinds : of each feature, as in block.COLUMN_KINDS; "empty" fits everything, and a "guess" is a number that may be
+        text
     where : the file, or X
     flag : whether the reader has an option --exclude
     fitted : whether the columns are those of a model, which needs them all
