@@ -1,7 +1,7 @@
 """The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import time
 from functools import partial
 from itertools import chain
@@ -62,7 +62,12 @@ def _part(column: NumberColumn | CategoryColumn, strict: bool) -> Any:
     imputer = SimpleImputer(
         strategy="constant", fill_value=column.mean, add_indicator=column.indicator, keep_empty_features=True
     )
-    first = {"number": _number, "date": partial(_since, column), "duration": _duration}[column.kind]()
+    made: dict[str, Callable[[], Pipeline]] = {
+        "number": _number,
+        "date": partial(_since, column),
+        "duration": _duration,
+    }
+    first = made[column.kind]()
     return first if strict else Pipeline([("number", first), ("missing", imputer)])
 
 
