@@ -21,7 +21,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, category_groups
 from dkernel.selection.landmark_selection import landmarks_of
-from dkernel.selection.model_selection import select_model
+from dkernel.selection.model_selection import Choice, select_model
 from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
@@ -168,15 +168,21 @@ def choose_model(
     targets, recipe = data.targets, data.recipe
     loss = loss_named(recipe.loss).of(targets.outputs)
     run.progress.phase("choose scale and gamma")
-    drawing, joint = request.drawing(request.features), _joint_loss(request, data)
-    problem = _sample_problem(request, data, split, loss) if len(ways) > 1 else None
-    costs = {way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways}
-    name, encoding = f"{run.key}-{stage}", request.source.encoding
-    rest = request.plan.flops, run.executor, name, drawing, encoding, joint, costs, problem
-    components = request.sizes.components
-    chosen = run.journal.stage(
-        stage, lambda: select_model(recipe, data.survey, split.fitted, targets, loss, components, *rest)
+    choice = Choice(
+        recipe,
+        data.survey,
+        split.fitted,
+        targets,
+        loss,
+        components=request.sizes.components,
+        flops=request.plan.flops,
+        drawing=request.drawing(request.features),
+        encoding=request.source.encoding,
+        joint=_joint_loss(request, data),
+        ways={way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways},
+        problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
     )
+    chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
     rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)
     check_products(chosen.kernel, rows, request.source.columns)
     return chosen
