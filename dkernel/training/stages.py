@@ -100,7 +100,7 @@ def settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen:
     """Settle the number of components and of passes, and report them."""
     sizes, why = _with_enough(request, chosen)
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
-        sizes = replace(sizes, polish=CONVERGED if request.solver.in_rounds else 0)
+        sizes = replace(sizes, polish=request.solver.in_passes(CONVERGED))
     recipe = request.recipe
     landmarks = len(split_rows(request, survey, sizes).landmarks.X)
     if text := _describe_components(request, sizes, features_of(request, chosen), landmarks, why):
@@ -127,8 +127,7 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     # CPU s.
     if "way" in chosen.why and recipe.local_stage == "cells":
         enough, why = LEAST_COMPONENTS, "cells learn the rest"
-    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and not request.solver.in_memory
-    if not is_open or enough >= most:
+    if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why
 
@@ -201,7 +200,7 @@ def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:
     """The loss of all classes at once that the choice may take, where the machine is open and goes to its optimum."""
     recipe, sizes = data.recipe, request.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
-    ends = request.solver.in_memory or (recipe.polish == "auto" and sizes.polish)
+    ends = request.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
     if not (is_open and ends) or recipe.rank or recipe.calibration or request.landmarks is not None:
         return None
     several = data.targets.classes is not None and data.targets.outputs > 1
