@@ -66,6 +66,8 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "resume",
         "checkpoint_every",
         "max_seconds",
+        "detach",
+        "retries",
         "workers",
         "memory_limit",
         "config",

@@ -21,13 +21,12 @@ from dkernel.cli.options import setting
 @setting(
     "--patience",
     type=click.FloatRange(min=0),
-    default=30.0,
     metavar="SECONDS",
-    help="Call a job dead if its record is older than this. Default: 30.",
+    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
 )
 @setting("--debug", is_flag=True, help="Print tracebacks.")
 @click.pass_context
-def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float, debug: bool) -> None:  # noqa: ARG001
+def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.
 
     The record is a file: it can be followed from any machine that sees it, and nothing happens to the job.

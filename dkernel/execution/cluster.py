@@ -220,6 +220,11 @@ class ClusterExecutor(RemoteExecutor):
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         return [self._remember(self._send(call, len(calls))) for call in calls]
 
+    def hand_over(self, call: Call) -> None:
+        payload = Payload.of((call.function, call.args))
+        future = self._submit(run_task, (self.settings, payload), call.key, 0, call.at, priority=1)
+        import_module("distributed").fire_and_forget(future)
+
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
             self._connection.release_later(self._remote(handle).detach())

@@ -23,6 +23,7 @@ from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.execution.connection import PATIENCE
+from dkernel.execution.in_task import leave_pool, worker_of_task
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
 
@@ -153,22 +154,19 @@ def bytes_of(limit: str | int | None) -> int | None:
 def default_executor() -> Executor:
     """Executor of the caller's `Client` if this process has one, else of threads.
 
-    Threads too in a task of a cluster, where joblib's "dask" backend leaves a client: were the tasks that fit to wait
-    for tasks of their own, they would hold every thread that these need, and wait for ever.
+    In a task of a cluster the threads are those of its worker, also where joblib's "dask" backend leaves a client: were
+    the tasks that fit to wait for tasks of their own, they would hold every thread that these need, and wait for ever.
+    A task that takes a client as its current one (`with get_client().as_current():`) asks for the cluster, and leaves
+    its thread to others.
     """
-    if "distributed" in sys.modules and not _in_a_task():
+    worker = worker_of_task()
+    if "distributed" in sys.modules:
         with suppress(ValueError):
-            return ClusterExecutor(_distributed().Client.current())
-    return ThreadsExecutor()
-
-
-def _in_a_task() -> bool:
-    """True if this thread runs a task of a worker."""
-    try:
-        _distributed().get_worker()
-    except ValueError:
-        return False
-    return True
+            client = _distributed().Client.current(allow_global=worker is None)
+            if worker is not None:
+                leave_pool()
+            return ClusterExecutor(client)
+    return ThreadsExecutor(None if worker is None else worker.state.nthreads)
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from dkernel.execution.base import Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
+from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe

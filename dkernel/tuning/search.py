@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.checkpoint import Checkpoint, run_of
+from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.recipe import Recipe
@@ -110,8 +109,7 @@ def tune(
         raise DataError("The data have no label to learn: open the source with one.")
     shown, of_search, of_fit = progress or Progress("none"), None, None
     if checkpoint is not None:
-        of_search = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
-        of_fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+        of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
         source = merged(source, recipe, executor)

@@ -13,29 +13,17 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.fused.products import (
-    PANEL,
-    PRODUCT_STRIP,
-    VectorBuilder,
-    arrays_of,
-    cgutils,
-    exp2_block,
-    in_strips,
-    sincos_block,
-)
-from dkernel.numerics.fused.scores import LANES, add_scores, clear, sum_lanes
-from dkernel.numerics.tiling import aligned, compiled, inner, scratch
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
+from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
+from dkernel.numerics.loops import compiled, inner, instruction
+from dkernel.numerics.tiling import aligned, scratch
 
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
-HEADS_TOGETHER = 4  # heads whose gradients are summed at a time
 
 
 DERIVATIVES = {
@@ -93,51 +81,7 @@ def _tall(panels: int, heads: int) -> int:
     return max(2, rows // PRODUCT_STRIP) * PRODUCT_STRIP
 
 
-def _gradient(heads: int) -> Any:
-    """The intrinsic part[h : h + heads, j, layer] += sum over i < rows of tile[j, layer, i] * R[i, h : h + heads]."""
-
-    @intrinsic
-    def gradient(
-        typingctx: Any,  # noqa: ARG001
-        tile: Any,
-        R: Any,
-        part: Any,
-        rows: Any,
-        j: Any,
-        layer: Any,
-        h: Any,
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target = registers()
-            assert target is not None
-            maker, (C, D, G) = VectorBuilder(builder, target.lanes), arrays_of(context, builder, signature, arguments)
-            count, panel, layer, head = arguments[3:]
-            whole = count.type
-            of_tile, of_rest, of_sum = (
-                cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 4), (D, 2), (G, 4))
-            )
-            for group in target.groups(PANEL, heads):
-                columns = [whole(part * target.lanes) for part in group]
-                sums = maker.variables(heads, len(columns))
-                with cgutils.for_range(builder, count) as loop:
-                    at = [maker.index(of_tile, (panel, layer, loop.index, column)) for column in columns]
-                    values = [maker.load(C, each) for each in at]
-                    for e, line in enumerate(sums):
-                        r = maker.spread(D, maker.index(of_rest, (loop.index, builder.add(head, whole(e)))))
-                        for value, place in zip(values, line, strict=True):
-                            builder.store(maker.fma(value, r, builder.load(place)), place)
-                for e, line in enumerate(sums):
-                    for column, place in zip(columns, line, strict=True):
-                        to = maker.index(of_sum, (builder.add(head, whole(e)), panel, layer, column))
-                        maker.store(builder.fadd(maker.load(G, to), builder.load(place)), G, to)
-            return context.get_dummy_value()
-
-        return types.void(tile, R, part, rows, j, layer, h), generate
-
-    return gradient
-
-
-_several, _single = _gradient(HEADS_TOGETHER), _gradient(1)
+_several, _single = instruction("several_gradients"), instruction("single_gradient")
 
 
 @inner()
@@ -180,7 +124,7 @@ def _add_gradients(start: Any, n: Any, shift: Any, targets: Any, weight: Any, lo
     heads = part.shape[0]
     for i in range(n):
         for h in range(heads):
-            s = sum_lanes(sums, i, h) + shift[h]  # type: ignore[call-arg]
+            s = sum_lanes(sums, i, h) + shift[h]
             S[start + i, h] = s
             y = targets[start + i, h % targets.shape[1]]
             R[i, h] = weight[start + i] * _derivative(code, number, y, s)
