@@ -292,8 +292,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """Passes over the data in which the weights were learned."""
         solved = self.model_.facts.get("solver", {}).get("passes", 0)
         recipe = self.model_.recipe
-        streamed = recipe.passes if SOLVERS[recipe.solver].in_rounds else 0
-        return max(1, int(streamed) + int(solved))
+        return max(1, SOLVERS[recipe.solver].in_passes(recipe.passes) + int(solved))
 
     @property
     def feature_weights_(self) -> Any:
@@ -348,8 +347,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
             )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
-        if recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        recipe = recipe.with_passes()
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":
