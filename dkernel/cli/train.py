@@ -56,7 +56,7 @@ def recipe_options(command: Any) -> Any:
 @click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL_TYPE, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
@@ -64,7 +64,7 @@ def recipe_options(command: Any) -> Any:
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL_TYPE, metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -73,7 +73,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", type=LOCAL_TYPE, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",
@@ -158,7 +158,7 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
-    check_model_place(values)
+    check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
         from dkernel.report import require as can_draw
 
@@ -175,14 +175,13 @@ def loss_of(values: Mapping[str, Any]) -> str | None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
-    from dkernel.linear.solvers.catalogue import SOLVERS
+    from dkernel.linear.solvers.catalogue import loss_for
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    solver = SOLVERS.get(given.get("solver", ""))
-    if solver is not None and solver.quadratic_only:
-        given.setdefault("loss", "squared")
+    if loss := loss_for(given["solver"]):
+        given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
         check_gamma(recipe.kernels, recipe.gamma)

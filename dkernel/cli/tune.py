@@ -47,7 +47,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @click.command(cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL_TYPE, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @setting(
     "--budget",
@@ -67,9 +67,9 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL_TYPE, metavar="DIR", help="Folder in which every rung is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@setting("--report", type=LOCAL_TYPE, metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, U32
+from dkernel.numerics.loops import compiled, inner
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled, inner
 
 BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
 GRIDS_TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows

@@ -23,7 +23,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, F64, I64, U32
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 
 GRID_GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 from dkernel.validation import nearest_name
 
 Groups = tuple[tuple[int, ...], ...]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32
+from dkernel.numerics.loops import compiled
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled
 
 OWN_CELL = np.float32(-1.0)
 """Depth in the bands of a row in its own cell; that of others is from 0, at the cut, to 1."""

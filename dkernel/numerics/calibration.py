@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from dkernel.numerics.machine_code import loop_folder
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import loop_folder
 
 # Seconds of each kind of work on the machine of the table in `dkernel.cost` (`scripts/bench/costs.py` prints these).
 REFERENCE: Mapping[str, float] = {

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""

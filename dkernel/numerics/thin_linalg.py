@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.numerics.loops import FLAGS, compiled, inner
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-from dkernel.numerics.tiling import FLAGS, compiled, inner
 
 Matrix = NDArray[np.float64]
 

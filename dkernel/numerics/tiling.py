@@ -1,7 +1,7 @@
 """The hot loops over the cache tiles of a block: components, scores and gradients, in float32.
 
 A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
-float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
+float32 array, and a loop is compiled for one signature (`loops`). The in-place functions take
 ONE array: with two, LLVM cannot rule out that they overlap and gives up vectorising.
 
 The arithmetic is range reduction to a short polynomial: cos and sin of an angle in turns (the 1 / (2 pi) is folded into
@@ -10,24 +10,14 @@ is that of `rint`, exact for every float32: adding and taking away 1.5 * 2^23 is
 """
 
 import math
-import os
-import stat
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial, update_wrapper
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
-import numba
 import numpy as np
-from numba import types
-from numba.core import config
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-settings: Any = config
+from dkernel.numerics.loops import compiled, instruction
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 TILE_ROWS = 256
@@ -39,94 +29,7 @@ COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994
 SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
 EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
-FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
-_folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
-
-
-class CompiledLoop:
-    """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
-
-    It is kept on disk: beside the code, in the home, or where neither can be written in a folder for temporary files.
-    """
-
-    def __init__(self, function: Callable[..., None], signature: str, flags: set[str]) -> None:
-        update_wrapper(self, function)
-        self._source, self._signature = function, signature
-        self._options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
-        self._lock = threading.Lock()
-        self._loop: Callable[..., None] | None = None
-
-    def __call__(self, *args: Any) -> None:
-        (self._loop or self.load())(*args)
-
-    def load(self) -> Callable[..., None]:
-        """Compile the loop, or read it from disk, unless that was done before."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = _loop(self._source, self._signature, self._options)
-            return self._loop
-
-
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
-    """A `CompiledLoop` of a function."""
-    return partial(CompiledLoop, signature=signature, flags=flags)
-
-
-def load_beside(loops: Sequence[CompiledLoop]) -> None:
-    """Load loops one after the other in a thread, while the caller does other work; the process may end between two."""
-
-    def load() -> None:
-        for loop in loops:
-            if threading.main_thread().is_alive():
-                loop.load()
-
-    threading.Thread(target=load, name="dkernel-loops").start()
-
-
-def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:
-    for folder in (str, _temporary_folder):
-        with _folder_lock, suppress(RuntimeError):  # numba found no directory to cache in
-            before = settings.CACHE_DIR
-            settings.CACHE_DIR = before or folder()
-            try:
-                loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
-                return loop
-            finally:
-                settings.CACHE_DIR = before
-    return numba.njit(signature, **options)(function)
-
-
-def loop_folder() -> str:
-    """The folder of the compiled loops, as numba chooses it; "" where there is none that can be written."""
-    beside = Path(__file__).parent / "__pycache__"
-    if settings.CACHE_DIR:
-        return str(settings.CACHE_DIR) if os.access(settings.CACHE_DIR, os.W_OK) else ""
-    return str(beside) if os.access(beside, os.W_OK) else _temporary_folder()
-
-
-def _temporary_folder() -> str:
-    """A folder that this user alone can write, since numba runs what it finds there; "" where there is none."""
-    path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    except OSError:
-        return ""
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return str(path) if own else ""
-
-
-def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
-    """numba.njit of a function that compiled ones alone call: it is kept on disk as a part of them."""
-    return numba.njit(fastmath=flags, nogil=True, error_model="numpy")
-
-
-@intrinsic
-def _float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the names and places that numba gives them
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
+_float_from_bits = instruction("float_from_bits")
 
 
 @compiled("void(float32[::1])")
@@ -140,7 +43,7 @@ def _exp2(z: Any) -> None:
         r = EXP2[2] + f * r
         r = EXP2[1] + f * r
         r = EXP2[0] + f * r
-        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
+        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
 
 
 @compiled("void(float32[::1])")

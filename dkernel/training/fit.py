@@ -17,14 +17,15 @@ from dkernel.execution.base import Call, Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
+from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.ways import Way, ways_of
-from dkernel.solving.driver import SolverResult, solve, solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import SolverResult, solve
 from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
@@ -269,7 +270,7 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
 def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     """The coefficients: by the recipe's solver, and a polish where one is asked for."""
     run = problem.run
-    with closing(solver_class(request.recipe.solver)(problem)) as solver:
+    with closing(SOLVER_CLASSES[request.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
