@@ -174,14 +174,13 @@ def loss_of(values: Mapping[str, Any]) -> str | None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
-    from dkernel.linear.solvers.catalogue import SOLVERS
+    from dkernel.linear.solvers.catalogue import loss_for
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    solver = SOLVERS.get(given.get("solver", ""))
-    if solver is not None and solver.quadratic_only:
-        given.setdefault("loss", "squared")
+    if loss := loss_for(given["solver"]):
+        given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
         check_gamma(recipe.kernels, recipe.gamma)

@@ -24,7 +24,8 @@ from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.ways import Way, ways_of
-from dkernel.solving.driver import SolverResult, solve, solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import SolverResult, solve
 from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
@@ -268,7 +269,7 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
 def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     """The coefficients: by the recipe's solver, and a polish where one is asked for."""
     run = problem.run
-    with closing(solver_class(request.recipe.solver)(problem)) as solver:
+    with closing(SOLVER_CLASSES[request.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
