@@ -166,19 +166,25 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def expand(
-    paths: str | os.PathLike | Sequence[str | os.PathLike], storage_options: Mapping[str, Any] | None = None
+    paths: str | os.PathLike | Sequence[str | os.PathLike | File], storage_options: Mapping[str, Any] | None = None
 ) -> list[File]:
-    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it."""
+    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it.
+
+    A File stands for itself.
+    """
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [_found(_text(item), options) for item in listed]
-    refuse_tables([folder for found in items for folder in found.folders], options)
+    items = [item if isinstance(item, File) else _found(_text(item), options) for item in listed]
+    refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files: list[File] = []
-    for found in items:
-        found.check()
-        files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
+    for item in items:
+        if isinstance(item, File):
+            files.append(item)
+            continue
+        item.check()
+        files.extend(_file(path, options if "://" in path else {}) for path in item.paths)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
     if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
