@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.diagnostics import host_facts as probes
-from dkernel.execution.base import Capacity
 from dkernel.execution.connection import PATIENCE
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.execution.stated import StatedExecutor
 from dkernel.execution.versions import versions
 from dkernel.numerics import resource_limits
-from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
 
 # The checks, each with its sentence when nothing is wrong.
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Job:
+class DoctorRequest:
     """The job that the cluster is to do; every part may be missing.
 
     Parameters
@@ -103,7 +103,7 @@ class Diagnosis:
         return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
 
-def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
+def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Diagnosis:
     """Look at this process and, with a Dask client, at its scheduler and every worker.
 
     Parameters
@@ -177,15 +177,13 @@ def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
     if job.source is None:
         return None, job.trouble
     limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
-    slots = sum(facts.get("threads", 1) for facts in workers.values())
-    cores = usable_cores()
-    place = Capacity(
-        "cluster" if workers else "threads", max(1, len(workers)), slots or cores, min(limits, default=None)
-    )
+    limit = min(limits, default=None)
+    threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
+    place = StatedExecutor(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
     return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place).as_dict(), ""
 
 
@@ -224,7 +222,7 @@ def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             )
 
 
-def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Finding]:
+def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> Iterator[Finding]:
     for name, facts in processes.items():
         if name == SCHEDULER or "error" in facts:
             continue
@@ -251,7 +249,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
                 f"{os.path.dirname(token)} is another folder there than on the client",
                 "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
             )
-        if facts["unreadable"]:
+        if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
             yield Finding(
                 "data",
@@ -261,7 +259,9 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
             )
 
 
-def _disks(workers: Mapping[str, Mapping[str, Any]], job: Job, plan: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _disks(
+    workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Mapping[str, Any] | None
+) -> Iterator[Finding]:
     rows = plan["scratch_bytes"] / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]

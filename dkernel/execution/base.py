@@ -9,14 +9,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
 from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
-from dkernel.errors import DKernelError
+from dkernel.cost import THREADS_BASE
+from dkernel.errors import DKernelError, UnsupportedError
 
 T = TypeVar("T")
 RETRIES = 2  # trouble that passes does so at once or not soon
@@ -98,36 +99,6 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, OSError) and not isinstance(error, final)
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """What a plan asks about an executor.
-
-    Parameters
-    ----------
-    name, workers, slots, memory_limit : as `Executor` has them
-    """
-
-    name: str
-    workers: int
-    slots: int
-    memory_limit: int | None
-
-    @classmethod
-    def of(cls, executor: "Executor | Capacity") -> "Capacity":
-        """That of an executor at present: workers may come and go meanwhile."""
-        return cls(executor.name, executor.workers, executor.slots, executor.memory_limit)
-
-    def part(self, slots: int) -> "Capacity":
-        """That of the workers with so many slots.
-
-        Examples
-        --------
-        >>> Capacity("cluster", 32, 64, None).part(9)
-        Capacity(name='cluster', workers=5, slots=9, memory_limit=None)
-        """
-        return replace(self, slots=slots, workers=-(-slots * self.workers // self.slots))
-
-
 class Executor(ABC):
     """Interface of executors, which compute calls.
 
@@ -135,6 +106,10 @@ class Executor(ABC):
     """
 
     name: str
+    in_process: bool = True
+    """Whether the process of the client does the work."""
+    base_bytes: tuple[int, int] = (THREADS_BASE, 0)
+    """Bytes of a worker that does nothing, and of the client beside it."""
     memory_limit: int | None = None
     """Bytes of each of them, None without a limit."""
 
@@ -179,6 +154,29 @@ class Executor(ABC):
         """Processes that compute; 1 where this process does."""
         return max(1, len(self.processes()))
 
+    def on_this_process(self) -> "Executor":
+        """An executor of the threads of this process: itself, where it is one."""
+        return self
+
+    def keeps_work_here(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
+        """True if work on rows of this process, whose result may be large, is better done in it than by the workers."""
+        return True
+
+    def received_bytes(self, n_bytes: int) -> int:  # noqa: ARG002 - a result is no copy
+        """Bytes of the copies of results in this process, of one of n_bytes on each slot."""
+        return 0
+
+    @property
+    def counts_workers(self) -> bool:
+        """True if the memory of workers is counted apart from that of the client."""
+        return self.memory_limit is not None
+
+    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:
+        """Bytes of a worker in the largest phase, or where it is this process, beside those of the client's largest."""
+        if self.counts_workers:
+            return max(worker)
+        return max(own + of_client for own, of_client in zip(worker, client, strict=True)) - max(client)
+
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
@@ -211,6 +209,10 @@ class Executor(ABC):
     @abstractmethod
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         """The results of the calls, left where they are computed, for other calls; nobody waits for them."""
+
+    def hand_over(self, call: Call) -> None:
+        """Give a call to the cluster for good: it runs, and again where its worker dies, when this client is gone."""
+        raise UnsupportedError(f"{call.key}: a call can be given to a cluster alone, and {self.name} are none.")
 
     @abstractmethod
     def release(self, handles: Iterable[Handle]) -> None:

@@ -5,29 +5,19 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, sqrt
 from typing import Any, NamedTuple
 
-from dkernel.cost import (
-    CALL_SECONDS,
-    CLIENT_BASE,
-    READ_BYTES,
-    START_SECONDS,
-    THREADS_BASE,
-    WORKER_BASE,
-    Cost,
-    core_seconds,
-)
+from dkernel.cost import CALL_SECONDS, READ_BYTES, START_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
-from dkernel.execution.base import Capacity, Executor
+from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.predicted_work import choice_bytes, choice_cost
-from dkernel.solving.driver import solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_cost, task_bytes
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import survey_cost
@@ -56,23 +46,23 @@ class Stages:
     local: Mapping[str, Cost]
 
     @classmethod
-    def of(cls, source: Source, recipe: Recipe, place: Capacity, outputs: int) -> "Stages":
+    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
         """The stages of a fit of a source."""
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         survey = survey_cost(source.n_rows, sizes.p)
-        setup, solve = _global(source, sizes, recipe, place, outputs)
+        setup, solve = _global(source, sizes, recipe, executor, outputs)
         drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
         rows = sizes.reservoir - sizes.holdout
         choice = choice_cost(recipe, sizes.p, rows, sizes.components, drawn, budget)
         local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
         return cls(sizes, survey, choice, setup, solve, local)
 
-    def with_fewest(self, source: Source, recipe: Recipe, place: Capacity, outputs: int) -> "Stages":
+    def with_fewest(self, source: Source, recipe: Recipe, executor: Executor, outputs: int) -> "Stages":
         """The stages if the sample finds the fewest components to be enough; the same where it may not."""
         if not _may_shrink(recipe, self.sizes):
             return self
         sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
-        setup, solve = _global(source, sizes, recipe, place, outputs)
+        setup, solve = _global(source, sizes, recipe, executor, outputs)
         return replace(self, sizes=sizes, setup=setup, solve=solve)
 
     def enough_slots(self, read: float) -> int:
@@ -91,16 +81,16 @@ class Stages:
         yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())
 
 
-def _global(source: Source, sizes: Sizes, recipe: Recipe, place: Capacity, outputs: int) -> tuple[Cost, Cost]:
+def _global(source: Source, sizes: Sizes, recipe: Recipe, executor: Executor, outputs: int) -> tuple[Cost, Cost]:
     most = max((unit.n_rows for unit in source.units), default=0)
-    rows = min(most, -(-source.n_rows // place.slots))
-    return setup_cost(sizes, recipe, outputs, place), solver_class(recipe.solver).cost(sizes, outputs, rows)
+    rows = min(most, -(-source.n_rows // executor.slots))
+    return setup_cost(sizes, recipe, outputs, executor), SOLVER_CLASSES[recipe.solver].cost(sizes, outputs, rows)
 
 
 def _may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
     """True if the sample may find fewer components to be enough."""
-    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.components > LEAST_COMPONENTS
-    return is_open and by_landmarks(recipe.features, auto=True) and not SOLVERS[recipe.solver].in_memory
+    is_open = recipe.components_open and sizes.components > LEAST_COMPONENTS
+    return is_open and by_landmarks(recipe.features, auto=True)
 
 
 class Phase(NamedTuple):
@@ -121,10 +111,10 @@ class Phase(NamedTuple):
     shrinks: bool = False
 
 
-def _phases(stages: Sequence[Cost], source: Source, place: Capacity) -> Iterator[Phase]:
+def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Iterator[Phase]:
     """The phases of a fit: none of them holds what another one has made for itself."""
-    row, slots, workers = source.row_bytes + 16, place.slots, place.workers
-    threads, apart = max(1, slots // workers), place.name == "cluster"
+    row, slots, workers = source.row_bytes + 16, executor.slots, executor.workers
+    threads = max(1, slots // workers)
     most = max((unit.n_rows for unit in source.units), default=0)
     # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice, as
     # it was stored and as a block.
@@ -133,7 +123,7 @@ def _phases(stages: Sequence[Cost], source: Source, place: Capacity) -> Iterator
     for cost in stages:
         reads = cost.readings > 0
         worker = cost.worker_bytes + threads * cost.task_bytes + cost.row_bytes * source.n_rows // workers
-        client = left + cost.client_bytes + (slots * cost.result_bytes if apart else 0)
+        client = left + cost.client_bytes + executor.received_bytes(cost.result_bytes)
         kept = cost.kept_bytes * source.n_rows // workers
         yield Phase(worker + reads * reading, client, reads * units, kept, cost.shrinks)
         yield Phase(0, left + cost.alone_bytes)
@@ -201,12 +191,7 @@ class Plan:
 
     @classmethod
     def of(
-        cls,
-        source: Source,
-        recipe: Recipe,
-        executor: Executor | Capacity,
-        outputs: int = 1,
-        beside: Sequence[Cost] = (),
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, beside: Sequence[Cost] = ()
     ) -> "Plan":
         """The plan for a source.
 
@@ -214,45 +199,43 @@ class Plan:
         ----------
         beside : costs of what a command does after the fit
         """
-        outputs, place = max(outputs, source.targets), Capacity.of(executor)
-        whole = cls._on(source, recipe, place, outputs, beside)
-        if place.name == "cluster":
-            slots = max(FEW_SLOTS, whole.enough_slots)
-            while slots < place.slots:
-                part = cls._on(source, recipe, place.part(slots), outputs, beside)
-                if part.kept == whole.kept and part.worker_bytes <= (place.memory_limit or part.worker_bytes):
-                    return part
-                slots *= 2
+        outputs = max(outputs, source.targets)
+        whole = cls._on(source, recipe, executor, outputs, beside)
+        slots = max(FEW_SLOTS, whole.enough_slots)
+        while not executor.in_process and slots < whole.slots:
+            with executor.using(slots):
+                part = cls._on(source, recipe, executor, outputs, beside)
+            if part.kept == whole.kept and part.worker_bytes <= (part.memory_limit or part.worker_bytes):
+                return part
+            slots *= 2
         return whole
 
     @classmethod
-    def _on(cls, source: Source, recipe: Recipe, place: Capacity, outputs: int, beside: Sequence[Cost]) -> "Plan":
-        stages = Stages.of(source, recipe, place, outputs)
-        most = cls._of(source, place, outputs, stages, beside)
-        least = cls._of(source, place, outputs, stages.with_fewest(source, recipe, place, outputs), beside)
+    def _on(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]) -> "Plan":
+        stages = Stages.of(source, recipe, executor, outputs)
+        most = cls._of(source, executor, outputs, stages, beside)
+        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
         least_bytes = least.client_bytes + least.worker_bytes
         return replace(most, least_bytes=least_bytes, least_seconds=least.seconds)
 
     @classmethod
-    def _of(cls, source: Source, place: Capacity, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
+    def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
         sizes, solve, local = stages.sizes, stages.solve, list(stages.local.values())
         D, row = sizes.components, source.row_bytes + 16
-        workers, limit = place.workers, place.memory_limit  # asked for once: workers may come meanwhile
-        apart = place.name == "cluster"
+        workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         reservoir = sizes.reservoir * row
         landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * sizes.p
-        base = (WORKER_BASE if apart else THREADS_BASE) + reservoir + landmarks
-        phases = list(_phases(list(stages), source, place))
+        base, client_base = executor.base_bytes
+        base += reservoir + landmarks
+        phases = list(_phases(list(stages), source, executor))
         most = max(phase.client for phase in phases)
-        client = (CLIENT_BASE if apart else 0) + 3 * reservoir + most
+        client = client_base + 3 * reservoir + most
         held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
 
         def largest(held: int, kept: bool) -> int:
             """Bytes of a worker, or of this process beside those of the client, in the largest of the phases."""
             each = [phase.worker + max(phase.units, held) + kept * phase.kept for phase in phases]
-            if apart or limit is not None:
-                return base + max(each)
-            return base + max(own + phase.client for own, phase in zip(each, phases, strict=True)) - most
+            return base + executor.worker_peak(each, [phase.client for phase in phases])
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
         reading = base + max(phase.worker + phase.units for phase in phases if not phase.shrinks)
@@ -275,7 +258,7 @@ class Plan:
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
-            in_process=not apart,
+            in_process=executor.in_process,
             survey_flops=stages.survey.flops,
             setup_flops=stages.setup.flops,
             pass_flops=solve.flops / solve.readings,
@@ -290,9 +273,9 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=round(START_SECONDS / speed["start"] + (timed + read) / place.slots, 1),
+            seconds=round(START_SECONDS / speed["start"] + (timed + read) / executor.slots, 1),
             most_seconds=work / CORES,
-            slots=place.slots,
+            slots=executor.slots,
             enough_slots=stages.enough_slots(read),
         )
 
@@ -349,7 +332,7 @@ class Plan:
 
 
 # People read these words for a plan's entries.
-_WORDS = {
+_PLAN_WORDS = {
     "n": "rows",
     "p": "features",
     "columns": "components",
@@ -393,7 +376,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     if plan.get("local_readings"):
         shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
-    return [(_WORDS.get(name, name), value) for name, value in shown.items()]
+    return [(_PLAN_WORDS.get(name, name), value) for name, value in shown.items()]
 
 
 def _in_words(name: str, value: Any) -> str:

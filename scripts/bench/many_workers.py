@@ -24,7 +24,7 @@ from report import finish
 from dkernel.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.data import from_arrays
 from dkernel.data.source import Source
-from dkernel.execution.base import Capacity
+from dkernel.execution.stated import StatedExecutor
 from dkernel.recipe import Recipe
 from dkernel.training.memory_plan import Plan, Stages
 
@@ -71,7 +71,7 @@ def rows_of(n: int) -> Source:
 
 def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]:
     """A fit of n rows with so many workers."""
-    source, place = rows_of(n), Capacity("cluster", workers, workers, 4 * 2**30)
+    source, place = rows_of(n), StatedExecutor({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
     plan, stages = Plan.of(source, recipe, place), Stages.of(source, recipe, place, 1)
     waits = stages.solve.readings * stages.sizes.rounds
     read = source.nbytes / READ_BYTES * (1 if plan.kept else plan.readings)
