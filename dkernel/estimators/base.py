@@ -35,6 +35,7 @@ from dkernel.estimators.validation import (
     categorical_of,
     checked_rows,
     dtype_of_rows,
+    is_mixed,
     open_stream,
     rule_of,
     seed_of,
@@ -463,7 +464,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
-        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+        if is_mixed(X) or (self.model_.encoding is not None and hasattr(self, "feature_names_in_")):
             X = as_frame(X, self.model_.columns)
         return checked_rows(self, X, objects=bool(self.model_.objects))
 

@@ -64,11 +64,11 @@ def first_environment():
         return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
 def ignores_interrupts():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
 def test_own_workers_start_with_one_heap_and_keep_their_calls(executor):
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
