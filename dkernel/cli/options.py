@@ -339,13 +339,16 @@ SCRATCH = (
 def scratch_of(values: Mapping[str, Any]) -> Any:
     """The folders for copies of the data that the options name."""
     from dkernel.data.scratch import Scratch
+    from dkernel.data.store import is_url
 
     if values["scratch"]:
         return Scratch.of(values["scratch"])
-    place = values.get("checkpoint") or (values.get("out") and os.path.dirname(os.path.abspath(values["out"])))
-    if not place or "://" in str(values.get("out")):
-        return Scratch()
-    return Scratch(beside=next(str(f) for f in (Path(place).absolute(), *Path(place).absolute().parents) if f.is_dir()))
+    for name in ("checkpoint", "out"):
+        if values.get(name) and not is_url(values[name]):
+            path = Path(values[name].removeprefix("file://")).absolute()
+            above = path.parents if name == "out" else (path, *path.parents)
+            return Scratch(beside=next(str(folder) for folder in above if folder.is_dir()))
+    return Scratch()
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:

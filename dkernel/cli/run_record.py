@@ -20,9 +20,11 @@ from typing import Any
 
 from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
+from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
 from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.diagnostics.memory_usage import PeakMemory
+from dkernel.errors import DKernelError
 from dkernel.execution.versions import versions
 
 JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
@@ -119,7 +121,7 @@ class Record:
             self._write(where, final)
 
         def beat() -> None:
-            while not stop.wait(REMOTE_HEARTBEAT if _is_url(where) else HEARTBEAT):
+            while not stop.wait(REMOTE_HEARTBEAT if where is not None and is_url(where) else HEARTBEAT):
                 renew()
 
         renew()
@@ -138,9 +140,9 @@ class Record:
             return
         content = (json.dumps({**self.facts, "seconds": dict(self.seconds)}, indent=2, default=plain) + "\n").encode()
         # The run's own error, or its output, counts more than the record of it.
-        with suppress(OSError):
-            if _is_url(where):
-                _upload(str(where), content)
+        with suppress(OSError, DKernelError):
+            if is_url(where):
+                write_whole(where, content)
             else:
                 write_file(Path(where), content, durable=final)
 
@@ -185,7 +187,7 @@ def beside(out: str | Path, named: str | None = None) -> str | Path:
     """Default path of the record of a run with this output."""
     if named:
         return named
-    if _is_url(out):
+    if is_url(out):
         return f"{str(out).rstrip('/')}.run.json"
     path = Path(out)
     return path.with_name(f"{path.name}.run.json") if path.name else path / "run.json"
@@ -200,25 +202,16 @@ def plain(value: Any) -> Any:
 
 def _before(where: str | Path | None) -> Any:
     """The record of the output that stands there: the last that was done."""
-    if where is None or _is_url(where):
+    if where is None:
         return None
+    store, name = file_of(where)
     try:
-        found = json.loads(Path(where).read_text(encoding="utf-8"))
+        with store.reading(name) as file:
+            found = json.loads(file.read())
         return found if found["status"] == "done" and "before" not in found else found.get("before")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DKernelError):
         return None
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _is_url(where: str | Path | None) -> bool:
-    return "://" in str(where)
-
-
-def _upload(where: str, content: bytes) -> None:
-    import fsspec
-
-    with fsspec.open(where, "wb") as stream:
-        stream.write(content)

@@ -18,7 +18,7 @@ _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who lo
 @setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
+def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 
     Only the header of the file is read, however large the model.

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +22,7 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.outputs import check_model_place, check_outputs
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 @click.command(cls=ExitCodeCommand, short_help="Teach a model more rows.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="NEW...")
-@setting("-o", "--out", type=LOCAL_TYPE, metavar="FILE", help="Model file to write.")
+@setting("-o", "--out", metavar="FILE", help="Model file to write.")
 @setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
@@ -61,12 +60,9 @@ def update(ctx: click.Context, /, **values: Any) -> None:
     require(ctx, values, ["model", "data", "out"])
     place = place_of(ctx, values)
     from dkernel.cli.run_record import Record, beside
-    from dkernel.errors import DataError
 
     check_outputs(values)
-    check_writable("--out", values["out"])
-    if Path(values["out"]).exists() and not values["overwrite"]:
-        raise DataError(f"{values['out']} already exists. Add --overwrite to replace it, or choose another name.")
+    check_model_place(values)
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):
         facts = _update(values, place, record)
@@ -78,21 +74,21 @@ def update(ctx: click.Context, /, **values: Any) -> None:
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
-    from dkernel.data.writers.atomic import digest
     from dkernel.persistence import model_file
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.open_files import open_files
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     model = model_file.load(values["model"])
-    record.note(model_sha256=digest(Path(values["model"]))[1])
+    record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
 
         def opened(paths: list[str], weight: str | None) -> Any:
-            return open_source(
+            return open_files(
                 paths,
+                executor,
                 label=values["label"] or model.label,
                 weight=weight,
                 columns=model.columns,

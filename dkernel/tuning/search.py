@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.checkpoint import Checkpoint, run_of
+from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.recipe import Recipe
@@ -110,8 +109,7 @@ def tune(
         raise DataError("The data have no label to learn: open the source with one.")
     shown, of_search, of_fit = progress or Progress("none"), None, None
     if checkpoint is not None:
-        of_search = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
-        of_fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+        of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
         source = merged(source, recipe, executor)
@@ -120,8 +118,8 @@ def tune(
         kind: type[FewRowsSearch | _Search] = _Search
         if judges_by_rows_left_out(source, recipe, grid):
             kind = FewRowsSearch
-        elif recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        else:
+            recipe = recipe.with_passes()
         search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
         found = _resume_or_search(search, of_search)
         winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
