@@ -224,7 +224,7 @@ class LoopArgument:
 
 
 def _kinds(signature: str) -> list[LoopArgument]:
-    """What a loop of the signature `void(...)` takes.
+    """What a loop of the signature `void(...)` takes; the members of a tuple, as numba passes them, stand in its place.
 
     Examples
     --------
@@ -232,7 +232,11 @@ def _kinds(signature: str) -> list[LoopArgument]:
     [LoopArgument(name='float32', dimensions=2, contiguous=True)]
     """
     found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void"))
-    return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
+    return [
+        LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]"))
+        for name, sizes in found
+        if name != "Tuple"
+    ]
 
 
 def _caller(address: int, signature: str) -> Callable[..., None]:
@@ -243,7 +247,8 @@ def _caller(address: int, signature: str) -> Callable[..., None]:
 
     def call(*args: Any) -> None:
         words: list[Any] = []
-        for (dtype, dimensions, contiguous), value in zip(kinds, args, strict=True):
+        values = [value for arg in args for value in (arg if isinstance(arg, tuple) else (arg,))]
+        for (dtype, dimensions, contiguous), value in zip(kinds, values, strict=True):
             if not dimensions:
                 words.append(value)
                 continue

@@ -27,6 +27,14 @@ def mixed(X, wide, count, number, small, out):
             out[i, j] = X[i, j] + wide[0, i, j] * count + number + small
 
 
+def scaled(numbers, arrays):
+    """Arguments in tuples."""
+    factor, shift = numbers
+    x, out = arrays
+    for i in range(x.size):
+        out[i] = x[i] * factor + shift
+
+
 def powers(x):
     for i in range(x.size):
         x[i] = math_exp(x[i])
@@ -53,6 +61,13 @@ def test_a_loop_takes_views_and_numbers_as_the_function_does(folder):
     mixed(X, wide, -3, 0.5, 2**32 - 1, wanted)
     assert found.tolist() == wanted.tolist()
     assert [path.suffix for path in folder.iterdir()] == [".o"]
+
+
+def test_a_loop_takes_tuples(folder):
+    x, found = np.arange(5, dtype=np.float32), np.zeros(5)
+    loops.compiled("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)((3, 0.5), (x, found))
+    assert found.tolist() == [0.5, 3.5, 6.5, 9.5, 12.5]
+    assert list(folder.glob("*.o"))
 
 
 @pytest.mark.parametrize(
