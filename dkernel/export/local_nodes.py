@@ -29,9 +29,9 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     ----------
     dtype : of the recipe, in which x is
     """
-    if machine.kind not in NODES:
+    if machine.kind not in NODES_OF_MACHINES:
         raise refused(f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported.")
-    return NODES[machine.kind](to, machine, x, dtype)
+    return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 
 def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
@@ -191,5 +191,5 @@ def _paths(tree: CellTree) -> NDArray[np.int64]:
     return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in found], np.int64)
 
 
-NODES: Mapping[str, Callable[..., str]] = {GridMachine.kind: _of_grids, CellMachine.kind: _of_cells}
+NODES_OF_MACHINES: Mapping[str, Callable[..., str]] = {GridMachine.kind: _of_grids, CellMachine.kind: _of_cells}
 """Kind of a local machine -> what makes its nodes."""
