@@ -13,7 +13,7 @@ from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.base import Executor
+from dkernel.execution.base import Call, Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
@@ -64,10 +64,10 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     check_together(source, recipe)
     source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
+    return Plan.of(source, recipe, executor, _outputs(source, recipe, executor), beside).as_dict()
 
 
-def _outputs(source: Source, recipe: Recipe) -> int:
+def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
     """Scores of a row, one for each of several classes: as many as the labels of the first unit show.
 
     Raises
@@ -78,7 +78,8 @@ def _outputs(source: Source, recipe: Recipe) -> int:
     numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
     if source.label is None or numbers or recipe.positive is not None:
         return 1
-    labels = np.unique(source.first_labels())
+    first = source.units[0]
+    labels = np.unique(executor.compute([Call(f"dkernel-labels-{first.task.key}", first.labels)])[0][0])
     doubtful_task(recipe, "classify", "int" if labels.dtype.kind == "i" else "text", labels.tolist())
     return len(labels) if len(labels) > 2 else 1
 
