@@ -126,6 +126,8 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     model = estimator.model_
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("Only models of numbers and tables are explained, not those of sparse rows or objects.")
+    if not len(background):
+        raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
     inputs = Inputs(model.columns, model.recipe.dtype, model.objects, model.reading)
     blocks = []
     for name, given in (("X", X), ("background", background)):
@@ -133,8 +135,6 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
         block, unseen = inputs.gate(inputs.rows(rows) if is_frame(rows) else rows, f"{name}, row {{}}".format)
         unseen.warn()
         blocks.append(block)
-    if not len(blocks[1]):
-        raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
     found = shapley_values(model, *blocks, random_state)
     one = found.values.shape[2] == 1
     base = np.broadcast_to(found.base, (len(blocks[0]), len(found.base)))
