@@ -135,7 +135,7 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
         block, unseen = inputs.gate(inputs.rows(rows) if is_frame(rows) else rows, f"{name}, row {{}}".format)
         unseen.warn()
         blocks.append(block)
-    found = shapley_values(model, *blocks, random_state)
+    found = shapley_values(model, blocks[0], blocks[1], random_state)
     one = found.values.shape[2] == 1
     base = np.broadcast_to(found.base, (len(blocks[0]), len(found.base)))
     errors = found.errors

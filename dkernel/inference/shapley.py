@@ -14,6 +14,7 @@ of degree groups - 1 in t, which Gauss and Legendre's rule of half as many nodes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ class ShapleyValues:
     errors: NDArray[np.float64] | None
 
 
-def shapley_values(model: Model, X: NDArray, background: NDArray, seed: int = 0) -> ShapleyValues:
+def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed: int = 0) -> ShapleyValues:
     """The values of the rows of a block (n, p) beside background rows (b, p), of inputs both.
 
     Parameters
@@ -65,12 +66,12 @@ def _is_product(model: Model) -> bool:
     return model.map.kernel.is_product and (R is None or not np.any(R - np.diag(np.diag(R))))
 
 
-def _factors(kernel: Kernel, X: NDArray, Z: NDArray, groups: Sequence[list[int]]) -> NDArray[np.float64]:
+def _factors(kernel: Kernel, X: NDArray[Any], Z: NDArray[Any], groups: Sequence[list[int]]) -> NDArray[np.float64]:
     """k_g(x_g, z_g) of each row, group of columns and landmark, float64 (n, groups, m)."""
     return np.stack([kernel(X[:, g], Z[:, g]) for g in groups], axis=1)
 
 
-def _exact(model: Model, X: NDArray, background: NDArray, groups: Sequence[list[int]]) -> NDArray[np.float64]:
+def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]]) -> NDArray[np.float64]:
     kernel, Z = model.map.kernel, np.asarray(model.map.landmarks, np.float64)
     rows, others = (model.scaling.apply(model.block(each), "float64") for each in (X, background))
     nodes, weights = np.polynomial.legendre.leggauss((len(groups) + 1) // 2)
@@ -91,7 +92,7 @@ def _exact(model: Model, X: NDArray, background: NDArray, groups: Sequence[list[
 
 
 def _sampled(
-    model: Model, X: NDArray, background: NDArray, groups: Sequence[list[int]], seed: int
+    model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]], seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values and errors: the columns of each background row become those of the row, in an order drawn and its reverse.
 
