@@ -113,7 +113,7 @@ def test_bad_input_is_refused():
         explain(texts, ["ab"], ["ba"])
 
 
-def test_partial_dependence_and_permutation_of_scikit_learn_take_the_estimators():
+def test_the_inspection_of_scikit_learn_takes_the_estimators():
     from sklearn.inspection import partial_dependence, permutation_importance
 
     machine = KernelRegressor("gaussian", gamma=0.1, **QUICK).fit(X, Y)
