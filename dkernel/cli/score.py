@@ -15,6 +15,7 @@ from dkernel.cli.options import (
     NAMES,
     bad_rows_option,
     config_text,
+    coverage_option,
     place_of,
     require,
     run_options,
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     "--write",
     type=NAMES,
     metavar="WHAT,...",
-    help="label, score, std, probability, novelty. Default: label,score; for a regression score.",
+    help="label, score, std, interval, probability, set, novelty. Default: label,score; for a regression score.",
 )
+@coverage_option
+@setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
 @setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
 @setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
@@ -119,6 +122,8 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             values["out"],
             executor,
             write=values["write"],
+            coverage=values["coverage"],
+            by_class=values["by_class"],
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,

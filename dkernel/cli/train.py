@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,6 +61,7 @@ def recipe_options(command: Any) -> Any:
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA.")
 @setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
@@ -95,6 +97,10 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
+    if values["eval_set"] and recipe.division is not None:
+        raise click.UsageError(
+            "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
+        )
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
@@ -176,11 +182,13 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     """The source that the options name."""
     from dkernel.data import open_source
 
+    divided = () if recipe.division is None else (recipe.division[1],)
     return open_source(
         list(values["data"]),
         label=values["label"],
         weight=values["weight"],
-        exclude=values["exclude"] or (),
+        exclude=[name for name in values["exclude"] or () if name not in divided],
+        keep=divided,
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
@@ -190,6 +198,34 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         scratch=scratch_of(values),
         **svmlight_of(values),
     )
+
+
+def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
+    """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
+    from dkernel.data import open_source
+    from dkernel.errors import DataError
+    from dkernel.problem.reservoir_split import counted, rows_of
+    from dkernel.problem.sizes import MOST_HOLDOUT
+
+    found = open_source(
+        list(values["eval_set"]),
+        label=values["label"],
+        weight=values["weight"],
+        columns=source.table_columns,
+        exclude=values["exclude"] or (),
+        dtype=source.dtype,
+        kernel=recipe.kernels[0],
+        missing=recipe.missing,
+        dates=recipe.dates,
+        encoding=source.encoding,
+        scratch=scratch_of(values),
+        **svmlight_of(values),
+    )
+    if both := sorted({*found.files} & {*source.files}):
+        raise DataError(
+            f"{both[0]} is among DATA and --eval-set: rows that are learned from do not judge. Give others."
+        )
+    return rows_of(counted(found, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
@@ -241,7 +277,13 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
             result = run(
-                source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
+                source,
+                recipe,
+                executor,
+                progress=progress,
+                scratch=scratch_of(values),
+                checkpoint=_checkpoint(values),
+                validation=partial(_judges, values, executor) if values["eval_set"] else None,
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
