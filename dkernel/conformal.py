@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 Group = bool | int | float | str
 
 MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
-COVERAGE = 0.9
+COVERAGE = 0.9  # that of most published intervals
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,56 +10,30 @@ The rows that are left out are taken away as they are read: nothing that is lear
 uniform sample, judge.
 """
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-from dask.delayed import Delayed
-from dask.local import get_sync
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.source import Source, Unit
+from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stacked
-from dkernel.problem.reservoir_split import part_of, read_once
+from dkernel.problem.reservoir_split import read_once
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
+from dkernel.streaming.division import Division, hashes_in, hashes_of, times_in, without
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
 MOST_TIMES = 2**16  # a quantile of so many times is known to a few thousandths
 MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
-
-
-@dataclass(frozen=True)
-class Division:
-    """A rule that says of each row, by one column, whether it is left out.
-
-    Parameters
-    ----------
-    kind : "group" or "time"
-    limit : the largest hash of a group that is left out; the last moment that is learned from
-    """
-
-    kind: str
-    column: str
-    limit: float | int
-
-    def held(self, kept: pa.Table) -> NDArray[np.bool_]:
-        """Which rows are left out."""
-        if self.kind == "time":
-            return _times(kept, self.column) > self.limit
-        hashes, place = _hashes(kept, self.column)
-        return np.asarray(hashes <= np.uint64(self.limit))[place]
 
 
 def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
@@ -89,14 +63,14 @@ def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source,
             "Use another column, or a smaller holdout."
         )
     kept = {chunk: n - found.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return _without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
+    return without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
     """Which rows (n,) are left out, of rows with these groups (n,): the same as `divided` leaves out."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
-    hashes, place = _hashes_of(groups)
+    hashes, place = hashes_of(groups)
     counts = np.bincount(place, minlength=len(hashes)).tolist()
     limit, said = _limit_of_groups({-1: len(groups), **dict(zip(hashes.tolist(), counts, strict=True))}, recipe)
     held = (hashes <= np.uint64(limit))[place]
@@ -141,7 +115,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, place = _hashes(_of_piece(block, piece), self.column)
+        hashes, place = hashes_in(_of_piece(block, piece), self.column)
         counts = np.bincount(place, minlength=len(hashes)).tolist()
         return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
 
@@ -166,7 +140,7 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        return _smallest(hashes, _times(_of_piece(block, piece), self.column), most=MOST_TIMES)
+        return _smallest(hashes, times_in(_of_piece(block, piece), self.column), most=MOST_TIMES)
 
     def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)
@@ -218,72 +192,7 @@ class _Held(Statistic[_Sample, _Sample]):
         return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))
 
 
-def _without(source: Source, rule: Division, kept: Mapping[int, int]) -> Source:
-    """The source without the rows that a rule leaves out, and without the column of this."""
-    units, chunk = [], 0
-    name = hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
-    for unit in source.units:
-        rows = [kept[chunk + i] for i in range(len(unit.rows))]
-        chunk += len(unit.rows)
-        if not sum(rows):
-            continue
-        graph, key = dict(unit.task.__dask_graph__()), f"{unit.task.key}-without-{name}"
-        read = partial(read_without, graph, unit.task.key, rule)
-        task = Delayed(key, {key: (read,)})  # type: ignore[no-untyped-call]
-        units.append(Unit(tuple(n for n in rows if n), task, unit.place))
-    fingerprint = hashlib.sha256(f"{source.fingerprint}/{rule!r}".encode()).hexdigest()
-    kept_columns = tuple(each for each in source.kept if each != rule.column)
-    return replace(source, units=tuple(units), fingerprint=fingerprint, kept=kept_columns, counted=None)
-
-
-def read_without(graph: Mapping[Any, Any], key: Any, rule: Division) -> tuple[Block, ...]:
-    """The blocks of a unit without rows that are left out; runs on a worker."""
-    blocks = []
-    for block in get_sync(dict(graph), key):
-        assert block.kept is not None
-        rows = np.flatnonzero(~rule.held(block.kept))
-        if len(rows):
-            marks = None if block.marks is None else block.marks[rows]
-            blocks.append(replace(part_of(block, rows), marks=marks))
-    return tuple(blocks)
-
-
 def _of_piece(block: Block, piece: RowSlice) -> pa.Table:
     assert block.kept is not None
     at = piece.place.rows
     return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])
-
-
-def _hashes(kept: pa.Table, column: str) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Hashes of the different groups, 63 bits, and of each row the place of its group among them."""
-    return _hashes_of(_values(kept, column))
-
-
-def _hashes_of(values: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    names, place = np.unique(values.astype(str), return_inverse=True)
-    hashes = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1 for name in names.tolist()]
-    return np.array(hashes, np.uint64), place
-
-
-def _times(kept: pa.Table, column: str) -> NDArray[np.float64]:
-    """Numbers that rise with time: of dates, of text that holds them, and of numbers."""
-    values = _values(kept, column)
-    if values.dtype.kind in "OU":
-        try:
-            values = pd.to_datetime(pd.Series(values), format="ISO8601").to_numpy()
-        except ValueError:
-            found = values[0]
-            raise DataError(
-                f"holdout_by: the column {column!r} holds {found!r}. Dates as 2026-01-31, or numbers, are needed."
-            ) from None
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]").astype(np.int64)
-    return values.astype(np.float64)
-
-
-def _values(kept: pa.Table, column: str) -> NDArray[Any]:
-    found = kept.column(column)
-    values: NDArray[Any] = found.to_pandas().to_numpy()
-    if found.null_count or (values.dtype.kind == "f" and np.isnan(values).any()):
-        raise DataError(f"holdout_by: the column {column!r} has a missing value, and every row needs one.")
-    return values

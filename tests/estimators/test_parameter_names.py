@@ -18,7 +18,7 @@ from dkernel.estimators.parameters import UnknownParameterError
     [
         (dkernel.KernelClassifier, "C", "KernelClassifier has no parameter 'C'. Use alpha='C=1'."),
         (dkernel.KernelClassifier, "n_jobs", "needs none"),
-        (dkernel.KernelClassifier, "probability", "Use calibration='platt'."),
+        (dkernel.KernelClassifier, "probability", "Use calibration."),
         (dkernel.KernelRegressor, "kernal", "Did you mean 'kernel'?"),
         (dkernel.KernelPCA, "n_columns", "Use n_map_components."),
         (dkernel.KernelKMeans, "n_columns", "Use n_map_components."),
