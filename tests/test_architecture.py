@@ -61,8 +61,8 @@ OWNERS = {
     "distributed": {"execution"},
     "sklearn": {"estimators", "export", "report"},
     "dask_ml": {"estimators"},
-    "numba": {"tiling", "processor", "products", "scores", "gradient"},
-    "llvmlite": {"processor", "products", "scores"},
+    "numba": {"loops", "instructions"},
+    "llvmlite": {"processor", "machine_code", "instructions"},
     "click": {"cli"},
     "matplotlib": {"report"},
     "onnx": {"export"},
@@ -210,6 +210,25 @@ def test_names_of_tests_are_short():
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) >= 70:
                 long.append(f"{path}:{node.lineno}: {node.name}")
     assert long == []
+
+
+def module_names(tree: ast.Module) -> Iterator[str]:
+    """The classes of a module and its constants, but for variables of types."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and "TypeVar(" not in ast.unparse(node):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            yield from (name for name in names if name.strip("_").isupper() and not name.startswith("__"))
+
+
+def test_no_class_or_constant_has_the_name_of_another():
+    homes: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for name in set(module_names(tree)):
+            homes.setdefault(name, []).append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
 def test_every_number_has_a_reason():

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import config_text, place_of, scratch_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
@@ -25,7 +25,7 @@ def _optional(param: click.Parameter) -> click.Parameter:
 
 
 @click.command(
-    cls=Job,
+    cls=ExitCodeCommand,
     params=[_optional(param) for param in train.params],
     short_help="Check a cluster before a job.",
 )
@@ -74,7 +74,7 @@ def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
 
 
 def _job(values: Mapping[str, Any]) -> Any:
-    from dkernel.diagnostics.doctor import Job as Asked
+    from dkernel.diagnostics.doctor import DoctorRequest as Asked
     from dkernel.errors import DKernelError
 
     places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -53,19 +53,19 @@ def recipe_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=Job, short_help="Train a model on files larger than memory.")
+@click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -74,7 +74,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",
@@ -82,6 +82,14 @@ def recipe_options(command: Any) -> Any:
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
 @setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel jobs.")
+@setting(
+    "--retries",
+    type=click.IntRange(min=0),
+    default=3,
+    metavar="N",
+    help="With --detach: run again up to N times after exit code 75. Default: 3.",
+)
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -108,6 +116,9 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
+    if values["detach"]:
+        _detach(ctx, values, place)
+        return
     from dkernel.cli.run_record import Record, beside
 
     check_fit(values, _checkpoint(values))
@@ -122,6 +133,19 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 
         lines = json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record, values["verbose"]))
         click.echo(lines)
+
+
+def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    from dkernel.cli.driver import log_of, submit
+
+    job = submit(ctx, values, place)
+    name = job.record.removesuffix(".run.json")
+    if values["json"]:
+        click.echo(json.dumps({"job": name, "record": job.record, "log": log_of(job.record)}))
+        return
+    click.echo(name)
+    if not values["quiet"]:
+        click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
@@ -139,7 +163,7 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
-    check_model_place(values)
+    check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
         from dkernel.report import require as can_draw
 
@@ -245,7 +269,7 @@ def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) ->
 
 def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
     """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
-    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH.__getitem__}
+    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH_WORDS.__getitem__}
     if recipe.positive is None or kind not in types:
         return recipe
     text = str(recipe.positive).strip()
@@ -259,7 +283,7 @@ def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Re
         ) from None
 
 
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+_TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:

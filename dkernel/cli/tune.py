@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-SHOWN = 10  # lines of the leaderboard; all of them are in the run record
+SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run record
 
 
-@click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
+@click.command(cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @setting(
     "--budget",
@@ -63,12 +63,12 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which every rung is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:
@@ -175,12 +175,12 @@ def _lines(record: "Record", verbose: bool) -> Iterator[str]:
     board = record.facts["leaderboard"]
     yield ""
     names = [name for name in board[0] if name != "rows"]
-    rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN]]
+    rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN_CANDIDATES]]
     widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
     for row in [names, *rows]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-    if len(board) > SHOWN:
-        yield f"... and {len(board) - SHOWN} more, in the run record"
+    if len(board) > SHOWN_CANDIDATES:
+        yield f"... and {len(board) - SHOWN_CANDIDATES} more, in the run record"
 
 
 def _cell(value: Any) -> str:

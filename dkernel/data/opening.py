@@ -15,6 +15,7 @@ from dask.delayed import Delayed
 from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
+from dkernel.data.arrow_streams import is_stream, stored
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
@@ -40,7 +41,7 @@ def computed(*tasks: Delayed) -> tuple[Any, ...]:
 
 
 def open_source(
-    paths: str | PathLike | Sequence[str | PathLike],
+    paths: Any,
     *,
     label: str | None = None,
     weight: str | None = None,
@@ -74,8 +75,10 @@ def open_source(
 
     Parameters
     ----------
-    paths : str, path-like or sequence of them
-        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column.
+    paths : str, path-like or sequence of them, or stream of Arrow batches
+        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column. A stream is a LazyFrame
+        of Polars, or what has `__arrow_c_stream__`, such as a relation of DuckDB or a RecordBatchReader; its rows are
+        kept once as Parquet on scratch, a batch at a time.
     label : str, default=None
         Column with the label.
     weight : str, default=None
@@ -194,7 +197,10 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
+    if is_stream(paths):
+        paths = stored(paths, Scratch.of(scratch))
+    found = [paths] if isinstance(paths, File) else expand(paths, storage_options)
+    files = _with_encoding_of_text(found, text_encoding)
     tables = with_folder_keys(_look_all(unpacked(files, Scratch.of(scratch), compute), request), request)
     chosen = select(tables, request)
     rejected = None

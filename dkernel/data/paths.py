@@ -211,7 +211,7 @@ def _found(text: str, options: dict[str, Any]) -> _Found:
 
 
 @dataclass(frozen=True)
-class _System:
+class _Location:
     """Interface of a file system: is it a folder, which names are in it, open it to read."""
 
     isdir: Callable[[str], bool]
@@ -219,7 +219,7 @@ class _System:
     open: Callable[[str], Any]
 
 
-_SYSTEM = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
+_SYSTEM = _Location(os.path.isdir, os.listdir, partial(open, mode="rb"))
 
 
 def _local(path: str) -> _Found:
@@ -283,11 +283,11 @@ def _listed(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
-def _system_of(system: Any) -> _System:
-    return _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+def _system_of(system: Any) -> _Location:
+    return _Location(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
 
 
-def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
+def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
     paths: list[str] = []
     inner: list[str] = []
     for path in _data(entries, system):
@@ -306,13 +306,13 @@ def _base(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _data(paths: Sequence[str], system: _System) -> list[str]:
+def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
     seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system))
     return sorted(seen, key=natural)  # of equal keys, 9 and 09, always the same is the first
 
 
-def _matches(pattern: str, paths: Sequence[str], system: _System) -> list[str]:
+def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]:
     """The data among the matches of a glob; no folder that begins with '_' or '.' is entered unless it is named."""
     named = pattern.split("/")
     entered = [p for p in paths if all(part in named or part[:1] not in ("_", ".") for part in p.split("/"))]
@@ -323,7 +323,7 @@ def _matches(pattern: str, paths: Sequence[str], system: _System) -> list[str]:
 _MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
 
 
-def _is_own(path: str, system: _System) -> bool:
+def _is_own(path: str, system: _Location) -> bool:
     """True if a file or folder that is named like no data is one that dkernel has written."""
     if _split(path)[0] in FORMATS:
         return False

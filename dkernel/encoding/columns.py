@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding.label_means import LabelMeans
-from dkernel.encoding.words import FORMAT, KINDS, NUMBER, TEXT, in_kind
+from dkernel.encoding.words import NUMBER, PRINTF_FORMAT, TEXT, VALUE_KINDS, in_kind
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -20,8 +20,8 @@ CALENDAR = ("year", *(f"{part}.{axis}" for part in ("month", "weekday", "hour") 
 RADIUS = 0.5
 """Of the circles of a calendar: two opposite points, as January and July, are then at distance 1, as two levels are."""
 
-MISSING, UNKNOWN, ABSENT = 1, 2, 3  # 0 is a value that training saw
-MARKS = {"missing": MISSING, "unknown": UNKNOWN, "absent": ABSENT}
+MISSING_MARK, UNKNOWN_MARK, NOT_THERE = 1, 2, 3  # 0 is a value that training saw
+MARKS = {"missing": MISSING_MARK, "unknown": UNKNOWN_MARK, "absent": NOT_THERE}
 """Marks of values: missing where training had none, a category that it never saw, a missing one where it had some."""
 
 
@@ -94,7 +94,7 @@ class NumberColumn:
         if self.indicator:
             X[missing, 1] = 1
             return None
-        return np.where(missing, np.int8(MISSING), np.int8(0))
+        return np.where(missing, np.int8(MISSING_MARK), np.int8(0))
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
@@ -196,13 +196,13 @@ class CategoryColumn:
         for i, word in enumerate(words):
             if word is None:
                 at[i] = len(self.levels) if self.missing else -1
-                mark[i] = ABSENT if self.missing else MISSING
+                mark[i] = NOT_THERE if self.missing else MISSING_MARK
             elif word in places:
                 at[i] = places[word]
             elif self.buckets:
                 at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
             elif self.means is None or not self.means.knows(word):
-                mark[i] = UNKNOWN
+                mark[i] = UNKNOWN_MARK
         if self.means is not None:
             tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
             X[:, self.one_hot :] = tables[0 if folds is None else folds + 1, codes]
@@ -234,7 +234,7 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         if not 0 <= buckets <= 2**16:
             raise ValueError(f"a category of {buckets} buckets")
         values = found.get("values", TEXT)
-        if values not in KINDS and not (isinstance(values, str) and FORMAT.fullmatch(values)):
+        if values not in VALUE_KINDS and not (isinstance(values, str) and PRINTF_FORMAT.fullmatch(values)):
             raise ValueError(f"the values of a category are {values!r}")
         means = LabelMeans.from_json(found["means"]) if "means" in found else None
         return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})

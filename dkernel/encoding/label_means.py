@@ -23,7 +23,7 @@ from dkernel.encoding.exact_sums import ExactSums, products
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
-FOLDS = 5
+LABEL_FOLDS = 5
 """As in scikit-learn's TargetEncoder."""
 
 MOST_CLASSES = 10
@@ -48,7 +48,7 @@ def folds_of(first: int, n: int, counts: NDArray[np.bool_] | None = None) -> NDA
     >>> bool((folds_of(0, 100, counts)[counts] == folds_of(0, 66)).all())
     True
     """
-    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(FOLDS)).astype(np.int64)
+    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(LABEL_FOLDS)).astype(np.int64)
     return folds[:n] if counts is None else folds[np.cumsum(counts) - counts]
 
 
@@ -97,11 +97,11 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    copies : number of rows (FOLDS, m), each as often as `copies_of` its weight
-    moments : sums of the weights, of label times weight and of its square times weight (FOLDS, m, 3), None where the
-        label is no number
+    copies : number of rows (LABEL_FOLDS, m), each as often as `copies_of` its weight
+    moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
+        the label is no number
     classes : of the label, None where there are more than MOST_CLASSES
-    rows : sums of the weights of each class (FOLDS, m, c)
+    rows : sums of the weights of each class (LABEL_FOLDS, m, c)
 
     Examples
     --------
@@ -127,31 +127,31 @@ class LabelCounts:
         at = folds[used] * m + places[used]
         weight = None if label.weight is None else label.weight[used]
         ones = np.ones(len(at)) if weight is None else weight
-        copies = np.bincount(at, copies_of(ones), FOLDS * m).astype(np.float64).reshape(FOLDS, m)
+        copies = np.bincount(at, copies_of(ones), LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         if label.numbers is not None:
             y = label.numbers[used]
             terms = [(ones, 3 * at)]
             terms += [(each, 3 * at + 1) for each in products(y, weight)]
             terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
-            moments = ExactSums.of(terms, (FOLDS, m, 3))
+            moments = ExactSums.of(terms, (LABEL_FOLDS, m, 3))
         if label.classes is not None:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
         found = places_of(classes or (), label.classes or ())[label.codes[used]] if c else at
-        rows = ExactSums.of([(ones, at * c + found)] if c else [], (FOLDS, m, c))
+        rows = ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
         return cls(values, copies, moments, classes, rows)
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
         places = [places_of(values, each.values) for each in (self, other)]
-        copies = np.zeros((FOLDS, len(values)))
+        copies = np.zeros((LABEL_FOLDS, len(values)))
         for each, place in zip((self, other), places, strict=True):
             copies[:, place] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
-            shape = FOLDS, len(values), 3
+            shape = LABEL_FOLDS, len(values), 3
             one, two = (
                 sums.spread(shape, np.s_[:, place])
                 for sums, place in zip((self.moments, other.moments), places, strict=True)
@@ -159,7 +159,7 @@ class LabelCounts:
             moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
-        shape = FOLDS, len(values), len(classes or ())
+        shape = LABEL_FOLDS, len(values), len(classes or ())
         rows = ExactSums(shape, {})
         for each, place in zip((self, other), places, strict=True):
             if classes:
@@ -197,7 +197,7 @@ class LabelCounts:
         without : a fold whose rows do not count
         """
         values = tuple(sorted(self.values))  # for the sums over them, which round
-        folds = np.array([fold for fold in range(FOLDS) if fold != without])
+        folds = np.array([fold for fold in range(LABEL_FOLDS) if fold != without])
         at = np.ix_(folds, places_of(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:

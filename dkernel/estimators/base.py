@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.arrow_streams import frames_of, is_stream
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_frame
@@ -34,7 +35,15 @@ from dkernel.estimators.parameters import (
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.support_vectors import is_expansion, support_of
-from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import (
+    categorical_of,
+    checked_rows,
+    dtype_of_rows,
+    open_stream,
+    rule_of,
+    seed_of,
+    source_of,
+)
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -177,11 +186,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
         Parameters
         ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,), or of a regressor (n_samples, k), default=None
+        X : array, dataframe, sparse matrix, Dask collection, Source or stream of shape (n_samples, n_features)
+            Rows to learn from. A stream (a LazyFrame of Polars, a relation of DuckDB, a RecordBatchReader) has its
+            label as a column, which `y` names; its rows are kept once on scratch, a batch at a time.
+        y : array of shape (n_samples,), or of a regressor (n_samples, k), or str, default=None
             Labels or numbers; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
+        sample_weight : array of shape (n_samples,), or str, default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
         eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
@@ -216,6 +226,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._partial = None
         recipe = self._recipe()
         check_callbacks(self.callbacks)
+        if is_stream(X):
+            X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
         if groups is not None:
             if eval_set is not None:
@@ -485,6 +497,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self, X: Any, function: Any, dtype: Any, width: int | None = None, names: Callable[[], Any] | None = None
     ) -> Any:
         require_fitted(self, "model_")
+        if is_stream(X):
+            return np.concatenate([self._answer(frame, function, dtype, width) for frame in frames_of(X)])
         model = self.model_
         X = self._checked(X)
         answer = BlockPrediction(

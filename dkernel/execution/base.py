@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
-from dkernel.errors import DKernelError
+from dkernel.errors import DKernelError, UnsupportedError
 
 T = TypeVar("T")
 RETRIES = 2  # trouble that passes does so at once or not soon
@@ -175,6 +175,10 @@ class Executor(ABC):
     @abstractmethod
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         """The results of the calls, left where they are computed, for other calls; nobody waits for them."""
+
+    def hand_over(self, call: Call) -> None:
+        """Give a call to the cluster for good: it runs, and again where its worker dies, when this client is gone."""
+        raise UnsupportedError(f"{call.key}: a call can be given to a cluster alone, and {self.name} are none.")
 
     @abstractmethod
     def release(self, handles: Iterable[Handle]) -> None:

@@ -36,7 +36,8 @@ from dkernel.execution.workers import WorkerPool
 
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
-INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
+# Bytes of a value that travel inside the calls of a round: a task of its own costs two more messages.
+MESSAGE_BYTES = 2**20
 
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
@@ -196,6 +197,11 @@ class ClusterExecutor(Executor):
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
         return [self._remember(self._send(call, len(calls))) for call in calls]
 
+    def hand_over(self, call: Call) -> None:
+        payload = Payload.of((call.function, call.args))
+        future = self._submit(run_task, (self.settings, payload), call.key, 0, call.at, priority=1)
+        import_module("distributed").fire_and_forget(future)
+
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
             self._connection.release_later(self._remote(handle).detach())
@@ -224,7 +230,7 @@ class ClusterExecutor(Executor):
 
         def slot(handle: Handle) -> Any:
             remote = self._remote(handle)
-            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= INSIDE:
+            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= MESSAGE_BYTES:
                 return remote.value
             return Slot(needs.setdefault(remote, len(needs)))
 

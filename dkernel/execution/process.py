@@ -7,12 +7,10 @@ the process is again as it was.
 
 import importlib
 import logging
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,6 +19,7 @@ import numpy as np
 from dkernel.errors import ClusterError
 from dkernel.execution import process_cache
 from dkernel.execution.failures import RefusedWorkerError
+from dkernel.execution.in_task import worker_of_task
 from dkernel.execution.user_modules import UserModule, install, remove_installed
 from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
@@ -86,7 +85,7 @@ class _Process:
         with self._lock:
             if settings == self._met:
                 return
-            worker = str(importlib.import_module("distributed").get_worker().address)
+            worker = str(worker_of_task().address)
             try:
                 require_equal(dict(settings.versions), worker, versions())
                 install(settings.modules)
@@ -173,17 +172,7 @@ def import_ahead() -> None:
     """Import the modules of the tasks on all workers at the same time, before the first tasks would wait for them."""
     for name in _IMPORTED_AHEAD:
         importlib.import_module(name)
-    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
-        np.zeros(1, np.float32)
-    )  # the first loop has numba load its compiler
-
-
-def local_folder() -> str:
-    """The folder in which a task may write to the disk of its worker; outside of Dask that for temporary files."""
-    if "distributed" in sys.modules:
-        with suppress(ValueError):  # this is no task of a worker
-            return str(importlib.import_module("distributed").get_worker().local_directory)
-    return tempfile.gettempdir()
+    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
 
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:

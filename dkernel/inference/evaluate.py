@@ -33,7 +33,7 @@ from dkernel.streaming.task_groups import group_of
 Array = NDArray[np.float64]
 
 FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so
-ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
+NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 
 
 def evaluate(
@@ -68,7 +68,7 @@ def evaluate(
     check_coverage(coverage)
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
-    where = _Rows.of(source)
+    where = _EvaluatedRows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     covers = coverage if _covers(model, coverage) else None
     if model.classes is None:
@@ -100,7 +100,7 @@ def evaluate(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _EvaluatedRows:
     """Place of a row of a piece, for messages.
 
     Parameters
@@ -115,7 +115,7 @@ class _Rows:
     counted: str = ""
 
     @classmethod
-    def of(cls, source: Source) -> "_Rows":
+    def of(cls, source: Source) -> "_EvaluatedRows":
         firsts, begins, at = [], 0, 0
         for i, unit in enumerate(source.units):
             if i == 0 or unit.place != source.units[i - 1].place:
@@ -179,7 +179,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
 
     inner: Any
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
     threshold: np.uint64
     largest: float
 
@@ -192,7 +192,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         if not len(X):
             return inner, np.zeros(4)
         own = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
-        far = self.model.novelty(X) > np.maximum(self.largest, ROUNDING * own)
+        far = self.model.novelty(X) > np.maximum(self.largest, NOVELTY_ROUNDING * own)
         return inner, np.array(
             [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
         )
@@ -266,7 +266,7 @@ class _Counts:
 @dataclass(frozen=True, eq=False)
 class _Classes(Statistic[_Counts, dict[str, Any]]):
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
     targets: Targets
     coverage: float | None
 
@@ -351,7 +351,7 @@ class _Errors:
 @dataclass(frozen=True, eq=False)
 class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
     coverage: float | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002

@@ -24,7 +24,7 @@ from dask.local import get_sync
 
 from dkernel.conformal import COVERAGE
 from dkernel.data import Block, Source, Unit
-from dkernel.data.bad_rows import SHOWN
+from dkernel.data.bad_rows import SHOWN_ROWS
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
@@ -190,11 +190,11 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
-    shown = described(islice(staging.rejected(in_order), SHOWN))
+    shown = described(islice(staging.rejected(in_order), SHOWN_ROWS))
     advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
-    which = f" The first {SHOWN}:" if rejected > SHOWN else ""
+    which = f" The first {SHOWN_ROWS}:" if rejected > SHOWN_ROWS else ""
     return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
 
 

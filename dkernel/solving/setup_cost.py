@@ -4,13 +4,13 @@ from dkernel.cost import Cost
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.features.block_coordinates import BLOCK
+from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.components import STRIP
+from dkernel.problem.components import COMPONENT_STRIP
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import HEADS, solver_class, tile_bytes
-from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
+from dkernel.solving.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
 
 
@@ -41,7 +41,7 @@ def task_bytes(columns: int, outputs: int, wide: bool) -> int:
     """
     if wide:
         return _wide_task(columns, outputs)
-    return max(24 * columns**2 + 16 * STRIP * columns, tile_bytes(columns, outputs))
+    return max(24 * columns**2 + 16 * COMPONENT_STRIP * columns, tile_bytes(columns, outputs))
 
 
 def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
@@ -72,7 +72,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
         return 9 * 8 * D * D
     if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:
         return (14 + solver_class(recipe.solver).squares(D)) * 8 * D * D
-    factors = len(PATH) if recipe.alpha == "auto" and not sizes.large else 1
+    factors = len(ALPHA_PATH) if recipe.alpha == "auto" and not sizes.large else 1
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 
 
@@ -94,7 +94,7 @@ def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) 
     """
     if wide:
         return max(0, threads * _wide_task(columns, outputs) - squares)
-    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * STRIP * columns
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * COMPONENT_STRIP * columns
     return max(0, max(sums, threads * tile_bytes(columns, outputs)) - squares)
 
 
@@ -107,5 +107,5 @@ def _wide_task(columns: int, outputs: int) -> int:
 def _wide_client(columns: int, landmarks: bool) -> int:
     """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
     rank = rank_of(columns)
-    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
+    blocks = 8 * BLOCK_COLUMNS * columns + 6 * 8 * BLOCK_COLUMNS**2 if landmarks else 0
     return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks

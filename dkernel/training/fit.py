@@ -17,8 +17,8 @@ from dkernel.execution.base import Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
+from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
@@ -260,8 +260,14 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
     """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
     if not request.solver.in_rounds or request.drawing(request.features) is not None or request.source.objects:
         return ()
-    local = (*inputs.LOOPS, *binning.LOOPS, *grids.LOOPS) if "grids" in request.plan.local else ()
-    return (products.WALKS["exp2"], *thin_linalg.LOOPS, gradient.WALKS["exp2"], scores.WALKS["exp2"], *local)
+    local = (*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS) if "grids" in request.plan.local else ()
+    return (
+        products.PRODUCT_WALKS["exp2"],
+        *thin_linalg.LINALG_LOOPS,
+        gradient.GRADIENT_WALKS["exp2"],
+        scores.SCORE_WALKS["exp2"],
+        *local,
+    )
 
 
 def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:

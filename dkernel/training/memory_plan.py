@@ -304,7 +304,7 @@ class Plan:
 
 
 # People read these words for a plan's entries.
-_WORDS = {
+_PLAN_WORDS = {
     "n": "rows",
     "p": "features",
     "columns": "components",
@@ -346,7 +346,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     if plan.get("local_readings"):
         shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
-    return [(_WORDS.get(name, name), value) for name, value in shown.items()]
+    return [(_PLAN_WORDS.get(name, name), value) for name, value in shown.items()]
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, loss_named
 from dkernel.local.inputs import GridInputs
 from dkernel.model import ScaledComponents
-from dkernel.problem.finite_check import LOOKED_AT, check_products
+from dkernel.problem.finite_check import CHECKED_ROWS, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
@@ -177,7 +177,7 @@ def choose_model(
     chosen = run.journal.stage(
         stage, lambda: select_model(recipe, data.survey, split.fitted, targets, loss, components, *rest)
     )
-    rows = chosen.scaling.apply(split.fitted.X[:LOOKED_AT], recipe.dtype)
+    rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)
     check_products(chosen.kernel, rows, request.source.columns)
     return chosen
 

@@ -58,7 +58,7 @@ class Descent(Solver[DescentState]):
 @pytest.fixture
 def fit(monkeypatch):
     """A fit by the solver, which is entered in the catalogue and nowhere else."""
-    monkeypatch.setattr(serialization, "KINDS", dict(serialization.KINDS))
+    monkeypatch.setattr(serialization, "CODECS", dict(serialization.CODECS))
     stored("Descent")(DescentState)
     monkeypatch.setitem(catalogue.SOLVERS, "descent", ENTRY)
     monkeypatch.setitem(PARAMETERS, "solver", replace(PARAMETERS["solver"], words=tuple(catalogue.SOLVERS)))

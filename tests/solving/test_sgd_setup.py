@@ -19,7 +19,7 @@ from dkernel.problem.targets import Targets
 from dkernel.solving import sgd_setup
 from dkernel.solving.fit_problem import FitRun, SampledProblem
 from dkernel.solving.sgd_round import PSGD
-from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, alpha_paths, damp_directions, warm_start
+from dkernel.solving.sgd_setup import FEW_HOLDOUT, MOMENTUM_STEPS, SHARE, alpha_paths, damp_directions, warm_start
 from dkernel.streaming.progress import Progress
 
 
@@ -71,7 +71,7 @@ def test_of_few_columns_all_directions_are_known(columns):
         (4, 7, False, FEW_HOLDOUT, [(3, 1.0), (4, 1.0)]),
         (4, 26, False, FEW_HOLDOUT, [(4, 1.0)]),
         (4, 1, True, FEW_HOLDOUT, [(3, 1.0)]),
-        (4, 1, True, 1000, [(2, 1.0), (2, FAR), (3, 1.0), (4, SHARE)]),
+        (4, 1, True, 1000, [(2, 1.0), (2, MOMENTUM_STEPS), (3, 1.0), (4, SHARE)]),
         (4, 7, True, 1000, [(3, SHARE), (3, 1.0)]),
     ],
 )

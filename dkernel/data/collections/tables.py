@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from dask.delayed import delayed
 
-from dkernel.data.block import KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
+from dkernel.data.arrow_streams import is_stream
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
 from dkernel.data.collections.dask_arrays import aligned, is_dask, known
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
@@ -43,7 +44,7 @@ _INFERRED = {
 }
 
 
-FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": KINDS}
+FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": COLUMN_KINDS}
 """Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
 
 Part = tuple[int, Any, Any, Any]
@@ -283,8 +284,11 @@ def refuse_no_table(X: Any) -> None:
     """Refuse what could become a table, with the call that makes it one."""
     if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # a sparse matrix may be a mapping
         raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
-    if type(X).__name__ == "LazyFrame":
-        raise DataError("X is a LazyFrame, which has no rows yet. Give X.collect().")
+    if is_stream(X):
+        raise DataError(
+            f"X is a {type(X).__name__}, whose rows come in batches: fit and predict take it, this call needs a frame "
+            "or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
+        )
 
 
 def as_frame(X: Any, columns: Sequence[str]) -> Any:
