@@ -14,7 +14,10 @@ from dkernel.numerics import tiling
 
 Array = NDArray[np.float64]
 
-LANDMARKS, MOST_BYTES = 64, 2**14  # rows that others are compared with, and their bytes: a small part of a model file
+WIDTH_LANDMARKS, MOST_WIDTH_BYTES = (
+    64,
+    2**14,
+)  # rows that others are compared with, and their bytes: a small part of a model file
 KNOTS = 8  # of the ranks of predictions
 LEAST_ROWS = 200  # fewer would not tell the numbers of a width
 FOLDS = 5  # a width at a row comes from four fifths of the others: fewer folds would leave fewer
@@ -120,7 +123,7 @@ def fit_width(Z: NDArray[Any] | None, S: Array, errors: Array, weight: Array) ->
 
 def _landmarks(Z: NDArray[Any] | None) -> tuple[NDArray[np.float32], float]:
     """The first rows, and a gamma by the median of their distances."""
-    m = 0 if Z is None else min(LANDMARKS, len(Z), MOST_BYTES // (4 * max(Z.shape[1], 1)))
+    m = 0 if Z is None else min(WIDTH_LANDMARKS, len(Z), MOST_WIDTH_BYTES // (4 * max(Z.shape[1], 1)))
     if m < 2:
         return np.zeros((0, 0), np.float32), 1.0
     assert Z is not None

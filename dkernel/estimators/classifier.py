@@ -29,7 +29,8 @@ def _has_probabilities(estimator: "KernelClassifier") -> bool:
 
 
 def _can_stream(estimator: "KernelClassifier") -> bool:
-    return estimator.calibration in (None, "none", "auto")  # a curve needs rows that were never learned from
+    # A curve needs rows that were never learned from; after a fit it stays what it was.
+    return estimator.calibration in (None, "none", "auto") or hasattr(estimator, "model_")
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):

@@ -58,7 +58,7 @@ class Partial:
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
         """The state after one more block."""
-        if self.recipe.curve is not None:
+        if self.recipe.curve is not None and not self.fitted_rows:
             raise RecipeError(
                 f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
                 "learns from all. Use fit, or leave calibration out."

@@ -45,7 +45,11 @@ def test_every_option_is_a_parameter_or_the_page_names_its_counterpart(machine):
     parameters = inspect.signature(machine).parameters
     if machine is dkernel.KernelRegressor:
         parameters = {*parameters, "class_weight", "calibration"}  # of classes
-    missing = [name for name in RECIPE if name not in parameters and f"`--{name}`" not in page.replace(" VALUE", "")]
+    missing = [
+        name
+        for name in RECIPE
+        if name not in parameters and f"`--{name.replace('_', '-')}`" not in page.replace(" VALUE", "")
+    ]
     assert missing == []
 
 
