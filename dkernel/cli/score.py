@@ -87,11 +87,11 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
     from dkernel.data.writers.object_store import destination_of
     from dkernel.inference.score import score as run
     from dkernel.persistence import model_file
+    from dkernel.streaming.open_files import open_files
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     divided = values["partition_by"] or ()
@@ -99,8 +99,9 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        source = open_source(
+        source = open_files(
             list(values["data"]),
+            executor,
             columns=model.columns,
             keep=tuple(dict.fromkeys([*(values["keep"] or ()), *divided])),
             exclude=values["exclude"] or (),
