@@ -90,6 +90,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     from dkernel.data.encoded_columns import reading_of
     from dkernel.data.writers.object_store import destination_of
     from dkernel.inference.score import score as run
+    from dkernel.inference.score_columns import written_for
     from dkernel.persistence import model_file
     from dkernel.streaming.open_files import open_files
 
@@ -120,9 +121,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             source,
             values["out"],
             executor,
-            write=values["write"],
-            coverage=values["coverage"],
-            by_class=values["by_class"],
+            write=written_for(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,

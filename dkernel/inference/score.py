@@ -22,7 +22,6 @@ from typing import Any
 import pyarrow as pa
 from dask.local import get_sync
 
-from dkernel.conformal import COVERAGE
 from dkernel.data import Block, Source, Unit
 from dkernel.data.bad_rows import SHOWN_ROWS
 from dkernel.data.rejected_rows import described
@@ -84,9 +83,7 @@ def score(
     out: str | Path,
     executor: Executor,
     *,
-    write: Sequence[str] | None = None,
-    coverage: float = COVERAGE,
-    by_class: bool = False,
+    write: Sequence[str] | Written | None = None,
     overwrite: bool = False,
     max_bad_rows: int = 0,
     progress: Any = None,
@@ -98,14 +95,14 @@ def score(
     ----------
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
-    write : of WORDS; label and score when None, for a regression the score
-    coverage, by_class : of intervals and sets
+    write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
+        intervals and sets too
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
-    written = written_for(model, write, coverage, by_class)
+    written = write if isinstance(write, Written) else written_for(model, write)
     columns = output_columns(model, source.kept, written)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
