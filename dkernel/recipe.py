@@ -109,23 +109,15 @@ class Recipe:
 
     def _check_together(self) -> None:
         loss = loss_named(self.loss)
-        if self.task == "classify" and not loss.classifies:
-            raise RecipeError(
-                f"loss={self.loss!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
-            )
-        if self.task == "regress" and not loss.regresses:
-            raise RecipeError(
-                f"loss={loss.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
-            )
-        if self.task == "regress" or not loss.classifies:
-            which = "task='regress'" if self.task == "regress" else f"loss={self.loss!r}"
-            other = "use task='classify'" if loss.classifies else "use a loss for classes"
+        loss.check_task(self.task, self.loss)
+        if decides := loss.predicts_numbers(self.task):
+            which = f"{decides}={getattr(self, decides)!r}"
             given = {"class_weight": self.class_weight, "positive": self.positive, "calibration": self.curve}
             for name, value in given.items():
                 if value is not None:
                     raise RecipeError(
                         f"{name}={getattr(self, name)!r} is for classes and {which} predicts numbers. Leave {name} "
-                        f"out, or {other}."
+                        f"out, or use {loss.hint_for_classes}."
                     )
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
@@ -135,7 +127,7 @@ class Recipe:
                 f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
                 "stand for probabilities. Leave calibration out, or use loss='logistic'."
             )
-        if self.local not in ("auto", "none") and SOLVERS[self.solver].in_memory:
+        if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
@@ -154,7 +146,7 @@ class Recipe:
             )
 
     def _check_no_features(self) -> None:
-        if self.local_stage in ("auto", "none"):
+        if not self.names_local:
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
                 "local='grids' or local='cells'."
@@ -200,6 +192,11 @@ class Recipe:
     def local_stage(self) -> str:
         """The word of the local stage, without its settings."""
         return stage_of(self.local)
+
+    @property
+    def names_local(self) -> bool:
+        """True if a local stage is asked for by its name."""
+        return self.local_stage in STAGES
 
     @property
     def grids(self) -> Grids:
