@@ -81,7 +81,7 @@ def dkernel(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:  #
     folder = Path(place) / "checkpoint"
     machine = KernelClassifier(
         kernel="linear",
-        n_components=COLUMNS,
+        n_components=2 * COLUMNS,
         local="none",
         passes=1,
         random_state=0,
