@@ -75,7 +75,10 @@ def select_model(
         selected = _selected(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
-            selected = replace(selected, why=why, ways=race.end(), relevances=race.learned.get("grids"))
+            relevances = race.learned.get("grids")
+            # A high effort looks at all settings on many rows.
+            places = {} if recipe.effort == "high" else race.places
+            selected = replace(selected, why=why, ways=race.end(), places=places, relevances=relevances)
         else:
             selected = replace(selected, ways=tuple(ways))
         return selected if joint is None else _beside_joint_linear(search, selected, best.candidate, joint)
