@@ -13,9 +13,9 @@ from dataclasses import dataclass
 # of a core, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
 # The same as fits take them, for the seconds that a plan states: they may be measured again at any time, since no
-# choice looks at them. OVERHEAD are the seconds that a stage takes whatever its work.
+# choice looks at them. STAGE_OVERHEAD are the seconds that a stage takes whatever its work.
 TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "grids": 12e9, "cells": 36e9}
-OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
+STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
 START_SECONDS = 1.2  # of a process, until it reads the data
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of Parquet that are read in a second
@@ -102,7 +102,7 @@ class Cost:
         >>> Cost(part="global", flops=9.6e10).seconds_at({"global": 2.0})
         1.6
         """
-        took = OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
+        took = STAGE_OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
         return took / speed[self.part]
 
 

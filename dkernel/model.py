@@ -16,7 +16,7 @@ from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
-from dkernel.numerics.fused.components import MOST_HEADS, PackedComponents
+from dkernel.numerics.fused.components import MOST_FUSED_HEADS, PackedComponents
 from dkernel.numerics.fused.scores import scores
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import squares
@@ -31,9 +31,9 @@ _Number = TypeVar("_Number", bound=np.floating)
 # Float32 components may round a score by these shares of the largest one. Nearly every model of many rows is above the
 # first, which its own error hides, and float64 takes four to nine times as long: fits of 1,000 components round by 3e-5
 # (california) to 3.6e-3 (diamonds), and their errors agree with those of float64 scores to the fourth digit.
-FINE, COARSE = 5e-6, 5e-3
-FEW_ROWS = 4096  # as many as solver="exact" takes, in float64; their models are fine
-JUDGED = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
+FINE_SCORES, COARSE_SCORES = 5e-6, 5e-3
+FINE_ROWS = 4096  # as many as solver="exact" takes, in float64; their models are fine
+ROUNDING_LANDMARKS = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
 
 class ScaledComponents:
@@ -59,7 +59,7 @@ class ScaledComponents:
 
     def panels(self, heads: int) -> PackedComponents | None:
         """The products of `rows` that make all components, where a compiled walk is the quick way for so many heads."""
-        return self.map.panels if heads <= MOST_HEADS else None
+        return self.map.panels if heads <= MOST_FUSED_HEADS else None
 
     def scores(self, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
         """components(X) @ coef + intercept, as `dkernel.numerics.tiling.scores` defines them."""
@@ -226,10 +226,10 @@ class Model:
         Z = self.map.landmarks
         if Z is None:
             return 0.0
-        if len(Z) > JUDGED and Z.dtype.kind != "O":  # far rows round most, and there are few of them
-            far = np.argsort(-squares(Z), kind="stable")[: JUDGED // 2]
-            Z = Z[np.union1d(np.arange(JUDGED // 2), far)]
-        Z = Z[:JUDGED]
+        if len(Z) > ROUNDING_LANDMARKS and Z.dtype.kind != "O":  # far rows round most, and there are few of them
+            far = np.argsort(-squares(Z), kind="stable")[: ROUNDING_LANDMARKS // 2]
+            Z = Z[np.union1d(np.arange(ROUNDING_LANDMARKS // 2), far)]
+        Z = Z[:ROUNDING_LANDMARKS]
         with one_blas_thread(), silent_overflow():
             exact = tiling.wide_scores(self.map.components, Z, self.coef)
             off = np.abs(_in_units(partial(tiling.scores, self.map), Z, self.coef) - exact).max(axis=0)
@@ -240,11 +240,11 @@ class Model:
     def is_wide(self) -> bool:
         """True if the components of scores are float64: float32 would round them by more than it may.
 
-        It may by FINE of the largest score in a model of at most FEW_ROWS rows, or of rows read in float64; else by
-        COARSE.
+        It may by FINE_SCORES of the largest score in a model of at most FINE_ROWS rows, or of rows read in float64;
+        else by COARSE_SCORES.
         """
-        fine = self.facts.get("rows", np.inf) <= FEW_ROWS or self.recipe.dtype == "float64"
-        return not self.rounding <= (FINE if fine else COARSE)
+        fine = self.facts.get("rows", np.inf) <= FINE_ROWS or self.recipe.dtype == "float64"
+        return not self.rounding <= (FINE_SCORES if fine else COARSE_SCORES)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.

@@ -32,7 +32,7 @@ _SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "halton", "structured", "fas
 _OF_BOTH = ("auto", "squared")
 _OF_CLASSES = ("squared_hinge", "hinge", "logistic", "softmax", "perceptron")
 _OF_NUMBERS = ("huber", "epsilon_insensitive", "quantile")
-_RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
+_LANDMARK_RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
 _TABLE = (
     Parameter(
@@ -103,10 +103,10 @@ _TABLE = (
         'Rule that chooses the landmarks. "stratified" is by class; in Python also an array of landmarks in the units '
         "of X.",
         landmark_rule,
-        _RULES,
+        _LANDMARK_RULES,
         "",
         "array",
-        {"regress": tuple(rule for rule in _RULES if rule != "stratified")},
+        {"regress": tuple(rule for rule in _LANDMARK_RULES if rule != "stratified")},
     ),
     Parameter(
         "sampling",

@@ -75,7 +75,7 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, 
     )
 
 
-SYNONYMS = {
+NAME_SYNONYMS = {
     "bce": "logistic",
     "binary_crossentropy": "logistic",
     "cross_entropy": "softmax",
@@ -167,7 +167,7 @@ def nearest_name(name: str, names: Sequence[str]) -> str:
     import difflib
 
     folded = {each.lower(): each for each in reversed(names)}
-    meant = SYNONYMS.get(name.lower(), "")
+    meant = NAME_SYNONYMS.get(name.lower(), "")
     alike = [folded[each] for each in (name.lower(), meant) if each in folded and folded[each] != name]
     close = alike[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:

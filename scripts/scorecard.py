@@ -31,7 +31,7 @@ MEASURES: dict[str, tuple[str, int | None]] = {
     "committed": ("kills after which everything committed was whole", None),
     "poller": ("kills during which a poller saw nothing partial", 100),
     "rows": ("pairs of formats with rows in = rows out + rejected", 28),
-    "bad-input": ("bad inputs with the right outcome", 65),
+    "bad-input": ("bad inputs of the table with the right outcome", None),
     "hostile": ("hostile model files refused, none executed", 20),
     "mutations": ("mutated model files refused by type, no crash", 10_000),
     "deploy": ("files of deploy/ executed or checked", None),

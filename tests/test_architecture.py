@@ -59,8 +59,8 @@ OWNERS = {
     "distributed": {"execution"},
     "sklearn": {"estimators", "export", "report"},
     "dask_ml": {"estimators"},
-    "numba": {"tiling", "processor", "products", "scores", "gradient"},
-    "llvmlite": {"processor", "products", "scores"},
+    "numba": {"loops", "instructions"},
+    "llvmlite": {"processor", "machine_code", "instructions"},
     "click": {"cli"},
     "matplotlib": {"report"},
     "onnx": {"export"},
@@ -197,6 +197,27 @@ def test_functions_are_short():
     assert long == {}
 
 
+def test_functions_take_ten_parameters_at_most_but_for_the_faces():
+    """The faces: estimators, and what a package lists in its `__all__`."""
+    faces = {
+        name
+        for path in FILES
+        if path.name == "__init__.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for name in ast.literal_eval(node.value)
+    }
+    many = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name not in faces and room_of(module) != "estimators":
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in ("self", "cls") for argument in given)
+                if count > 10:
+                    many[f"{module}.{node.name}"] = count
+    assert many == {}
+
+
 def test_the_formatter_lays_out_the_whole_package():
     assert [str(path) for path in FILES if "# fmt:" in path.read_text(encoding="utf-8")] == []
 
@@ -208,6 +229,25 @@ def test_names_of_tests_are_short():
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) >= 70:
                 long.append(f"{path}:{node.lineno}: {node.name}")
     assert long == []
+
+
+def module_names(tree: ast.Module) -> Iterator[str]:
+    """The classes of a module and its constants, but for variables of types."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and "TypeVar(" not in ast.unparse(node):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            yield from (name for name in names if name.strip("_").isupper() and not name.startswith("__"))
+
+
+def test_no_class_or_constant_has_the_name_of_another():
+    homes: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for name in set(module_names(tree)):
+            homes.setdefault(name, []).append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
 def test_every_number_has_a_reason():

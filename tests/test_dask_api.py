@@ -21,7 +21,7 @@ IMPORTED = {
     "dask.threaded": {"get"},
     "dask.tokenize": {"tokenize"},
     "dask.utils": {"parse_bytes"},
-    "distributed": {"Client", "LocalCluster", "Security", "get_worker"},
+    "distributed": {"Client", "LocalCluster", "Security", "fire_and_forget", "get_worker", "secede"},
 }
 CLIENT = {
     "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nbytes", "nthreads", "persist",
@@ -81,7 +81,7 @@ def test_only_these_names_are_imported_from_dask():
         ({"future"}, FUTURE),
         ({"cluster"}, CLUSTER),
         ({"_distributed"}, IMPORTED["distributed"]),
-        ({"get_worker"}, {"address", "local_directory"}),
+        ({"worker"}, {"address", "local_directory", "memory_manager", "scheduler", "security", "state"}),
     ],
     ids=["client", "future", "cluster", "distributed", "worker"],
 )

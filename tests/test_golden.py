@@ -40,7 +40,7 @@ def test_it_reads_and_is_written_again_to_the_same_bytes(golden, tmp_path):
     header = model_file.read_header(path)
     assert header["recipe"] == model.recipe.to_dict()
     assert all(len(tensor["sha256"]) == 64 for tensor in header["tensors"].values())
-    if header["protocol"] == model_file.PROTOCOL:
+    if header["protocol"] == model_file.MODEL_VERSION:
         assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 

@@ -15,7 +15,7 @@ from dkernel.numerics.allocator import one_heap
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "tune", "score", "evaluate", "update", "show", "export", "doctor", "watch")
+_COMMANDS = ("train", "tune", "score", "evaluate", "update", "show", "export", "doctor", "watch", "jobs", "cancel")
 
 
 class _Table(click.Group):
@@ -65,6 +65,8 @@ def main() -> None:
     dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786
     dkernel watch model.safetensors
+    dkernel jobs models/
+    dkernel cancel model.safetensors
 
     Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,
     2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.

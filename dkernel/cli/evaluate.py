@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     Label,
     bad_rows_option,
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Measure a model on labelled files.")
+@click.command(cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @bad_rows_option
 @svmlight_options
 @run_options
@@ -75,7 +75,6 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
     from dkernel.problem.reservoir_split import rows_of
@@ -83,10 +82,11 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
 
     record.note(paths=list(values["data"]), model=values["model"])
     model = model_file.load(values["model"])
-    record.note(model_sha256=digest(Path(values["model"]))[1])
+    record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        with counting_bad_rows(_opened, values, model):
-            source = _opened(values, model)
+        opened = partial(_opened, executor=executor)
+        with counting_bad_rows(opened, values, model):
+            source = opened(values, model)
             figures = run(model, source, executor, progress)
         if rejected := rejected_of(source)["rows_rejected"]:
             figures["rejected"] = rejected
@@ -98,14 +98,15 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     return figures
 
 
-def _opened(values: Mapping[str, Any], model: Any) -> Any:
+def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
     """The source that the options name, as this model reads it."""
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.open_files import open_files
 
-    return open_source(
+    return open_files(
         list(values["data"]),
+        executor,
         label=values["label"] or model.label,
         weight=values["weight"],
         columns=model.columns,

@@ -81,7 +81,7 @@ def code_of(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
-class Job(Grouped):
+class ExitCodeCommand(Grouped):
     """A command whose errors end in an exit code and one message instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:

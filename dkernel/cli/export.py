@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import LOCAL, setting
+from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.options import setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
-@click.command(cls=Job, short_help="Write a model as an ONNX graph.")
+@click.command(cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
-@setting("-o", "--out", required=True, type=LOCAL, metavar="FILE", help="File to write; an existing one is replaced.")
+@setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
     "--format",
     "form",
@@ -40,7 +40,9 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     dkernel export model.safetensors --format onnx --out model.onnx
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
-    if not Path(out).absolute().parent.is_dir():
+    from dkernel.data.store import is_url
+
+    if not is_url(out) and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
@@ -50,6 +52,6 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     graph = to_onnx(model_file.load(model), dtype)
     names = [[value.name for value in values] for values in (graph.graph.input, graph.graph.output)]
     opset = graph.opset_import[0].version
-    size = write_onnx(graph, Path(out))
+    size = write_onnx(graph, out)
     inputs, outputs = (", ".join(some) for some in names)
     click.echo(f"{out}: {size:,} bytes, opset {opset}; {inputs} ({dtype}) -> {outputs}")

@@ -8,7 +8,7 @@ import click
 
 from dkernel.parameters import meant_by
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
+OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
         "label",
         "exclude",
@@ -66,6 +66,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "resume",
         "checkpoint_every",
         "max_seconds",
+        "detach",
+        "retries",
         "workers",
         "memory_limit",
         "config",
@@ -105,8 +107,8 @@ USUAL = (
 )
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
-FEW = 12  # options; a command that has fewer shows them without groups
-SYNONYMS = {
+FEW_OPTIONS = 12  # options; a command that has fewer shows them without groups
+COMMAND_SYNONYMS = {
     "--target": "--label",
     "--y": "--label",
     "-y": "--label",
@@ -171,12 +173,12 @@ SYNONYMS = {
 
 
 def group_of(name: str | None) -> str:
-    return next((group for group, names in GROUPS.items() if name in names), "Run")
+    return next((group for group, names in OPTION_GROUPS.items() if name in names), "Run")
 
 
 def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
-    found: dict[str, list[click.Option]] = {group: [] for group in GROUPS}
+    found: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
         if isinstance(option, click.Option) and not option.hidden and (every or option.name in USUAL):
             found[group_of(option.name)].append(option)
@@ -222,7 +224,7 @@ class Grouped(click.Command):
             _refuse(error, self, ctx)
 
     def _is_short(self) -> bool:
-        return len(self.params) <= FEW
+        return len(self.params) <= FEW_OPTIONS
 
 
 def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str, str] | None:
@@ -251,7 +253,7 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
 
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]
-    meant = SYNONYMS.get(name) or SYNONYMS.get(name.lower().replace("_", "-"))
+    meant = COMMAND_SYNONYMS.get(name) or COMMAND_SYNONYMS.get(name.lower().replace("_", "-"))
     if (moved := in_options(meant_by(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
         raise click.UsageError(f"There is no option {name}.{moved}", ctx) from None
     if meant and meant.split()[0] in known:

@@ -25,18 +25,18 @@ from dkernel.recipe_checks import Parameter
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
-OWN = ("out", "report", "record", "overwrite", "patience")
+OWN_OPTIONS = ("out", "report", "record", "overwrite", "patience")
 """Options that mean something else in each command, so that a variable must name the command."""
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
 
 
 class Setting(click.Option):
-    """An option that can also be set by a variable: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN."""
+    """An option that a variable sets too: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN_OPTIONS."""
 
     def __init__(self, *names: Any, **settings: Any) -> None:
         super().__init__(*names, **settings)
-        self.envvar = None if self.name in OWN else f"DKERNEL_{str(self.name).upper()}"
+        self.envvar = None if self.name in OWN_OPTIONS else f"DKERNEL_{str(self.name).upper()}"
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
@@ -137,7 +137,7 @@ class _Local(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-WORD_OR_NUMBER, NAMES, SIZE, LOCAL = _WordOrNumber(), _Names(), _Size(), _Local()
+WORD_OR_NUMBER, NAMES, SIZE, LOCAL_TYPE = _WordOrNumber(), _Names(), _Size(), _Local()
 
 
 def run_options(command: Command) -> Command:
@@ -150,10 +150,10 @@ def run_options(command: Command) -> Command:
 def _place_options() -> list[Command]:
     return [
         setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
-        setting("--scheduler-file", type=LOCAL, metavar="FILE", help="Run on the scheduler that wrote this file."),
-        setting("--tls-ca-file", type=LOCAL, metavar="PEM", help="Certificate authority of the scheduler."),
-        setting("--tls-cert", type=LOCAL, metavar="PEM", help="Certificate of this client."),
-        setting("--tls-key", type=LOCAL, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
+        setting("--scheduler-file", type=LOCAL_TYPE, metavar="FILE", help="Run on the scheduler that wrote this file."),
+        setting("--tls-ca-file", type=LOCAL_TYPE, metavar="PEM", help="Certificate authority of the scheduler."),
+        setting("--tls-cert", type=LOCAL_TYPE, metavar="PEM", help="Certificate of this client."),
+        setting("--tls-key", type=LOCAL_TYPE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
         setting(
             "--workers",
             type=click.IntRange(min=1),
@@ -190,7 +190,7 @@ def _print_options() -> list[Command]:
         ),
         setting(
             "--config",
-            type=LOCAL,
+            type=LOCAL_TYPE,
             metavar="FILE.toml",
             is_eager=True,
             expose_value=False,
@@ -339,13 +339,16 @@ SCRATCH = (
 def scratch_of(values: Mapping[str, Any]) -> Any:
     """The folders for copies of the data that the options name."""
     from dkernel.data.scratch import Scratch
+    from dkernel.data.store import is_url
 
     if values["scratch"]:
         return Scratch.of(values["scratch"])
-    place = values.get("checkpoint") or (values.get("out") and os.path.dirname(os.path.abspath(values["out"])))
-    if not place or "://" in str(values.get("out")):
-        return Scratch()
-    return Scratch(beside=next(str(f) for f in (Path(place).absolute(), *Path(place).absolute().parents) if f.is_dir()))
+    for name in ("checkpoint", "out"):
+        if values.get(name) and not is_url(values[name]):
+            path = Path(values[name].removeprefix("file://")).absolute()
+            above = path.parents if name == "out" else (path, *path.parents)
+            return Scratch(beside=next(str(folder) for folder in above if folder.is_dir()))
+    return Scratch()
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:

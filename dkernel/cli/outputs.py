@@ -30,34 +30,34 @@ def check_outputs(values: Mapping[str, Any]) -> None:
         written.append(Location(str(beside(values["out"])), "the run record"))
     written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
     check_apart(read, written)
-    if values.get("record") and "://" not in values["record"]:
+    if values.get("record"):
         check_writable("--record", values["record"])
 
 
-def check_model_place(values: Mapping[str, Any]) -> None:
-    """Refuse an --out that no model can be written to, or that holds one already and is not to be replaced."""
+def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:
+    """Refuse an --out that no model can be written to, or that holds one already and is not to be replaced.
+
+    Parameters
+    ----------
+    begun : a checkpoint holds the run, which is continued or refused: it may have been stopped after its model was
+        written
+    """
+    from dkernel.data.store import file_of
     from dkernel.errors import DataError
 
     out = values["out"]
     check_writable("--out", out)
-    # The run of a checkpoint, which is continued or refused, may have been stopped after its model was written.
-    begun = values["checkpoint"] and any(Path(values["checkpoint"]).rglob("checkpoint-*"))
-    if Path(out).exists() and not (values["overwrite"] or begun):
+    store, name = file_of(out)
+    if not values["overwrite"] and not begun and store.has(name):
         raise DataError(f"{out} already exists. Add --overwrite to replace it, or choose another name.")
 
 
 def check_writable(option: str, path: str) -> None:
     """Find out before the work if something would keep a file from being written after it."""
-    import tempfile
-
-    from dkernel.data.writers.atomic import trouble
+    from dkernel.data.store import FolderStore, file_of
     from dkernel.errors import DataError
 
-    out = Path(path)
-    if out.is_dir():
-        raise DataError(f"{out}: this is a folder; {option} names a file.")
-    try:
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise trouble(error, out) from error
+    store, name = file_of(path)
+    if isinstance(store, FolderStore) and Path(store.path(name)).is_dir():
+        raise DataError(f"{path}: this is a folder; {option} names a file.")
+    store.check_writable()

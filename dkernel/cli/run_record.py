@@ -18,14 +18,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exit_codes import Stopped, code_of, collecting
+from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, collecting
 from dkernel.cli.options import show_progress
+from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
-from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
+from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.diagnostics.memory_usage import PeakMemory
+from dkernel.errors import DKernelError
 from dkernel.execution.versions import versions
 
-REMOTE_HEARTBEAT = PATIENCE / 2  # where each renewal is an upload
+JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
+REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 
@@ -51,6 +54,8 @@ class Record:
         text = json.dumps(settings, sort_keys=True, default=str)
         # First, for it tells a record from other JSON (data/paths.py).
         self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
+        if JOB in os.environ:
+            self.note(job=json.loads(os.environ[JOB]))
 
     def note(self, **facts: Any) -> None:
         """Remember these."""
@@ -74,10 +79,7 @@ class Record:
     @contextmanager
     def written(self, where: str | Path | None) -> Iterator["Record"]:
         """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
-        self.note(status="running", exit_code=None, host=socket.gethostname(), pid=os.getpid())
-        self.note(started=_now(), versions=versions(), faults=[])
-        if (before := _before(where)) is not None:
-            self.note(before=before)
+        self._begin(where, "running")
         with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
             try:
                 with self.phase("total"):
@@ -87,10 +89,24 @@ class Record:
                     self.facts.pop("before", None)  # the output is now of this run
             except BaseException as error:
                 code = code_of(error)
-                stopped = isinstance(error, KeyboardInterrupt | Stopped)
-                self.note(status="stopped" if stopped else "failed", exit_code=code)
+                status = "stopped" if isinstance(error, KeyboardInterrupt | Stopped) else "failed"
+                if code == AGAIN and self.facts.get("job", {}).get("retries_left"):
+                    status = "waiting"  # its driver runs it again
+                self.note(status=status, exit_code=code)
                 self.note(error=f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
+
+    def enter(self, where: str | Path, status: str) -> None:
+        """Write a record of a run that has not begun."""
+        self._begin(where, status)
+        self.note(updated=_now())
+        self._write(where)
+
+    def _begin(self, where: str | Path | None, status: str) -> None:
+        self.note(status=status, exit_code=None, host=socket.gethostname(), pid=os.getpid())
+        self.note(started=_now(), versions=versions(), faults=[])
+        if (before := _before(where)) is not None:
+            self.note(before=before)
 
     @contextmanager
     def _renewed(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
@@ -105,7 +121,7 @@ class Record:
             self._write(where, final)
 
         def beat() -> None:
-            while not stop.wait(REMOTE_HEARTBEAT if _is_url(where) else HEARTBEAT):
+            while not stop.wait(REMOTE_HEARTBEAT if where is not None and is_url(where) else HEARTBEAT):
                 renew()
 
         renew()
@@ -124,9 +140,9 @@ class Record:
             return
         content = (json.dumps({**self.facts, "seconds": dict(self.seconds)}, indent=2, default=plain) + "\n").encode()
         # The run's own error, or its output, counts more than the record of it.
-        with suppress(OSError):
-            if _is_url(where):
-                _upload(str(where), content)
+        with suppress(OSError, DKernelError):
+            if is_url(where):
+                write_whole(where, content)
             else:
                 write_file(Path(where), content, durable=final)
 
@@ -171,7 +187,7 @@ def beside(out: str | Path, named: str | None = None) -> str | Path:
     """Default path of the record of a run with this output."""
     if named:
         return named
-    if _is_url(out):
+    if is_url(out):
         return f"{str(out).rstrip('/')}.run.json"
     path = Path(out)
     return path.with_name(f"{path.name}.run.json") if path.name else path / "run.json"
@@ -186,25 +202,16 @@ def plain(value: Any) -> Any:
 
 def _before(where: str | Path | None) -> Any:
     """The record of the output that stands there: the last that was done."""
-    if where is None or _is_url(where):
+    if where is None:
         return None
+    store, name = file_of(where)
     try:
-        found = json.loads(Path(where).read_text(encoding="utf-8"))
+        with store.reading(name) as file:
+            found = json.loads(file.read())
         return found if found["status"] == "done" and "before" not in found else found.get("before")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DKernelError):
         return None
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _is_url(where: str | Path | None) -> bool:
-    return "://" in str(where)
-
-
-def _upload(where: str, content: bytes) -> None:
-    import fsspec
-
-    with fsspec.open(where, "wb") as stream:
-        stream.write(content)

@@ -4,14 +4,13 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     bad_rows_option,
     config_text,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Write predictions for every row.")
+@click.command(cls=ExitCodeCommand, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @setting("-o", "--out", metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 @setting("--overwrite", is_flag=True, help="Replace an existing output.")
 @setting(
     "--scratch",
-    type=LOCAL,
+    type=LOCAL_TYPE,
     metavar="DIR",
     help="Folder for unpacked copies that every worker sees. Default: beside --out.",
 )
@@ -85,21 +84,21 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
-    from dkernel.data.writers.atomic import digest
     from dkernel.data.writers.object_store import destination_of
     from dkernel.inference.score import score as run
     from dkernel.persistence import model_file
+    from dkernel.streaming.open_files import open_files
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     divided = values["partition_by"] or ()
     form = destination_of(values["out"], partition_by=divided).format
     model = model_file.load(values["model"])
-    record.note(model_sha256=digest(Path(values["model"]))[1])
+    record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        source = open_source(
+        source = open_files(
             list(values["data"]),
+            executor,
             columns=model.columns,
             keep=tuple(dict.fromkeys([*(values["keep"] or ()), *divided])),
             exclude=values["exclude"] or (),

@@ -6,19 +6,19 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import setting
 
-_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
+_SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
-@click.command(cls=Job, short_help="Describe a model, from the header of its file.")
+@click.command(cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
 @setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
+def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 
     Only the header of the file is read, however large the model.
@@ -52,7 +52,7 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
         del facts["weights"]
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
-    for name in _FIRST:
+    for name in _SHOWN_FIRST:
         if name in facts:
             yield from _fact(name, facts.pop(name))
     yield from _fact("recipe", ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
-FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
+FEW_HELD_OUT = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
 CHOICES = (
     "kernel",
     "metric",
@@ -78,7 +78,7 @@ def _early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     ended, solver = early_end(facts["facts"]), facts["facts"].get("solver") or {}
     if "passes" not in solver:
         return ended
-    option = "polish" if SOLVERS[facts["solver"]].in_rounds else "passes"
+    option = SOLVERS[facts["solver"]].continued_by
     return {name: f"{text}; more: --{option} {2 * solver['passes']}" for name, text in ended.items()}
 
 
@@ -95,7 +95,7 @@ def uncertainty(name: str, value: float, rows: float) -> str:
     >>> uncertainty("accuracy", 0.7, 20), uncertainty("accuracy", 0.7, 5000)
     (' (standard error 0.1)', '')
     """
-    if rows >= FEW_ROWS or name not in ("accuracy", "rmse"):
+    if rows >= FEW_HELD_OUT or name not in ("accuracy", "rmse"):
         return ""
     if name == "rmse":  # the formula holds for normal errors
         return f" (standard error {value / math.sqrt(2 * rows):.1g})"

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -52,18 +53,18 @@ def recipe_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=Job, short_help="Train a model on files larger than memory.")
+@click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which progress is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which progress is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting(
     "--checkpoint-every",
@@ -72,7 +73,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @setting(
     "--baselines",
     default="linear",
@@ -80,6 +81,14 @@ def recipe_options(command: Any) -> Any:
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
 @setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel jobs.")
+@setting(
+    "--retries",
+    type=click.IntRange(min=0),
+    default=3,
+    metavar="N",
+    help="With --detach: run again up to N times after exit code 75. Default: 3.",
+)
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -102,6 +111,9 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
+    if values["detach"]:
+        _detach(ctx, values, place)
+        return
     from dkernel.cli.run_record import Record, beside
 
     check_fit(values, _checkpoint(values))
@@ -116,6 +128,19 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 
         lines = json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record, values["verbose"]))
         click.echo(lines)
+
+
+def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    from dkernel.cli.driver import log_of, submit
+
+    job = submit(ctx, values, place)
+    name = job.record.removesuffix(".run.json")
+    if values["json"]:
+        click.echo(json.dumps({"job": name, "record": job.record, "log": log_of(job.record)}))
+        return
+    click.echo(name)
+    if not values["quiet"]:
+        click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
@@ -133,7 +158,7 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
-    check_model_place(values)
+    check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
         from dkernel.report import require as can_draw
 
@@ -150,14 +175,13 @@ def loss_of(values: Mapping[str, Any]) -> str | None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
-    from dkernel.linear.solvers.catalogue import SOLVERS
+    from dkernel.linear.solvers.catalogue import loss_for
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    solver = SOLVERS.get(given.get("solver", ""))
-    if solver is not None and solver.quadratic_only:
-        given.setdefault("loss", "squared")
+    if loss := loss_for(given["solver"]):
+        given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
         check_gamma(recipe.kernels, recipe.gamma)
@@ -172,12 +196,13 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
 
 
-def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
-    """The source that the options name."""
-    from dkernel.data import open_source
+def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> Any:
+    """The source that the options name; workers of the executor may see files that this process does not."""
+    from dkernel.streaming.open_files import open_files
 
-    return open_source(
+    return open_files(
         list(values["data"]),
+        executor,
         label=values["label"],
         weight=values["weight"],
         exclude=values["exclude"] or (),
@@ -192,9 +217,9 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     )
 
 
-def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
+def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:
     """The source that the options name, and the recipe for its label."""
-    source = open_rows(values, recipe)
+    source = open_rows(values, recipe, executor)
     if source.dtype == "float64":
         recipe = recipe.replace(dtype="float64")
     return source, _for_label(values, recipe, source.label_kind)
@@ -209,7 +234,7 @@ def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) ->
 
 def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
     """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
-    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH.__getitem__}
+    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH_WORDS.__getitem__}
     if recipe.positive is None or kind not in types:
         return recipe
     text = str(recipe.positive).strip()
@@ -223,7 +248,7 @@ def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Re
         ) from None
 
 
-_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+_TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
@@ -235,11 +260,12 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
-            source, recipe = open_for(values, recipe)
+        opened = partial(open_rows, executor=executor)
+        with record.phase("open"), counting_bad_rows(opened, values, recipe):
+            source, recipe = open_for(values, recipe, executor)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
+        with record.phase("train"), counting_bad_rows(opened, values, recipe):
             result = run(
                 source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
             )
@@ -274,8 +300,8 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.training.fit import plan
     from dkernel.training.memory_plan import format_plan
 
-    with connect(**place) as executor, counting_bad_rows(open_rows, values, recipe):
-        source, recipe = open_for(values, recipe)
+    with connect(**place) as executor, counting_bad_rows(partial(open_rows, executor=executor), values, recipe):
+        source, recipe = open_for(values, recipe, executor)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
         found = plan(source, recipe, executor, [compared])
     if values["json"]:

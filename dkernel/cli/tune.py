@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-SHOWN = 10  # lines of the leaderboard; all of them are in the run record
+SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run record
 
 
-@click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
+@click.command(cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", type=LOCAL, metavar="MODEL", help="Model file to write. [required]")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @setting(
     "--budget",
@@ -63,12 +64,12 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help=SCRATCH)
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
-@setting("--checkpoint", type=LOCAL, metavar="DIR", help="Folder in which every rung is saved.")
+@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@setting("--report", type=LOCAL, metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:
@@ -137,12 +138,14 @@ def _tune(
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
+        opened = partial(open_rows, executor=executor)
+        with record.phase("open"), counting_bad_rows(opened, values, recipe):
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
-            source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
+            recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
+            source, recipe = open_for(asked, recipe, executor)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
+        with record.phase("train"), counting_bad_rows(opened, values, recipe):
             found = run(
                 source,
                 recipe,
@@ -173,12 +176,12 @@ def _lines(record: "Record", verbose: bool) -> Iterator[str]:
     board = record.facts["leaderboard"]
     yield ""
     names = [name for name in board[0] if name != "rows"]
-    rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN]]
+    rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN_CANDIDATES]]
     widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
     for row in [names, *rows]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-    if len(board) > SHOWN:
-        yield f"... and {len(board) - SHOWN} more, in the run record"
+    if len(board) > SHOWN_CANDIDATES:
+        yield f"... and {len(board) - SHOWN_CANDIDATES} more, in the run record"
 
 
 def _cell(value: Any) -> str:

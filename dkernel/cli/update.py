@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exit_codes import Job
+from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL,
+    LOCAL_TYPE,
     NAMES,
     Label,
     bad_rows_option,
@@ -23,23 +22,23 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.outputs import check_model_place, check_outputs
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=Job, short_help="Teach a model more rows.")
+@click.command(cls=ExitCodeCommand, short_help="Teach a model more rows.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="NEW...")
-@setting("-o", "--out", type=LOCAL, metavar="FILE", help="Model file to write.")
+@setting("-o", "--out", metavar="FILE", help="Model file to write.")
 @setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
-@setting("--scratch", type=LOCAL, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
 @bad_rows_option
 @svmlight_options
 @run_options
@@ -61,12 +60,9 @@ def update(ctx: click.Context, /, **values: Any) -> None:
     require(ctx, values, ["model", "data", "out"])
     place = place_of(ctx, values)
     from dkernel.cli.run_record import Record, beside
-    from dkernel.errors import DataError
 
     check_outputs(values)
-    check_writable("--out", values["out"])
-    if Path(values["out"]).exists() and not values["overwrite"]:
-        raise DataError(f"{values['out']} already exists. Add --overwrite to replace it, or choose another name.")
+    check_model_place(values)
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):
         facts = _update(values, place, record)
@@ -78,21 +74,21 @@ def update(ctx: click.Context, /, **values: Any) -> None:
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
-    from dkernel.data.writers.atomic import digest
     from dkernel.persistence import model_file
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.open_files import open_files
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     model = model_file.load(values["model"])
-    record.note(model_sha256=digest(Path(values["model"]))[1])
+    record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
 
         def opened(paths: list[str], weight: str | None) -> Any:
-            return open_source(
+            return open_files(
                 paths,
+                executor,
                 label=values["label"] or model.label,
                 weight=weight,
                 columns=model.columns,

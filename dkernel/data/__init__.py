@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Source", "Unit", "chunk_limit", "from_arrays", "open_source"]
 
-_HOME = {
+_LAZY_NAMES = {
     "Block": "dkernel.data.block",
     "Source": "dkernel.data.source",
     "Unit": "dkernel.data.source",
@@ -22,9 +22,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _LAZY_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_LAZY_NAMES[name]), name)
 
 
 def __dir__() -> list[str]:

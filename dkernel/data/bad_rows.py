@@ -20,7 +20,7 @@ from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, 
 from dkernel.encoding.tables import numbers
 from dkernel.errors import DataError, DKernelWarning
 
-SHOWN = 10  # bad rows that a message lists
+SHOWN_ROWS = 10  # bad rows that a message lists
 
 
 def without_bad_rows(
@@ -71,8 +71,8 @@ def _check(rejected: pa.Table, allowed: int) -> None:
 
 
 def _told(rejected: pa.Table, what: str) -> str:
-    shown = described(rows_of(csv_of(rejected.slice(0, SHOWN))))
-    first = f"; the first {SHOWN}" if len(rejected) > SHOWN else ""
+    shown = described(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
+    first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
 

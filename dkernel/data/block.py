@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.encoding import Encoding
 from dkernel.encoding.label_means import LEAST_WEIGHT, folds_of, has_weight
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
+from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.validation import as_features
@@ -22,7 +22,7 @@ Place = Callable[[int], str]
 
 # The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
-KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
+COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "duration", "other", "empty")
 
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
 MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
@@ -157,7 +157,7 @@ def object_row_bytes(p: int, stored: int) -> int:
     >>> object_row_bytes(1, 100), object_row_bytes(2, 0)
     (164, 512)
     """
-    return stored + OVERHEAD * p if stored else 256 * p
+    return stored + OBJECT_OVERHEAD * p if stored else 256 * p
 
 
 def cut(rows: int, limit: int) -> tuple[int, ...]:
@@ -175,7 +175,7 @@ def cut(rows: int, limit: int) -> tuple[int, ...]:
 
 
 def kind_of_dtype(dtype: Any) -> str:
-    """Kind of a numpy dtype, one of KINDS.
+    """Kind of a numpy dtype, one of COLUMN_KINDS.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def kind_of_dtype(dtype: Any) -> str:
         "S": "text",
         "T": "text",
         "M": "date",
-        "m": "date",
+        "m": "duration",
     }.get(dtype.kind, "other")
 
 

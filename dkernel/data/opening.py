@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,16 +16,18 @@ from dask.delayed import Delayed
 from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
+from dkernel.data.arrow_streams import is_stream, stored
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
 from dkernel.data.encoded_columns import learned, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
-from dkernel.data.paths import File, expand
+from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpacked
 from dkernel.data.source import Source, Unit
+from dkernel.data.table_formats import live_rows
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
@@ -40,7 +43,7 @@ def computed(*tasks: Delayed) -> tuple[Any, ...]:
 
 
 def open_source(
-    paths: str | PathLike | Sequence[str | PathLike],
+    paths: Any,
     *,
     label: str | None = None,
     weight: str | None = None,
@@ -74,8 +77,10 @@ def open_source(
 
     Parameters
     ----------
-    paths : str, path-like or sequence of them
-        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column.
+    paths : str, path-like or sequence of them, or stream of Arrow batches
+        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column. A stream is a LazyFrame
+        of Polars, or what has `__arrow_c_stream__`, such as a relation of DuckDB or a RecordBatchReader; its rows are
+        kept once as Parquet on scratch, a batch at a time.
     label : str, default=None
         Column with the label.
     weight : str, default=None
@@ -194,6 +199,7 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
+    paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
     files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
     tables = with_folder_keys(_look_all(unpacked(files, Scratch.of(scratch), compute), request), request)
     chosen = select(tables, request)
@@ -209,6 +215,17 @@ def open_source(
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
+
+
+def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
+    """What was named, with a file on scratch in the place of each stream and each table with a log."""
+    listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
+    for i, item in enumerate(listed):
+        if is_stream(item):
+            listed[i] = stored(item, scratch)
+        elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
+            listed[i] = stored(rows, scratch)
+    return listed
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:

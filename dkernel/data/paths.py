@@ -14,12 +14,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dkernel.data.table_formats import refuse_tables
-from dkernel.errors import DataError, DKernelWarning, RecipeError
+from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -105,6 +106,8 @@ class File:
                 ) from None
             raise self.gone(error) from None
         if now != (self.size, self.stamp):
+            if self.local and platform.node() != self.host:
+                raise differing(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
             raise DataError(
                 f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "
                 "Leave the data alone while they are used, and start again."
@@ -115,10 +118,40 @@ class File:
         here = platform.node()
         if here == self.host:
             return DataError(f"{self.name}: the file is gone since it was opened ({error}).")
+        return differing(self.name, (here, None), (self.host, (self.size, self.stamp)))
+
+
+def differing(
+    name: str, here: tuple[str, tuple[int, str] | None], there: tuple[str, tuple[int, str] | None]
+) -> DataError:
+    """The error of a local file that is not the same on two machines.
+
+    Parameters
+    ----------
+    here, there : the machine, with the size and the stamp of the file there, or None where it is not
+
+    Examples
+    --------
+    >>> print(differing("a.csv", ("b", None), ("c", (9, "0"))))
+    a.csv: the worker on b does not see this file, which c does. Mount it on every worker under the same name, or give \
+    the data as a URL; `dkernel doctor` checks this.
+    """
+    if here[1] is None or there[1] is None:
+        without, has = (here[0], there[0]) if here[1] is None else (there[0], here[0])
         return DataError(
-            f"{self.name}: the worker on {here} does not see this file, which {self.host} does ({error}). Mount it on "
-            "every worker under the same name, or give the data as a URL; `dkernel doctor` checks this."
+            f"{name}: the worker on {without} does not see this file, which {has} does. Mount it on every worker under "
+            "the same name, or give the data as a URL; `dkernel doctor` checks this."
         )
+    (machine, (size, stamp)), (other, (other_size, other_stamp)) = (here[0], here[1]), (there[0], there[1])
+    return DataError(
+        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {_date(stamp)}) than {other} "
+        f"({other_size} bytes of {_date(other_stamp)}). Copies must be equal, with their dates (rsync -t, cp -p), and "
+        "data be left alone while they are used. Make them so, and start again."
+    )
+
+
+def _date(stamp: str) -> str:
+    return datetime.fromtimestamp(int(stamp) / 1e9, UTC).isoformat(" ", "seconds")
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
@@ -133,19 +166,25 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def expand(
-    paths: str | os.PathLike | Sequence[str | os.PathLike], storage_options: Mapping[str, Any] | None = None
+    paths: str | os.PathLike | Sequence[str | os.PathLike | File], storage_options: Mapping[str, Any] | None = None
 ) -> list[File]:
-    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it."""
+    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it.
+
+    A File stands for itself.
+    """
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [_found(_text(item), options) for item in listed]
-    refuse_tables([folder for found in items for folder in found.folders], options)
+    items = [item if isinstance(item, File) else _found(_text(item), options) for item in listed]
+    refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files: list[File] = []
-    for found in items:
-        found.check()
-        files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
+    for item in items:
+        if isinstance(item, File):
+            files.append(item)
+            continue
+        item.check()
+        files.extend(_file(path, options if "://" in path else {}) for path in item.paths)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
     if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
@@ -203,7 +242,7 @@ class _Found:
             if "://" in self.text
             else "no file matches.",
         }
-        raise DataError(f"{self.text}: {why[self.kind]}")
+        raise (DataError if "://" in self.text else UnseenFileError)(f"{self.text}: {why[self.kind]}")
 
 
 def _found(text: str, options: dict[str, Any]) -> _Found:
@@ -211,7 +250,7 @@ def _found(text: str, options: dict[str, Any]) -> _Found:
 
 
 @dataclass(frozen=True)
-class _System:
+class _Location:
     """Interface of a file system: is it a folder, which names are in it, open it to read."""
 
     isdir: Callable[[str], bool]
@@ -219,7 +258,7 @@ class _System:
     open: Callable[[str], Any]
 
 
-_SYSTEM = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
+_SYSTEM = _Location(os.path.isdir, os.listdir, partial(open, mode="rb"))
 
 
 def _local(path: str) -> _Found:
@@ -283,11 +322,11 @@ def _listed(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
-def _system_of(system: Any) -> _System:
-    return _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+def _system_of(system: Any) -> _Location:
+    return _Location(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
 
 
-def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
+def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
     paths: list[str] = []
     inner: list[str] = []
     for path in _data(entries, system):
@@ -306,13 +345,13 @@ def _base(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _data(paths: Sequence[str], system: _System) -> list[str]:
+def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
     seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system))
     return sorted(seen, key=natural)  # of equal keys, 9 and 09, always the same is the first
 
 
-def _matches(pattern: str, paths: Sequence[str], system: _System) -> list[str]:
+def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]:
     """The data among the matches of a glob; no folder that begins with '_' or '.' is entered unless it is named."""
     named = pattern.split("/")
     entered = [p for p in paths if all(part in named or part[:1] not in ("_", ".") for part in p.split("/"))]
@@ -323,7 +362,7 @@ def _matches(pattern: str, paths: Sequence[str], system: _System) -> list[str]:
 _MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
 
 
-def _is_own(path: str, system: _System) -> bool:
+def _is_own(path: str, system: _Location) -> bool:
     """True if a file or folder that is named like no data is one that dkernel has written."""
     if _split(path)[0] in FORMATS:
         return False
@@ -349,7 +388,9 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     try:
         size, stamp = _stat(path, options)
     except FileNotFoundError:
-        raise DataError(f"{path}: {_UNSEEN if '://' in path else 'there is no such file on this machine'}.") from None
+        if "://" in path:
+            raise DataError(f"{path}: {_UNSEEN}.") from None
+        raise UnseenFileError(f"{path}: there is no such file on this machine.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
     ending, compression = _split(path)

@@ -61,8 +61,7 @@ def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
         return list(files)
-    folder = scratch.given or _own_folder(scratch.beside)
-    os.makedirs(folder, exist_ok=True)
+    folder = folder_of(scratch)
     tasks = []
     for i in packed:
         key = files[i].key("unpack", folder)
@@ -72,6 +71,13 @@ def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any
         copy.check()  # that this process sees it
         result[i] = copy
     return result
+
+
+def folder_of(scratch: Scratch) -> str:
+    """The folder for copies, which is made where it is not there."""
+    folder = scratch.given or _own_folder(scratch.beside)
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def unpack(file: File, folder: str) -> File:

@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Job:
+class DoctorRequest:
     """The job that the cluster is to do; every part may be missing.
 
     Parameters
@@ -102,7 +102,7 @@ class Diagnosis:
         return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
 
-def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
+def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Diagnosis:
     """Look at this process and, with a Dask client, at its scheduler and every worker.
 
     Parameters
@@ -186,7 +186,7 @@ class _Place:
     memory_limit: int | None
 
 
-def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
     if job.source is None:
         return None, job.trouble
     limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
@@ -233,7 +233,7 @@ def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             )
 
 
-def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Finding]:
+def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> Iterator[Finding]:
     for name, facts in processes.items():
         if name == SCHEDULER or "error" in facts:
             continue
@@ -260,7 +260,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
                 f"{os.path.dirname(token)} is another folder there than on the client",
                 "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
             )
-        if facts["unreadable"]:
+        if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
             yield Finding(
                 "data",
@@ -270,7 +270,9 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Fi
             )
 
 
-def _disks(workers: Mapping[str, Mapping[str, Any]], job: Job, plan: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _disks(
+    workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Mapping[str, Any] | None
+) -> Iterator[Finding]:
     rows = plan["scratch_bytes"] / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]

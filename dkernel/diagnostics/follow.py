@@ -3,7 +3,8 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-PATIENCE = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
+DEAD_AFTER = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
@@ -35,29 +36,57 @@ def record_of(run: str) -> str:
     return str(found[-1])
 
 
-def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
+def is_over(record: Mapping[str, Any]) -> bool:
+    """True if a run has ended, and is no job whose driver waits to run its command.
+
+    Examples
+    --------
+    >>> is_over({"status": "failed"}), is_over({"status": "waiting"})
+    (True, False)
+    """
+    return record.get("status") not in ("queued", "running", "waiting")
+
+
+def is_stale(record: Mapping[str, Any]) -> bool:
+    """True if a record has not been renewed for so long that a run which is not over has no process any more."""
+    try:
+        silent = datetime.now(UTC) - datetime.fromisoformat(record["updated"])
+    except (KeyError, TypeError, ValueError):
+        return True
+    return silent.total_seconds() > DEAD_AFTER
+
+
+def _dead_after(record: Mapping[str, Any]) -> float:
+    """Seconds without news after which a run is dead; the driver of a job may be about to begin elsewhere."""
+    return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
+
+
+def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]]:
     """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises
     ------
-    DataError : there is no record, and none came within `patience` seconds
+    DataError : there is no record, and none came within `patience` seconds; when None, those that the record says
     ClusterError : the record says that the run continues, and its process is gone or no longer renews the record
     """
     seen: dict[str, Any] = {}
     since = time.monotonic()
     while True:
-        found = _read(where)
+        found = read_record(where)
         if found is not None and found != seen:
             seen, since = found, time.monotonic()
             yield seen
-            if seen.get("status") != "running":
+            if is_over(seen):
                 return
-        elif time.monotonic() - since > patience or (seen and _gone(seen) and _read(where) == seen):
-            raise _silence(where, seen, patience)
+            continue
+        limit = _dead_after(seen) if patience is None else patience
+        if time.monotonic() - since > limit or (seen and _gone(seen) and read_record(where) == seen):
+            raise _silence(where, seen, limit)
         time.sleep(LOOK_EVERY)
 
 
-def _read(where: str) -> dict[str, Any] | None:
+def read_record(where: str) -> dict[str, Any] | None:
+    """The run record there; None where there is none yet."""
     import fsspec
 
     try:
@@ -76,6 +105,7 @@ _FIELDS: dict[str, Any] = {
     "pid": int,
     "error": str,
     "model_sha256": str,
+    "job": dict,
 }
 _FIELDS |= {"seconds": dict, "progress": dict}
 _PROGRESS: dict[str, Any] = {"phase": str, "rows": int, "total_rows": int | None, "seconds": int | float}
@@ -94,7 +124,9 @@ def _checked(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _gone(record: dict[str, Any]) -> bool:
-    """True if the process ran on this machine and does so no more; of other machines only silence tells."""
+    """True if the process ran on this machine and does so no more; of others, and of jobs, only silence tells."""
+    if "job" in record:  # whose driver begins another process
+        return False
     return record.get("host") == socket.gethostname() and not psutil.pid_exists(int(record.get("pid", 0)))
 
 

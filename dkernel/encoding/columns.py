@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding.label_means import LabelMeans
-from dkernel.encoding.words import FORMAT, KINDS, NUMBER, TEXT, in_kind
+from dkernel.encoding.words import NUMBER, PRINTF_FORMAT, TEXT, VALUE_KINDS, in_kind
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -20,21 +20,21 @@ CALENDAR = ("year", *(f"{part}.{axis}" for part in ("month", "weekday", "hour") 
 RADIUS = 0.5
 """Of the circles of a calendar: two opposite points, as January and July, are then at distance 1, as two levels are."""
 
-MISSING, UNKNOWN, ABSENT = 1, 2, 3  # 0 is a value that training saw
-MARKS = {"missing": MISSING, "unknown": UNKNOWN, "absent": ABSENT}
+MISSING_MARK, UNKNOWN_MARK, NOT_THERE = 1, 2, 3  # 0 is a value that training saw
+MARKS = {"missing": MISSING_MARK, "unknown": UNKNOWN_MARK, "absent": NOT_THERE}
 """Marks of values: missing where training had none, a category that it never saw, a missing one where it had some."""
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number, or a date in seconds.
+    """A number, or a date or a duration in seconds.
 
     Parameters
     ----------
     mean : what stands for a missing value, after the offset
     indicator : whether training saw missing values: a second input is then 1 where the value is missing, else 0
     offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
-    kind : "number", or "date"
+    kind : "number", "date" or "duration"
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
 
@@ -94,7 +94,7 @@ class NumberColumn:
         if self.indicator:
             X[missing, 1] = 1
             return None
-        return np.where(missing, np.int8(MISSING), np.int8(0))
+        return np.where(missing, np.int8(MISSING_MARK), np.int8(0))
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
@@ -196,13 +196,13 @@ class CategoryColumn:
         for i, word in enumerate(words):
             if word is None:
                 at[i] = len(self.levels) if self.missing else -1
-                mark[i] = ABSENT if self.missing else MISSING
+                mark[i] = NOT_THERE if self.missing else MISSING_MARK
             elif word in places:
                 at[i] = places[word]
             elif self.buckets:
                 at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
             elif self.means is None or not self.means.knows(word):
-                mark[i] = UNKNOWN
+                mark[i] = UNKNOWN_MARK
         if self.means is not None:
             tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
             X[:, self.one_hot :] = tables[0 if folds is None else folds + 1, codes]
@@ -234,13 +234,13 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         if not 0 <= buckets <= 2**16:
             raise ValueError(f"a category of {buckets} buckets")
         values = found.get("values", TEXT)
-        if values not in KINDS and not (isinstance(values, str) and FORMAT.fullmatch(values)):
+        if values not in VALUE_KINDS and not (isinstance(values, str) and PRINTF_FORMAT.fullmatch(values)):
             raise ValueError(f"the values of a category are {values!r}")
         means = LabelMeans.from_json(found["means"]) if "means" in found else None
         return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})
     numbers = found["mean"], found["offset"]
     if (
-        kind not in ("number", "date")
+        kind not in ("number", "date", "duration")
         or type(found["indicator"]) is not bool
         or type(found.get("calendar", False)) is not bool
     ):
@@ -250,6 +250,6 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     levels = found.get("levels", [])
     if not isinstance(levels, list) or not all(type(level) is float and np.isfinite(level) for level in levels):
         raise ValueError("the levels of a number are no list of finite numbers")
-    if (kind == "date" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
-        raise ValueError("the levels of a number are those of a date, or do not increase")
+    if (kind != "number" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
+        raise ValueError("the levels of a number are those of a date or a duration, or do not increase")
     return NumberColumn(**{**found, "levels": tuple(levels)})

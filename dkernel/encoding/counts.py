@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, copies_of, folds_of, has_weight, places_of
-from dkernel.encoding.notation import SEVERAL, example_of, foremost
+from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, copies_of, folds_of, has_weight, places_of
+from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
@@ -91,7 +91,7 @@ class NumberCount:
         Whole numbers without large gaps are counts, of which neighbours are alike.
         """
         counts = self.common
-        if not counts or 2 * max(counts.values()) <= self.n or len(counts) < SEVERAL:
+        if not counts or 2 * max(counts.values()) <= self.n or len(counts) < SEVERAL_NOTATIONS:
             return ()
         if all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts):
             return ()
@@ -242,7 +242,9 @@ class CategoryCount:
         if self.few:
             return CategoryColumn(name, self.levels, self.missing > 0)
         levels = self.levels
-        means = [self.label.means(without) for without in (None, *range(FOLDS))] if self.label is not None else [None]
+        means = (
+            [self.label.means(without) for without in (None, *range(LABEL_FOLDS))] if self.label is not None else [None]
+        )
         found = [each for each in means if each is not None]
         if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
             return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
@@ -279,7 +281,7 @@ class TableCounts:
 
         Parameters
         ----------
-        kinds : of each column: "number", "date" or "category"
+        kinds : of each column: "number", "date", "duration" or "category"
         label, weight : (n,), of rows that have them
         first : number of the first row, among all rows of positive weight
         """

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.encoding.columns import MARKS, MISSING, CategoryColumn, NumberColumn, column_from_json
+from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
 from dkernel.encoding.tables import coded, numbers
 
 MISSING_WORDS = ("indicator", "mean", "error")
@@ -49,7 +49,7 @@ class Encoding:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Column -> "number", "date" or "category"."""
+        """Column -> "number", "date", "duration" or "category"."""
         return {column.name: column.kind for column in self.columns}
 
     @property
@@ -136,7 +136,7 @@ class Encoding:
         if not missing.any():
             return X, None
         means = np.array([column.mean for column in self.columns if isinstance(column, NumberColumn)])
-        return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING), np.int8(0))
+        return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING_MARK), np.int8(0))
 
     def counted(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
         """How many values of each column have a mark, by what it says; nothing of those that did not come."""

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LIMB = 24  # bits of a limb: the limbs of 2**29 numbers are summed in float64 without rounding, of 2**39 in int64
-LEAST = -40  # exponent of the last limb: what is below 2**-960 is dropped, so that all scales are normal numbers
+# Exponent of the last limb: what is below 2**-960 is dropped, so that all scales are normal numbers.
+LAST_EXPONENT = -40
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ExactSums:
             finite = np.isfinite(values)
             rest = values.copy() if finite.all() else np.where(finite, values, 0.0)
             k = (int(np.frexp(np.abs(rest).max(initial=0.0))[1]) - 1) // LIMB
-            while k >= LEAST and rest.any():
+            while k >= LAST_EXPONENT and rest.any():
                 whole = np.trunc(rest * 2.0 ** (-LIMB * k))
                 sums = np.bincount([0], [whole.sum()], size) if places is None else np.bincount(places, whole, size)
                 rest -= np.multiply(whole, 2.0 ** (LIMB * k), out=whole)

@@ -6,7 +6,8 @@ values do not differ by more than their rows do, v is 0 and the column has no me
 
 A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
 is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows of
-positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks.
+positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k
+counts as k rows, which are in folds one after the other; it has the means of the first of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from dkernel.encoding.exact_sums import ExactSums, products
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
-FOLDS = 5
+LABEL_FOLDS = 5
 """As in scikit-learn's TargetEncoder."""
 
 MOST_CLASSES = 10
@@ -48,7 +49,7 @@ def folds_of(first: int, n: int, counts: NDArray[np.bool_] | None = None) -> NDA
     >>> bool((folds_of(0, 100, counts)[counts] == folds_of(0, 66)).all())
     True
     """
-    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(FOLDS)).astype(np.int64)
+    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(LABEL_FOLDS)).astype(np.int64)
     return folds[:n] if counts is None else folds[np.cumsum(counts) - counts]
 
 
@@ -97,11 +98,11 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    copies : number of rows (FOLDS, m), each as often as `copies_of` its weight
-    moments : sums of the weights, of label times weight and of its square times weight (FOLDS, m, 3), None where the
-        label is no number
+    copies : number of rows (LABEL_FOLDS, m), each as often as `copies_of` its weight
+    moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
+        the label is no number
     classes : of the label, None where there are more than MOST_CLASSES
-    rows : sums of the weights of each class (FOLDS, m, c)
+    rows : sums of the weights of each class (LABEL_FOLDS, m, c)
 
     Examples
     --------
@@ -122,36 +123,36 @@ class LabelCounts:
         cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.int64]
     ) -> "LabelCounts":
         """The sums of rows whose value of the category is at this place among `values`, -1 for another."""
-        used = label.used & (places >= 0)
         m, moments, classes = len(values), None, None
-        at = folds[used] * m + places[used]
-        weight = None if label.weight is None else label.weight[used]
+        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
+        at = fold * m + places[rows]
+        copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         ones = np.ones(len(at)) if weight is None else weight
-        copies = np.bincount(at, copies_of(ones), FOLDS * m).astype(np.float64).reshape(FOLDS, m)
         if label.numbers is not None:
-            y = label.numbers[used]
+            y = label.numbers[rows]
             terms = [(ones, 3 * at)]
             terms += [(each, 3 * at + 1) for each in products(y, weight)]
             terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
-            moments = ExactSums.of(terms, (FOLDS, m, 3))
+            moments = ExactSums.of(terms, (LABEL_FOLDS, m, 3))
         if label.classes is not None:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        found = places_of(classes or (), label.classes or ())[label.codes[used]] if c else at
-        rows = ExactSums.of([(ones, at * c + found)] if c else [], (FOLDS, m, c))
-        return cls(values, copies, moments, classes, rows)
+        found = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        return cls(
+            values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
+        )
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
         places = [places_of(values, each.values) for each in (self, other)]
-        copies = np.zeros((FOLDS, len(values)))
+        copies = np.zeros((LABEL_FOLDS, len(values)))
         for each, place in zip((self, other), places, strict=True):
             copies[:, place] += each.copies
         moments, classes = None, None
         if self.moments is not None and other.moments is not None:
-            shape = FOLDS, len(values), 3
+            shape = LABEL_FOLDS, len(values), 3
             one, two = (
                 sums.spread(shape, np.s_[:, place])
                 for sums, place in zip((self.moments, other.moments), places, strict=True)
@@ -159,7 +160,7 @@ class LabelCounts:
             moments = one.merge(two)
         if self.classes is not None and other.classes is not None:
             classes = _few(tuple(sorted({*self.classes, *other.classes})))
-        shape = FOLDS, len(values), len(classes or ())
+        shape = LABEL_FOLDS, len(values), len(classes or ())
         rows = ExactSums(shape, {})
         for each, place in zip((self, other), places, strict=True):
             if classes:
@@ -197,7 +198,7 @@ class LabelCounts:
         without : a fold whose rows do not count
         """
         values = tuple(sorted(self.values))  # for the sums over them, which round
-        folds = np.array([fold for fold in range(FOLDS) if fold != without])
+        folds = np.array([fold for fold in range(LABEL_FOLDS) if fold != without])
         at = np.ix_(folds, places_of(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:
@@ -232,6 +233,31 @@ def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.0, 1.0, 1.0, 3.0, 3.0]
     """
     return np.ceil(weight)
+
+
+def _with_copies(
+    rows: NDArray[np.int64], folds: NDArray[np.int64], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Each row once for every fold that copies of it are in: the row, the fold, the weight there and the copies.
+
+    The first copy is in the fold of the row, each further one in the next fold. With all its weight in one fold, a row
+    of a table of counts would get the means of the rows that have the other labels.
+
+    Examples
+    --------
+    >>> _with_copies(np.array([0]), np.array([3]), np.array([7.0]))[1:3]
+    (array([3, 4, 0, 1, 2]), array([2., 2., 1., 1., 1.]))
+    """
+    if weight is None:
+        return rows, folds[rows], None, None
+    parts = []
+    copies, each = copies_of(weight), weight / np.maximum(copies_of(weight), 1)
+    for step in range(LABEL_FOLDS):
+        there = rows[copies[rows] > step]
+        many = np.ceil((copies[there] - step) / LABEL_FOLDS)
+        parts.append((there, (folds[there] + step) % LABEL_FOLDS, each[there] * many, many))
+    rows, fold, weights, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, fold, weights, counts
 
 
 def has_weight(weight: Any) -> NDArray[np.bool_]:

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 AMOUNT = r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
-NUMBER = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
+NUMBER_NOTATION = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
 PLAIN = re.compile(r"\d+")  # a ZIP code looks like this, and is a category
 QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})?[23²³]?)")
 CURRENCY = re.compile(rf"(USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|MXN|KRW|ZAR) ?{AMOUNT}")
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 CLOCK = r"(?:[ T:]\d.*)?"
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")
-DATE = re.compile(
+DATE_NOTATION = re.compile(
     rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?(?:(?:\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{4}}"
     rf"|\d{{4}}[/.-]\d{{1,2}}[/.-]\d{{1,2}}|\d{{1,2}}/\d{{1,2}}/\d{{2}}"
     rf"|{MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}\.?[ /-]{MONTH}[ /-]\d{{4}}){CLOCK}|{MONTH} +\d{{1,2}} \d\d:.* \d{{4}})",
@@ -25,7 +25,7 @@ MOMENT = re.compile(
     re.IGNORECASE,
 )
 
-SEVERAL = 12
+SEVERAL_NOTATIONS = 12
 """Different values of a column that tell an amount from a code of a few."""
 
 FEW_UNITS = 3  # as year, years, month
@@ -72,13 +72,13 @@ def remark_on(words: Sequence[str]) -> str | None:
     """
     found = [QUANTITY.fullmatch(word.strip()) or CURRENCY.fullmatch(word.strip()) for word in words]
     units = {match[1] for match in found if match}
-    if len(words) >= SEVERAL and all(found) and len(units) <= FEW_UNITS:
+    if len(words) >= SEVERAL_NOTATIONS and all(found) and len(units) <= FEW_UNITS:
         return f"numbers with a unit, such as {words[0]!r}"
-    if len(words) >= SEVERAL and all(MOMENT.fullmatch(word.strip()) for word in words):
+    if len(words) >= SEVERAL_NOTATIONS and all(MOMENT.fullmatch(word.strip()) for word in words):
         return f"months, times or durations, such as {words[0]!r} (see pandas.to_datetime, to_timedelta)"
     others = [word for word in words if not is_amount(word)]
     amounts = len(words) - len(others)
-    if others and amounts >= SEVERAL * len(others):
+    if others and amounts >= SEVERAL_NOTATIONS * len(others):
         example = next(word for word in words if is_amount(word))
         return f"numbers or dates, such as {example!r}, but for {', '.join(map(repr, others[:FEW_UNITS]))}"
     return None
@@ -86,7 +86,7 @@ def remark_on(words: Sequence[str]) -> str | None:
 
 def is_amount(word: str) -> bool:
     """True for a number or a date, in any notation."""
-    return (NUMBER.fullmatch(word.strip()) or DATE.fullmatch(word.strip())) is not None
+    return (NUMBER_NOTATION.fullmatch(word.strip()) or DATE_NOTATION.fullmatch(word.strip())) is not None
 
 
 def is_plain(word: str) -> bool:
@@ -101,4 +101,4 @@ def is_iso(word: str) -> bool:
 
 def is_date(word: str) -> bool:
     """True for a date."""
-    return DATE.fullmatch(word.strip()) is not None
+    return DATE_NOTATION.fullmatch(word.strip()) is not None

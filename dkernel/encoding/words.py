@@ -15,13 +15,13 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-TEXT, NUMBER, BOOL, DATE, TIME, DURATION = KINDS = ("text", "number", "bool", "date", "time", "duration")
+TEXT, NUMBER, BOOL, DATE, TIME, DURATION = VALUE_KINDS = ("text", "number", "bool", "date", "time", "duration")
 """What the values of a category are. A number may also be a format, "%02d" or "%.2f", that its words have."""
 
-FORMAT = re.compile(r"%0[1-9]\d?d|%\.[1-9]\d?f")
+PRINTF_FORMAT = re.compile(r"%0[1-9]\d?d|%\.[1-9]\d?f")
 
 _WRITTEN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.0|\.\d*[1-9])?(?:e\+?\d\d+|e-\d+|E[-+]\d+)?|-?inf", re.ASCII)
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf", re.ASCII)
+_NUMBER_WORD = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf", re.ASCII)
 _TRUTH = {"true": "True", "True": "True", "TRUE": "True", "false": "False", "False": "False", "FALSE": "False"}
 _ONES = {"True": "1", "False": "0"}
 _CLOCK = r"(?P<time>(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?)(?:\.(?P<fraction>\d+))?"
@@ -88,7 +88,7 @@ def _own_words(values: pa.Array, own: str) -> list[str | None]:
     found = [None if value is None or value != value or value == "" else str(value) for value in values.to_pylist()]
     if own in (TEXT, BOOL) or pa.types.is_integer(values.type):
         return found
-    return [None if word is None else _RULES[own](word) for word in found]
+    return [None if word is None else _VALUE_RULES[own](word) for word in found]
 
 
 def in_kind(text: str, kind: str) -> str:
@@ -101,11 +101,11 @@ def in_kind(text: str, kind: str) -> str:
     >>> in_kind("2024-01-01T02:00:00.50+02:00", "date"), in_kind("1 days 00:00:00", "duration")
     ('2024-01-01 00:00:00.5', '86400')
     """
-    return _RULES[kind](text) if kind in _RULES else _formatted(text, kind)
+    return _VALUE_RULES[kind](text) if kind in _VALUE_RULES else _formatted(text, kind)
 
 
 def _number(text: str) -> str:
-    if not _NUMBER.fullmatch(text):
+    if not _NUMBER_WORD.fullmatch(text):
         duration = _DURATION.fullmatch(text)
         return _number(_seconds(*duration.groups())) if duration else _ONES.get(_TRUTH.get(text, ""), text)
     if text.lstrip("+-").isdigit() and len(text) <= _DIGITS:
@@ -123,7 +123,7 @@ def _formatted(text: str, kind: str) -> str:
     word = _number(text)
     if kind.endswith("d"):
         return kind % int(word) if word.isdigit() else word
-    if not _NUMBER.fullmatch(word) or "inf" in word:
+    if not _NUMBER_WORD.fullmatch(word) or "inf" in word:
         return word
     made = f"{Decimal(word):{kind[1:]}}"
     return made if Decimal(made) == Decimal(word) else word
@@ -164,7 +164,7 @@ def _seconds(days: str, sign: str | None, *clock: str | None) -> str:
     return str(Decimal(days) * 86400 + (-rest if sign == "-" else rest))
 
 
-_RULES: dict[str, Callable[[str], str]] = {
+_VALUE_RULES: dict[str, Callable[[str], str]] = {
     TEXT: str,
     NUMBER: _number,
     BOOL: _truth,
@@ -206,7 +206,7 @@ def _kinds_of(text: str) -> set[str]:
     if text in _TRUTH:
         found.add(BOOL)
     whole, point, decimals = text.partition(".")
-    if not _NUMBER.fullmatch(text) or len(text) > _LONGEST or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
+    if not _NUMBER_WORD.fullmatch(text) or len(text) > _LONGEST or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
         return found
     if _WRITTEN.fullmatch(text):
         found.add(NUMBER)
@@ -253,7 +253,7 @@ def spellings(word: str, kind: str) -> tuple[str, ...]:
         made += [f"{day}{sign}{text}" for text in _clocks(time or "00:00:00") for sign in " T"]
     elif kind == TIME:
         made += _clocks(word)
-    elif kind != TEXT and _NUMBER.fullmatch(number := _number(word)):
+    elif kind != TEXT and _NUMBER_WORD.fullmatch(number := _number(word)):
         with np.errstate(over="ignore"):
             made += [number, str(float(number)), str(float(np.float32(number)))]
     return tuple(dict.fromkeys(text for text in made if in_kind(text, kind) == word))

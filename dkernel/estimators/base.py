@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.arrow_streams import frames_of, is_stream
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.tables import as_frame
@@ -30,7 +31,16 @@ from dkernel.estimators.parameters import (
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.support_vectors import is_expansion, support_of
-from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import (
+    categorical_of,
+    checked_rows,
+    dtype_of_rows,
+    is_mixed,
+    open_stream,
+    rule_of,
+    seed_of,
+    source_of,
+)
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -171,11 +181,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
         Parameters
         ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,), or of a regressor (n_samples, k), default=None
+        X : array, dataframe, sparse matrix, Dask collection, Source or stream of shape (n_samples, n_features)
+            Rows to learn from. A stream (a LazyFrame of Polars, a relation of DuckDB, a RecordBatchReader) has its
+            label as a column, which `y` names; its rows are kept once on scratch, a batch at a time.
+        y : array of shape (n_samples,), or of a regressor (n_samples, k), or str, default=None
             Labels or numbers; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
+        sample_weight : array of shape (n_samples,), or str, default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
         eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
@@ -207,6 +218,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._partial = None
         recipe = self._recipe()
         check_callbacks(self.callbacks)
+        if is_stream(X):
+            X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
         source = source_of(
             self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
@@ -279,8 +292,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """Passes over the data in which the weights were learned."""
         solved = self.model_.facts.get("solver", {}).get("passes", 0)
         recipe = self.model_.recipe
-        streamed = recipe.passes if SOLVERS[recipe.solver].in_rounds else 0
-        return max(1, int(streamed) + int(solved))
+        return max(1, SOLVERS[recipe.solver].in_passes(recipe.passes) + int(solved))
 
     @property
     def feature_weights_(self) -> Any:
@@ -335,8 +347,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
             )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
-        if recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        recipe = recipe.with_passes()
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":
@@ -433,6 +444,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
+        if is_stream(X):
+            return np.concatenate([self._answer(frame, function, dtype, width) for frame in frames_of(X)])
         model = self.model_
         X = self._checked(X)
         answer = BlockPrediction(
@@ -451,7 +464,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
-        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+        if is_mixed(X) or (self.model_.encoding is not None and hasattr(self, "feature_names_in_")):
             X = as_frame(X, self.model_.columns)
         return checked_rows(self, X, objects=bool(self.model_.objects))
 

@@ -24,7 +24,7 @@ Folder = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
 
-SYNONYMS: Mapping[str, tuple[str, ...]] = {
+PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "C": ("alpha='C=1'",),
     "n_columns": ("n_map_components", "n_components"),
     "n_landmarks": ("n_components",),
@@ -152,9 +152,9 @@ def _answering(init: Callable[..., None]) -> Callable[..., None]:
 def _meant(name: str, names: Sequence[str]) -> str:
     if name in RENAMED and "local" in names:
         return meant_by(name)
-    if name not in SYNONYMS:
+    if name not in PARAMETER_SYNONYMS:
         return nearest_name(name, names)
-    for words in SYNONYMS[name]:
+    for words in PARAMETER_SYNONYMS[name]:
         if words.partition("=")[0] in names:
             return f" Use {words}."
-    return "" if SYNONYMS[name] else " It needs none."
+    return "" if PARAMETER_SYNONYMS[name] else " It needs none."

@@ -23,8 +23,8 @@ from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, start_stream, update, with_classes
 
-ENOUGH, EACH = 4096, 8  # rows to collect: for n_components="auto", and for each column
-MOST = 64  # times as many, before a second class must have come
+COLLECTED_ROWS, ROWS_A_COLUMN = 4096, 8  # rows to collect: for n_components="auto", and for each column
+MOST_COLLECTED = 64  # times as many, before a second class must have come
 Classes = NDArray[Any] | None
 
 
@@ -54,7 +54,7 @@ class Partial:
     def enough(self) -> int:
         """Rows from which scaling, map and preconditioner are made."""
         n = self.recipe.n_components if self.model is None else self.model.map.n_components
-        return EACH * n if isinstance(n, int) else ENOUGH
+        return ROWS_A_COLUMN * n if isinstance(n, int) else COLLECTED_ROWS
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
         """The state after one more block."""
@@ -77,7 +77,7 @@ class Partial:
         if self.fitted_rows:
             return now._went_on(rows, executor) if len(rows.X) >= self.enough else now
         if self.classes is not None and sum(n > 0 for n in counts.values()) < 2:
-            if len(rows.X) > MOST * self.enough:
+            if len(rows.X) > MOST_COLLECTED * self.enough:
                 raise DataError(
                     f"The first {len(rows.X):,} rows have one class alone, {rows.y[0]!r}: nothing can be learned from "  # type: ignore[index]
                     "them. partial_fit needs its rows in a mixed order."

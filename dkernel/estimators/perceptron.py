@@ -20,7 +20,7 @@ from dkernel.linear.losses import signs
 Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), intercepts (C,), classes."""
 
-MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
+MOST_PERCEPTRON_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
 class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
@@ -135,10 +135,10 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
                 f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(X):,} rows; a classifier needs "
                 "two."
             )
-        if len(X) > MOST_ROWS:
+        if len(X) > MOST_PERCEPTRON_ROWS:
             raise DataError(
-                f"KernelPerceptron holds the Gram matrix of all rows, and {len(X):,} are more than {MOST_ROWS:,}. Use "
-                "KernelClassifier(loss='perceptron')."
+                f"KernelPerceptron holds the Gram matrix of all rows, and {len(X):,} are more than "
+                f"{MOST_PERCEPTRON_ROWS:,}. Use KernelClassifier(loss='perceptron')."
             )
         filled = NystromFeatures(self.kernel, gamma=self.gamma, n_components=1, random_state=self.random_state)
         self.kernel_ = filled.fit(X).kernel_

@@ -25,7 +25,7 @@ from dkernel.model import Model
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.validation import as_features
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS
         if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
-            step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
+            step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
         found, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
     unseen.warn()
     return found

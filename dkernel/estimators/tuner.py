@@ -19,7 +19,7 @@ from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.tuning.search import tune
 
-_SAID = (
+_TUNER_LINES = (
     "rank",
     "rungs",
     "rows",
@@ -32,7 +32,7 @@ _SAID = (
 
 def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The leaderboard as `cv_results_` of a scikit-learn search."""
-    params = [{name: value for name, value in line.items() if name not in _SAID} for line in leaderboard]
+    params = [{name: value for name, value in line.items() if name not in _TUNER_LINES} for line in leaderboard]
     names = dict.fromkeys(name for each in params for name in each)
     found: dict[str, Any] = {"params": params}
     for name in names:

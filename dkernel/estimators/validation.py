@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from dkernel.data import Source, from_arrays
+from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import is_missing, targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
@@ -23,7 +23,7 @@ from dkernel.data.collections.tables import as_frame, refuse_no_table
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
-from dkernel.recipe import GIVEN
+from dkernel.recipe import GIVEN, Recipe
 from dkernel.validation import HEAD, dtype_for
 
 
@@ -99,6 +99,26 @@ def dtype_of_rows(X: Any) -> str:
     except (TypeError, ValueError, DataError):  # the later checks say what is wrong
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
+
+
+def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) -> Source:
+    """The source of a stream, whose label and weight are columns of it that `y` and `sample_weight` name."""
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if not isinstance(given, str) and (name == "y" or given is not None):
+            raise DataError(
+                f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
+                f"fit(X, 'label'). {name} is a {type(given).__name__}."
+            )
+    return open_source(
+        X,
+        label=y,
+        weight=sample_weight,
+        dtype=dtype,
+        kernel=None if recipe.kernel == "auto" else recipe.kernel,
+        categorical=recipe.categorical,
+        missing=recipe.missing,
+        dates=recipe.dates,
+    )
 
 
 def source_of(

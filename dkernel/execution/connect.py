@@ -23,12 +23,13 @@ from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.execution.connection import PATIENCE
+from dkernel.execution.in_task import leave_pool, worker_of_task
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
-MEMORY = {
+MEMORY_SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": 0.9,
@@ -153,22 +154,19 @@ def bytes_of(limit: str | int | None) -> int | None:
 def default_executor() -> Executor:
     """Executor of the caller's `Client` if this process has one, else of threads.
 
-    Threads too in a task of a cluster, where joblib's "dask" backend leaves a client: were the tasks that fit to wait
-    for tasks of their own, they would hold every thread that these need, and wait for ever.
+    In a task of a cluster the threads are those of its worker, also where joblib's "dask" backend leaves a client: were
+    the tasks that fit to wait for tasks of their own, they would hold every thread that these need, and wait for ever.
+    A task that takes a client as its current one (`with get_client().as_current():`) asks for the cluster, and leaves
+    its thread to others.
     """
-    if "distributed" in sys.modules and not _in_a_task():
+    worker = worker_of_task()
+    if "distributed" in sys.modules:
         with suppress(ValueError):
-            return ClusterExecutor(_distributed().Client.current())
-    return ThreadsExecutor()
-
-
-def _in_a_task() -> bool:
-    """True if this thread runs a task of a worker."""
-    try:
-        _distributed().get_worker()
-    except ValueError:
-        return False
-    return True
+            client = _distributed().Client.current(allow_global=worker is None)
+            if worker is not None:
+                leave_pool()
+            return ClusterExecutor(client)
+    return ThreadsExecutor(None if worker is None else worker.state.nthreads)
 
 
 @contextmanager
@@ -177,7 +175,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
+        with dask.config.set({**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,

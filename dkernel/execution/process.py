@@ -7,13 +7,12 @@ the process is again as it was.
 
 import importlib
 import logging
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from dkernel.errors import ClusterError
 from dkernel.execution import process_cache
 from dkernel.execution.failures import RefusedWorkerError
+from dkernel.execution.in_task import worker_of_task
 from dkernel.execution.user_modules import UserModule, install, remove_installed
 from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
@@ -30,13 +30,8 @@ from dkernel.numerics.threads import one_blas_thread
 T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
-_IMPORTED_AHEAD = (
-    "dkernel.data.readers.npy",
-    "dkernel.data.readers.parquet",
-    "dkernel.problem.objective",
-    "dkernel.inference.score",
-    "dkernel.streaming.survey",
-)
+_task_modules = ["dkernel.data.readers.npy", "dkernel.data.readers.parquet"]
+"""Modules that tasks need: readers, and those that call `imported_ahead`."""
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
@@ -86,7 +81,7 @@ class _Process:
         with self._lock:
             if settings == self._met:
                 return
-            worker = str(importlib.import_module("distributed").get_worker().address)
+            worker = str(worker_of_task().address)
             try:
                 require_equal(dict(settings.versions), worker, versions())
                 install(settings.modules)
@@ -135,12 +130,12 @@ def prepared(settings: Settings, function: Callable[[], T]) -> T:
         return function()
 
 
-def check_process(settings: Settings) -> int:
+def check_process(settings: Settings, modules: Sequence[str]) -> int:
     """The first task of a worker: bytes of memory that its machine or container leaves it.
 
-    A RefusedWorkerError unless it can run the others, whose imports are done ahead.
+    A RefusedWorkerError unless it can run the others, whose modules are imported ahead.
     """
-    prepared(settings, import_ahead)
+    prepared(settings, partial(import_modules_of_tasks, modules))
     return memory_limit()
 
 
@@ -169,21 +164,21 @@ def quiet_logs() -> Iterator[None]:
                     logging.getLogger(name).setLevel(level)
 
 
-def import_ahead() -> None:
-    """Import the modules of the tasks on all workers at the same time, before the first tasks would wait for them."""
-    for name in _IMPORTED_AHEAD:
+def imported_ahead(module: str) -> None:
+    """Have workers import this module of tasks before the first of them; of a client that has imported it."""
+    _task_modules.append(module)
+
+
+def task_modules() -> tuple[str, ...]:
+    """The modules that workers are to import ahead."""
+    return tuple(_task_modules)
+
+
+def import_modules_of_tasks(modules: Sequence[str]) -> None:
+    """Import these on all workers at the same time, before the first tasks would wait for them."""
+    for name in modules:
         importlib.import_module(name)
-    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
-        np.zeros(1, np.float32)
-    )  # the first loop has numba load its compiler
-
-
-def local_folder() -> str:
-    """The folder in which a task may write to the disk of its worker; outside of Dask that for temporary files."""
-    if "distributed" in sys.modules:
-        with suppress(ValueError):  # this is no task of a worker
-            return str(importlib.import_module("distributed").get_worker().local_directory)
-    return tempfile.gettempdir()
+    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
 
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:

@@ -7,7 +7,7 @@ from dkernel.errors import ClusterError
 from dkernel.execution.base import Handle
 from dkernel.execution.payload import Payload
 
-LOSSES = 5  # times that a task is submitted again
+RESUBMISSIONS = 5  # times that a task is submitted again
 
 Future = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
@@ -48,7 +48,7 @@ class Remote(Handle):
     def count(self, why: str) -> None:
         """Count a loss; a ClusterError after too many."""
         self.attempts, self.at = self.attempts + 1, None
-        if self.attempts > LOSSES:
+        if self.attempts > RESUBMISSIONS:
             raise ClusterError(
                 f"The task {self.key!r} was lost {self.attempts} times ({why}). See what else uses the scheduler, and "
                 "run the same command again."

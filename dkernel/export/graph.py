@@ -16,12 +16,12 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
-from dkernel.model import FINE, Model
+from dkernel.model import FINE_SCORES, Model
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
-MOST_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes
+MOST_TENSOR_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes
 QUARTER = np.pi / 2  # turns a cosine into a sine
-_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
+_EXPORTED_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
@@ -58,7 +58,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
 
 def is_large(graph: onnx.ModelProto) -> bool:
     """True if a graph is no protobuf message of at most 2 GB, so that its tensors need a file beside it."""
-    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer) > MOST_BYTES
+    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer) > MOST_TENSOR_BYTES
 
 
 def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
@@ -74,7 +74,7 @@ def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueIn
 
 def _is_delicate(model: Model) -> bool:
     """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other."""
-    return wants_double(model.map.kernel) or model.rounding > FINE
+    return wants_double(model.map.kernel) or model.rounding > FINE_SCORES
 
 
 def _scaled(to: Nodes, model: Model, x: str) -> str:
@@ -104,7 +104,7 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
-    raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _MAPS)
+    raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
 
 
 def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:

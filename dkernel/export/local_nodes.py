@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from dkernel.export.exact import refused
 from dkernel.export.nodes import Nodes
 from dkernel.local.base import LocalMachine
-from dkernel.local.binning import FARTHEST, Binning
+from dkernel.local.binning import LAST_INTERVAL, Binning
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.cells import SMOOTHNESS
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs
 from dkernel.local.partition import CellTree
 
-TOGETHER = 128  # grids whose bins are found at one time: (grids, rows, inputs) numbers are in memory
+EXPORTED_GRIDS = 128  # grids whose bins are found at one time: (grids, rows, inputs) numbers are in memory
 SINGLE, DOUBLE, WHOLE = np.float32, np.float64, np.int64
 
 
@@ -37,9 +37,9 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
 def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
     binning, (n_grids, n_bins, outputs) = machine.binning, machine.coef.shape
     inputs, total = _grid_inputs(to, machine.inputs, x, dtype), ""
-    for first in range(0, n_grids, TOGETHER):
-        part = binning.part(first, first + TOGETHER)
-        table = machine.coef[first : first + TOGETHER].reshape(-1, outputs)
+    for first in range(0, n_grids, EXPORTED_GRIDS):
+        part = binning.part(first, first + EXPORTED_GRIDS)
+        table = machine.coef[first : first + EXPORTED_GRIDS].reshape(-1, outputs)
         starts = n_bins * np.arange(part.n_grids).reshape(-1, 1, 1)
         places = to("Add", _codes(to, part, inputs), to.constant(starts, WHOLE))
         found = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
@@ -75,7 +75,7 @@ def _codes(to: Nodes, grids: Binning, inputs: str) -> str:
     multiplier = np.hstack([np.where(grids.inverse == 0, 0, grids.multiplier), grids.offset[:, None]])[:, :, None]
     x = to("Unsqueeze", inputs, to.constant([0], WHOLE))
     places = to("Sub", to("Mul", x, to.constant(inverse, SINGLE)), to.constant(shift, SINGLE))
-    places = to("Floor", to("Clip", places, to.constant(-FARTHEST, SINGLE), to.constant(FARTHEST, SINGLE)))
+    places = to("Floor", to("Clip", places, to.constant(-LAST_INTERVAL, SINGLE), to.constant(LAST_INTERVAL, SINGLE)))
     intervals = to.cast(to.cast(places, np.int32), np.uint32)
     hashes = to("MatMul", intervals, to.constant(multiplier, np.uint32))
     dropped = to.constant(32 - grids.bits, np.uint32)

@@ -1,5 +1,7 @@
 """The public function of the ONNX export, which imports onnx, an extra, when it is called."""
 
+import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -79,28 +81,30 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     return graph_of(model, dtype)
 
 
-def write_onnx(graph: Any, path: Path) -> int:
+def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
     """Write a graph to a file, and its tensors to one beside it, `path` + ".data", where they are more than 2 GB.
 
     Returns
     -------
-    Bytes of both. Either file is whole or absent.
+    Bytes of both. Either file is whole or absent; the graph comes last.
     """
     import onnx
 
-    from dkernel.data.writers.atomic import explained, write_file
+    from dkernel.data.store import file_of, is_url, write_whole
+    from dkernel.data.writers.atomic import explained
     from dkernel.export.graph import is_large
 
     if not is_large(graph):
         content = graph.SerializeToString()
-        write_file(path, content)
+        write_whole(path, content)
         return len(content)
-    beside = f"{path.name}.data"
-    with explained(path), tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=f".{path.name}-") as folder:
-        onnx.save_model(graph, f"{folder}/{path.name}", save_as_external_data=True, location=beside)
-        onnx.checker.check_model(f"{folder}/{path.name}")
-        made = [Path(folder) / name for name in (beside, path.name)]
-        size = sum(file.stat().st_size for file in made)
-        for file in made:
-            file.replace(path.with_name(file.name))
+    (store, name), size = file_of(path), 0
+    room = None if is_url(path) else Path(store.path("")).absolute()
+    with explained(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
+        onnx.save_model(graph, f"{folder}/{name}", save_as_external_data=True, location=f"{name}.data")
+        onnx.checker.check_model(f"{folder}/{name}")
+        for each in (f"{name}.data", name):
+            with open(f"{folder}/{each}", "rb") as made, store.replacing(each) as file:
+                shutil.copyfileobj(made, file)
+                size += made.tell()
     return size

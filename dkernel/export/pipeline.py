@@ -26,7 +26,7 @@ from dkernel.linear.losses import LOSSES, Hinge, loss_named
 from dkernel.local.cell_machine import CellMachine
 from dkernel.model import Model
 
-_MAPS = (
+_PIPELINE_MAPS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear "
     "and Polynomial kernels, their sums, products and multiples; random features with Fourier and exact maps."
 )
@@ -166,13 +166,15 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
         return (select if inner is None else Pipeline([("columns", select), ("features", inner)])), coef
     if isinstance(map, StackedMap):
         return _stacked(map, coef)
-    raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _MAPS)
+    raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
 
 
 def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     """Sines are cosines a quarter turn later, so one sampler makes pairs as well."""
     if map.sparse:
-        raise refused(f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _MAPS)
+        raise refused(
+            f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _PIPELINE_MAPS
+        )
     m = len(map.frequencies)
     weights, offsets = np.empty((map.n_in, map.n_components)), np.empty(map.n_components)
     if map.offsets is not None:
@@ -235,7 +237,7 @@ def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
         return gp.DotProduct(0.0)
     if isinstance(kernel, ours.Polynomial):
         return gp.Exponentiation(gp.DotProduct(np.sqrt(kernel.c)), kernel.degree)
-    raise refused(repr(kernel), "scikit-learn", _MAPS)
+    raise refused(repr(kernel), "scikit-learn", _PIPELINE_MAPS)
 
 
 def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:

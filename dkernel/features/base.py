@@ -17,7 +17,7 @@ from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.tiling import ROWS, Components
+from dkernel.numerics.tiling import TILE_ROWS, Components
 
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
@@ -146,7 +146,7 @@ class FeatureMap(FromArguments, ABC):
 
         Parameters
         ----------
-        X : ndarray of shape (ROWS, p)
+        X : ndarray of shape (TILE_ROWS, p)
             Rows.
 
         Returns
@@ -165,7 +165,7 @@ class FeatureMap(FromArguments, ABC):
             What `rows` gave.
         first : int
             First component of the group.
-        out : ndarray of shape (tiles, ROWS, width)
+        out : ndarray of shape (tiles, TILE_ROWS, width)
             Written, float32.
         """
 
@@ -281,12 +281,12 @@ def in_tiles(
     start = groups[0][0]
     if out is None:
         out = np.empty((len(X), sum(k * width for _, k, width in groups)), np.float32)
-    buffer = np.empty(max(k * ROWS * width for _, k, width in groups), np.float32)
-    for row in range(0, len(X), ROWS):
-        n = min(ROWS, len(X) - row)
+    buffer = np.empty(max(k * TILE_ROWS * width for _, k, width in groups), np.float32)
+    for row in range(0, len(X), TILE_ROWS):
+        n = min(TILE_ROWS, len(X) - row)
         prepared = columns.rows(_tile(X, row, n))
         for first, k, width in groups:
-            tile = buffer[: k * ROWS * width].reshape(k, ROWS, width)
+            tile = buffer[: k * TILE_ROWS * width].reshape(k, TILE_ROWS, width)
             columns.fill(prepared, first, tile)
             for t in range(k):
                 at = first - start + t * width
@@ -296,9 +296,9 @@ def in_tiles(
 
 def _tile(X: NDArray, first: int, n: int) -> NDArray:
     if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, ROWS)
+        return X.padded(first, TILE_ROWS)
     # Rows of float64 are scaled as such: their differences from the mean may be nothing in float32, and they infinite.
-    rows = np.zeros((ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)
+    rows = np.zeros((TILE_ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)
     rows[:n] = X[first : first + n]
     return rows
 

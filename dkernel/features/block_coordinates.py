@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-BLOCK = 2048
+BLOCK_COLUMNS = 2048
 """Landmarks of a block, whole tiles of them."""
 
 

@@ -12,14 +12,15 @@ from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.numerics.tiling import TILE_COMPONENTS
 
-MOST_COMPONENTS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
+# Their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end.
+MOST_DENSE_COMPONENTS = 2**24
 
 
 def in_groups(n: int) -> list[tuple[int, int, int]]:
     """Groups of one tile each over n components."""
-    if n > MOST_COMPONENTS:
+    if n > MOST_DENSE_COMPONENTS:
         raise UnsupportedError(
-            f"A feature map of {n:,} components is larger than any that fits: at most {MOST_COMPONENTS:,}."
+            f"A feature map of {n:,} components is larger than any that fits: at most {MOST_DENSE_COMPONENTS:,}."
         )
     return [(i, 1, min(TILE_COMPONENTS, n - i)) for i in range(0, n, TILE_COMPONENTS)]
 

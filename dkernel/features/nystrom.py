@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
-from dkernel.features.block_coordinates import BLOCK, BlockBasis
+from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
@@ -31,7 +31,7 @@ SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9  # a share of the largest eigenvalue: see above
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
-STRIP = 256  # rows whose float64 columns one thread makes at one time
+NYSTROM_STRIP = 256  # rows whose float64 columns one thread makes at one time
 SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and mirrored, while they are in the caches
 
 
@@ -172,8 +172,11 @@ class NystromMap(FeatureMap):
 
     @cached_property
     def blocks(self) -> BlockBasis:
-        """The coordinates of blocks of landmarks, BLOCK of each."""
-        parts = [NystromMap(self.kernel, self.landmarks[i : i + BLOCK]) for i in range(0, self.n_components, BLOCK)]
+        """The coordinates of blocks of landmarks, BLOCK_COLUMNS of each."""
+        parts = [
+            NystromMap(self.kernel, self.landmarks[i : i + BLOCK_COLUMNS])
+            for i in range(0, self.n_components, BLOCK_COLUMNS)
+        ]
         try:
             return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
         except sl.LinAlgError:
@@ -233,10 +236,12 @@ class NystromMap(FeatureMap):
         out = np.empty(len(X))
 
         def strip(i: int) -> None:
-            half = half_of(self.components(X[i : i + STRIP]))
-            out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
+            half = half_of(self.components(X[i : i + NYSTROM_STRIP]))
+            out[i : i + NYSTROM_STRIP] = self.kernel.diag(wide(X[i : i + NYSTROM_STRIP])) - np.einsum(
+                "ij,ij->j", half, half
+            )
 
-        for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))
+        for_each(strip, range(0, len(X), NYSTROM_STRIP), min(usable_cores(), MOST_THREADS))
         return out
 
     @property

@@ -15,7 +15,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")
 """Scalings that keep 0, so that sparse rows stay sparse."""
-FAR = 1e4  # deviations from 0: float32 has three digits of a column's variation, and fewer beyond
+FAR_DEVIATIONS = 1e4  # deviations from 0: float32 has three digits of a column's variation, and fewer beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ class Scaling:
         standard: every column to variance 1; minmax: to [0, 1]; maxabs: to [-1, 1] with 0 where it was; global: one
         factor for all, to mean variance 1, which keeps the columns' own proportions (pixels); none: as it is. The first
         two and global centre: no shift-invariant kernel sees a shift and float32 distances are more exact near the
-        origin; dot products do see it, so maxabs and none leave the shift 0 but of columns that are FAR from 0, where
-        the kernel sees none.
+        origin; dot products do see it, so maxabs and none leave the shift 0 but of columns FAR_DEVIATIONS from 0,
+        where the kernel sees none.
         A constant column is centred and its factor is 1: it carries nothing.
 
         Parameters
@@ -83,7 +83,7 @@ class Scaling:
         constant = deviation <= rounding * np.maximum(np.abs(mean), np.abs(high - low))
         one = np.ones_like(mean)
         if kind in SPARSE:
-            far = ~constant & (deviation < np.abs(mean) / FAR)
+            far = ~constant & (deviation < np.abs(mean) / FAR_DEVIATIONS)
             factor = one if kind == "none" else _reciprocals(np.maximum(np.abs(low), np.abs(high)))
             return cls(kind, np.where(far & free, mean, 0.0), factor)
         if kind == "standard":

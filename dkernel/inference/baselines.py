@@ -30,11 +30,11 @@ from dkernel.problem.targets import Targets
 from dkernel.validation import nearest_name
 
 BASELINES = ("off", "linear", "all")
-MOST_ROWS, LEAST_ROWS = 65_536, 4096  # rows of the sample that baselines learn from
+MOST_BASELINE_ROWS, LEAST_BASELINE_ROWS = 65_536, 4096  # rows of the sample that baselines learn from
 FLOPS = 1e10  # operations of the linear model, a second of work
-MOST_COLUMNS = 4096  # columns of the data; the linear model needs a square of them
-FOLDS = 5  # folds of a sample without a holdout
-RIDGES = tuple(10.0**k for k in range(-6, 3))
+MOST_LINEAR_COLUMNS = 4096  # columns of the data; the linear model needs a square of them
+BASELINE_FOLDS = 5  # folds of a sample without a holdout
+BASELINE_RIDGES = tuple(10.0**k for k in range(-6, 3))
 
 Array = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     found: dict[str, Any] = {"rows": len(rows.X), "sample_rows": len(sample.X), "figure": name}
     found |= {"folds": holdout is None, "weighted": holdout is not None and holdout.weight is not None}
     with one_blas_thread():
-        if sample.X.shape[1] <= MOST_COLUMNS:
+        if sample.X.shape[1] <= MOST_LINEAR_COLUMNS:
             found["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
         if which == "all":
             found["boosted"] = _figure(_unseen(partial(_boosted, model, targets), sample, holdout), targets, rows)
@@ -97,15 +97,15 @@ def baselines_cost(rows: int, columns: int, which: str) -> Cost:
     ----------
     rows : of the data
     """
-    if which == "off" or columns > MOST_COLUMNS:
+    if which == "off" or columns > MOST_LINEAR_COLUMNS:
         return Cost("choice")
     learned = min(rows, _most_rows(columns))
-    return Cost("choice", (2.0 + 2.0 * len(RIDGES) / 3) * columns**3 + 4.0 * learned * columns**2)
+    return Cost("choice", (2.0 + 2.0 * len(BASELINE_RIDGES) / 3) * columns**3 + 4.0 * learned * columns**2)
 
 
 def _most_rows(columns: int) -> int:
     """Rows that a linear model may cost."""
-    return int(min(MOST_ROWS, max(LEAST_ROWS, FLOPS / columns**2)))
+    return int(min(MOST_BASELINE_ROWS, max(LEAST_BASELINE_ROWS, FLOPS / columns**2)))
 
 
 def format_baselines(found: Mapping[str, Any]) -> str:
@@ -139,9 +139,9 @@ def _unseen(scores: Callable[[Block, Any], Array], sample: Block, holdout: Block
     """Scores of the holdout, or of all rows of the sample, each from the other folds."""
     if holdout is not None:
         return scores(sample, holdout.X)
-    fold = np.arange(len(sample.X)) % FOLDS
-    parts = [np.flatnonzero(fold == i) for i in range(FOLDS)]
-    found = [scores(part_of(sample, np.flatnonzero(fold != i)), sample.X[parts[i]]) for i in range(FOLDS)]
+    fold = np.arange(len(sample.X)) % BASELINE_FOLDS
+    parts = [np.flatnonzero(fold == i) for i in range(BASELINE_FOLDS)]
+    found = [scores(part_of(sample, np.flatnonzero(fold != i)), sample.X[parts[i]]) for i in range(BASELINE_FOLDS)]
     return np.asarray(np.concatenate(found)[np.argsort(np.concatenate(parts))])
 
 
@@ -173,11 +173,11 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     F = features(sample.X)
     weight = np.ones((len(F), 1)) if sample.weight is None else sample.weight.astype(np.float64)[:, None]
     cut = max(1, len(F) * 4 // 5)
-    best = RIDGES[0]
+    best = BASELINE_RIDGES[0]
     if cut < len(F):
-        fitted = _ridge(F[:cut], Y[:cut] - center, weight[:cut], RIDGES)
+        fitted = _ridge(F[:cut], Y[:cut] - center, weight[:cut], BASELINE_RIDGES)
         losses = [float(np.mean(weight[cut:] * (F[cut:] @ w + center - Y[cut:]) ** 2)) for w in fitted]
-        best = RIDGES[int(np.argmin(losses))]
+        best = BASELINE_RIDGES[int(np.argmin(losses))]
     scores = features(X) @ _ridge(F, Y - center, weight, (best,))[0] + center
     return np.asarray(scores)
 

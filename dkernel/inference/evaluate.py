@@ -32,7 +32,7 @@ from dkernel.streaming.task_groups import group_of
 Array = NDArray[np.float64]
 
 FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so
-ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
+NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 
 
 def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
         raise DataError("There are no rows to evaluate: every file of the input is empty.")
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
-    where = _Rows.of(source)
+    where = _EvaluatedRows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
     rows, largest = _compared(model)
@@ -87,7 +87,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _EvaluatedRows:
     """Place of a row of a piece, for messages.
 
     Parameters
@@ -102,7 +102,7 @@ class _Rows:
     counted: str = ""
 
     @classmethod
-    def of(cls, source: Source) -> "_Rows":
+    def of(cls, source: Source) -> "_EvaluatedRows":
         firsts, begins, at = [], 0, 0
         for i, unit in enumerate(source.units):
             if i == 0 or unit.place != source.units[i - 1].place:
@@ -158,7 +158,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
 
     inner: Any
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
     threshold: np.uint64
     largest: float
 
@@ -171,7 +171,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         if not len(X):
             return inner, np.zeros(4)
         own = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
-        far = self.model.novelty(X) > np.maximum(self.largest, ROUNDING * own)
+        far = self.model.novelty(X) > np.maximum(self.largest, NOVELTY_ROUNDING * own)
         return inner, np.array(
             [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
         )
@@ -243,7 +243,7 @@ class _Counts:
 @dataclass(frozen=True, eq=False)
 class _Classes(Statistic[_Counts, dict[str, Any]]):
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
     targets: Targets
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counts:  # noqa: ARG002
@@ -317,7 +317,7 @@ class _Errors:
 @dataclass(frozen=True, eq=False)
 class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
-    where: _Rows
+    where: _EvaluatedRows
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002
         X, y, weight, name = self.where.parts(block, piece)

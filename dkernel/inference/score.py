@@ -23,7 +23,7 @@ import pyarrow as pa
 from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
-from dkernel.data.bad_rows import SHOWN
+from dkernel.data.bad_rows import SHOWN_ROWS
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
@@ -31,11 +31,14 @@ from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destin
 from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.execution.process import imported_ahead
 from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.read_groups import Task, grouped
+
+imported_ahead(__name__)
 
 
 @dataclass(frozen=True)
@@ -185,11 +188,11 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
-    shown = described(islice(staging.rejected(in_order), SHOWN))
+    shown = described(islice(staging.rejected(in_order), SHOWN_ROWS))
     advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
-    which = f" The first {SHOWN}:" if rejected > SHOWN else ""
+    which = f" The first {SHOWN_ROWS}:" if rejected > SHOWN_ROWS else ""
     return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
 
 

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
+from dkernel.numerics.array_types import F64
 
 __all__ = ["AdditiveChi2"]
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
-
-F64 = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 
 class Composite(Kernel):

@@ -24,10 +24,10 @@ from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide as float64_rows
-from dkernel.numerics.sparse_rows import WIDE, SparseRows
+from dkernel.numerics.sparse_rows import WIDE_COLUMNS, SparseRows
 
-F64 = NDArray[np.float64]
 Rule = Callable[..., float]
 """rule(metric, word), the number that a word stands for; rule(metric, word, columns) of some columns alone."""
 # Values held in float64 at once while a float32 block is evaluated: 32 MiB.
@@ -323,7 +323,8 @@ class Kernel(ABC):
             raise UnsupportedError(
                 f"{self!r} cannot be taken of sparse rows: it is not a function of their products, and all columns "
                 "would become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian "
-                f"or Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
+                f"or Polynomial, or at most {WIDE_COLUMNS:,} columns, as by "
+                f"HashingVectorizer(n_features={WIDE_COLUMNS})."
             )
 
     def _require_ready(self) -> None:

@@ -1,14 +1,13 @@
 """Distances between the rows of two float64 blocks, the reference of the float32 tiles."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.sparse_rows import SparseRows
 
-F64 = NDArray[np.float64]
-STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
-TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
-NEAR = 0.1  # a share of the length; nearer pairs are taken one by one
+DISTANCE_STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
+DISTANCE_TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
+NEAR_SHARE = 0.1  # a share of the length; nearer pairs are taken one by one
 
 
 def _one_by_one(X: F64, Z: F64, metric: str) -> F64:
@@ -44,7 +43,7 @@ def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
     if lossy.all():
         return _one_by_one(X, Z, "sqeuclidean")
     distances: F64 = centred_x @ centred_z.T
-    rows = max(1, STRIP // len(Z))
+    rows = max(1, DISTANCE_STRIP // len(Z))
     for i in range(0, len(X), rows):
         strip = distances[i : i + rows]
         strip *= -2
@@ -66,13 +65,13 @@ def l2(X: F64, Z: F64, length: float, tolerance: float) -> F64:
     """
     if isinstance(X, SparseRows):
         return np.sqrt(_of_sparse(X, Z))
-    near = NEAR * length
+    near = NEAR_SHARE * length
     distances = squared_l2(X, Z, tolerance * near * length)
     i, j = np.nonzero(distances < near * near)
     if len(i) > distances.size // 8:
         return _one_by_one(X, Z, "euclidean")
-    for start in range(0, len(i), STRIP):
-        own, other = i[start : start + STRIP], j[start : start + STRIP]
+    for start in range(0, len(i), DISTANCE_STRIP):
+        own, other = i[start : start + DISTANCE_STRIP], j[start : start + DISTANCE_STRIP]
         difference = X[own] - Z[other]
         distances[own, other] = np.einsum("ij,ij->i", difference, difference)
     return np.sqrt(distances, out=distances)

@@ -13,11 +13,10 @@ from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import over_lengths, squares
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.registry import named
+from dkernel.numerics.array_types import F64
 
 __all__ = ["FeatureMapKernel", "FunctionKernel"]
 
-F64 = NDArray[np.float64]
-STRIP = 32  # rows whose diagonal is taken out of a full block at a time
+DIAGONAL_STRIP = 32  # rows whose diagonal is taken out of a full block at a time
 
 
 class OfFunction(Kernel):
@@ -92,9 +91,9 @@ class FunctionKernel(OfFunction):
 
     def _diag(self, X: F64) -> F64:
         values = np.empty(len(X))
-        for i in range(0, len(X), STRIP):
-            rows = X[i : i + STRIP]
-            values[i : i + STRIP] = self._shaped(self.function(rows, rows), (len(rows), len(rows))).diagonal()  # type: ignore[operator]
+        for i in range(0, len(X), DIAGONAL_STRIP):
+            rows = X[i : i + DIAGONAL_STRIP]
+            values[i : i + DIAGONAL_STRIP] = self._shaped(self.function(rows, rows), (len(rows), len(rows))).diagonal()  # type: ignore[operator]
         return values
 
 

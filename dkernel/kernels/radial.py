@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.distances import TOLERANCE, l2, squared_l2
+from dkernel.kernels.distances import DISTANCE_TOLERANCE, l2, squared_l2
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.radial import (
     CauchyProductColumns,
@@ -27,10 +27,10 @@ from dkernel.kernels.landmark_columns.radial import (
 )
 from dkernel.kernels.parameters import number_or_word, positive
 from dkernel.kernels.spectra import laws, mixtures
+from dkernel.numerics.array_types import F64
 
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
-F64 = NDArray[np.float64]
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 
@@ -75,7 +75,7 @@ class LengthKernel(Kernel):
     def _squared(self, X: F64, Z: F64) -> F64:
         """‖x - z‖² / length² of every pair."""
         length = self._number
-        squared = squared_l2(X, Z, TOLERANCE * length * length)
+        squared = squared_l2(X, Z, DISTANCE_TOLERANCE * length * length)
         squared /= length
         squared /= length  # one after the other: length² may underflow
         return squared
@@ -83,7 +83,7 @@ class LengthKernel(Kernel):
     def _distance(self, X: F64, Z: F64) -> F64:
         """‖x - z‖ / length of every pair, exact also where it is small."""
         length = self._number
-        distance = l2(X, Z, length, TOLERANCE)
+        distance = l2(X, Z, length, DISTANCE_TOLERANCE)
         distance /= length
         return distance
 

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.distances import TOLERANCE, l1, squared_l2
+from dkernel.kernels.distances import DISTANCE_TOLERANCE, l1, squared_l2
 from dkernel.kernels.landmark_columns.base import GaussianColumns, LandmarkColumns, LaplacianColumns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
 from dkernel.kernels.spectra import laws
+from dkernel.numerics.array_types import F64
 
 __all__ = ["Gaussian", "Laplacian", "Stationary"]
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -126,12 +125,12 @@ class Gaussian(Stationary):
         factors = self._factors(X.shape[1])
         if factors is None:
             gamma = self._number
-            values = squared_l2(X, Z, TOLERANCE / gamma)
+            values = squared_l2(X, Z, DISTANCE_TOLERANCE / gamma)
             values *= -gamma
         else:
             center = Z.mean(axis=0)  # before the factors: an offset times a factor would be rounded
             own = (X - center) * factors
-            values = squared_l2(own, own if X is Z else (Z - center) * factors, TOLERANCE)
+            values = squared_l2(own, own if X is Z else (Z - center) * factors, DISTANCE_TOLERANCE)
             np.negative(values, out=values)
         return np.exp(values, out=values)
 

@@ -19,11 +19,11 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import at_least_one
+from dkernel.numerics.array_types import F64
 
 __all__ = ["SetKernel", "SpectrumKernel"]
 
-F64 = NDArray[np.float64]
-MOST_DENSE = 4096  # parts of all landmarks together, up to which their counts are held as a full matrix
+MOST_DENSE_PARTS = 4096  # parts of all landmarks together, up to which their counts are held as a full matrix
 
 
 class CountKernel(Kernel):
@@ -91,7 +91,7 @@ class CountColumns(LandmarkColumns):
         self.n = counts.shape[0]
         self._places, self._parts = places, parts
         blocks = [counts[i : i + COLUMN_BLOCK].T for i in range(0, self.n, COLUMN_BLOCK)]
-        self._landmarks = [b.toarray() if len(places) <= MOST_DENSE else b.tocsr() for b in blocks]
+        self._landmarks = [b.toarray() if len(places) <= MOST_DENSE_PARTS else b.tocsr() for b in blocks]
 
     def rows(self, X: Any) -> scipy.sparse.csr_array:
         """The counts of the parts that landmarks have, (r, parts)."""

@@ -21,11 +21,10 @@ from dkernel.kernels.landmark_columns.transformed import ChangedColumns, Selecte
 from dkernel.kernels.parameters import numbers
 from dkernel.kernels.registry import named
 from dkernel.kernels.spectra import laws, mixtures
+from dkernel.numerics.array_types import F64
 from dkernel.validation import nearest_name
 
 __all__ = ["Exp", "Geometric", "Normalized", "PowerSeries", "Selection", "Weighted"]
-
-F64 = NDArray[np.float64]
 
 
 class UnaryKernel(Composite):

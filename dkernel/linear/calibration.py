@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Column = NDArray[np.floating]
 
-STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
+NEWTON_STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
 
 
 class Calibration(ABC):
@@ -170,7 +170,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
         return float(weight @ (np.logaddexp(0.0, t) - target * t)) / total
 
     now = loss(v)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         p = _sigmoid(Z @ v)
         gradient = Z.T @ (weight * (p - target)) / total
         if np.abs(gradient).max() < 1e-10:  # the gradient is a mean over rows

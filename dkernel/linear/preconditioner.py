@@ -24,15 +24,16 @@ STABLE = 1.6
 # float32 products.
 JITTERS = tuple(10.0**k for k in range(-15, -6))
 
-STRIP = 512  # columns that are worked on at one time
+COLUMN_STRIP = 512  # columns that are worked on at one time
 # The stochastic trace is wrong by a few percent divided by the root of the number of columns, so many columns need one
-# probe alone. A step reads three squares. Many columns take as many steps as still move the ridge, and at least one for
-# EACH coordinates: fewer leave the ridge too large where the spectrum ends slowly. With 24 steps it is 5.3e-6 of
-# covtype's 2,000 landmarks in place of 2.6e-6, and the errors are the same; with 5,000 landmarks they cost 0.1 points.
-PROBES, FEWEST, STEPS, TOGETHER = 2, 24, 48, 8
-EACH = 80  # coordinates that one step is for, as said above
-MOVED = 0.1  # the ridge is found when it moves by a smaller share: the error is flat over a factor of two
-MANY = 1024  # coordinates above which one probe is taken
+# probe alone. A step reads three squares. Many columns take as many steps as still move the ridge, and at least one
+# for STEP_COORDINATES coordinates: fewer leave the ridge too large where the spectrum ends slowly. With 24
+# steps it is 5.3e-6 of covtype's 2,000 landmarks in place of 2.6e-6, and the errors are the same; with 5,000 they cost
+# 0.1 points.
+PROBES, FEWEST, LANCZOS_STEPS, PROBES_TOGETHER = 2, 24, 48, 8
+STEP_COORDINATES = 80  # coordinates that one step is for, as said above
+RIDGE_MOVED = 0.1  # the ridge is found when it moves by a smaller share: the error is flat over a factor of two
+ONE_PROBE_COORDINATES = 1024  # coordinates above which one probe is taken
 
 Matrix = NDArray[np.float64]
 Metric = float | Matrix
@@ -137,8 +138,8 @@ def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
     if isinstance(metric, float):
         A[np.diag_indices(n)] += rho * metric
     else:
-        for first in range(0, n, STRIP):
-            part = slice(first, min(first + STRIP, n))
+        for first in range(0, n, COLUMN_STRIP):
+            part = slice(first, min(first + COLUMN_STRIP, n))
             A[part, :n] += rho * metric[part]
     A[n, n] += rho
 
@@ -163,7 +164,7 @@ def ridge_for(
     rho = largest = 0.0
     for nodes, weights in _spectral_measures(covariance, metric, root, rng):
         before, rho, largest = rho, _ridge_of(nodes, weights, target), float(nodes.max())
-        if abs(rho - before) <= MOVED * rho:
+        if abs(rho - before) <= RIDGE_MOVED * rho:
             break
     return max(rho, floor * largest)
 
@@ -202,13 +203,13 @@ def _spectral_measures(
         outer = _times(covariance, inner)
         return np.concatenate([sl.solve_triangular(root, outer[:-1], lower=True, check_finite=False), outer[-1:]])
 
-    if n >= MANY:
-        most = min(max(n // EACH, FEWEST), STEPS)
-        for run in _lanczos(apply, rng.choice([-1.0, 1.0], n) / np.sqrt(n), most, TOGETHER):
+    if n >= ONE_PROBE_COORDINATES:
+        most = min(max(n // STEP_COORDINATES, FEWEST), LANCZOS_STEPS)
+        for run in _lanczos(apply, rng.choice([-1.0, 1.0], n) / np.sqrt(n), most, PROBES_TOGETHER):
             nodes, weights = _quadrature(*run)
             yield nodes, n * weights
         return
-    steps = min(STEPS, n)
+    steps = min(LANCZOS_STEPS, n)
     starts = [rng.choice([-1.0, 1.0], n) / np.sqrt(n) for _ in range(PROBES)]
     parts = [_quadrature(*next(_lanczos(apply, start, steps, steps))) for start in starts]
     yield np.concatenate([nodes for nodes, _ in parts]), n / PROBES * np.concatenate([w for _, w in parts])

@@ -16,18 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32, U32
+from dkernel.numerics.loops import compiled, inner
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled, inner
 
-F32 = NDArray[np.float32]
-U32 = NDArray[np.uint32]
-I64 = NDArray[np.int64]
-
-ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
-TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
+BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
+GRIDS_TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
-FARTHEST = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
-MISSING = np.uint32(2**31)  # the interval of a value that is not a number
+LAST_INTERVAL = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
+MISSING_INTERVAL = np.uint32(2**31)  # the interval of a value that is not a number
 EXACT: set[str] = set()  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
 
 
@@ -40,8 +37,8 @@ def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier:
         if a == np.float32(0.0):
             continue
         for i in range(h.size):
-            q = np.uint32(np.int32(np.floor(max(min(x[i] * a - b, FARTHEST), -FARTHEST))))
-            h[i] += np.uint32((MISSING if np.isnan(x[i]) else q) * m)
+            q = np.uint32(np.int32(np.floor(max(min(x[i] * a - b, LAST_INTERVAL), -LAST_INTERVAL))))
+            h[i] += np.uint32((MISSING_INTERVAL if np.isnan(x[i]) else q) * m)
 
 
 _GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
@@ -50,8 +47,8 @@ _GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
 @compiled(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
 def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
     for g in range(out.shape[0]):
-        for first in range(0, X.shape[1], ROWS):
-            last = min(first + ROWS, X.shape[1])
+        for first in range(0, X.shape[1], BINNING_ROWS):
+            last = min(first + BINNING_ROWS, X.shape[1])
             h = out[g, first:last]
             _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
             for i in range(h.size):
@@ -188,9 +185,9 @@ class Binning:
         scores : float32 (rows, n_outputs)
         """
         X = np.ascontiguousarray(X.T).T
-        for first in range(0, self.n_grids, TOGETHER):
-            last = first + TOGETHER
+        for first in range(0, self.n_grids, GRIDS_TOGETHER):
+            last = first + GRIDS_TOGETHER
             add_scores(self.part(first, last).codes(X), coef[first:last], scores)
 
 
-LOOPS = (_codes, add_sums, add_scores)
+BINNING_LOOPS = (_codes, add_sums, add_scores)

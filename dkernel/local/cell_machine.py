@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from dkernel.local.base import LocalMachine
 from dkernel.local.cells import SMOOTHNESS, Cell, packed, unpacked
 from dkernel.local.partition import CellTree
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
+from dkernel.numerics.array_types import F32, F64
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,27 +14,25 @@ from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-
 TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
-STRIP = 256  # rows of the kernel matrix that are made at one time
+CELL_STRIP = 256  # rows of the kernel matrix that are made at one time
 SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
 # A distance may be wrong by this share of the length, far below any ridge; to compute more pairs one by one would cost
 # as much as to solve.
-TOLERANCE = 1e-4
-GRADIENTS = 2000  # rows at which gradients are averaged
-METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
+CELL_TOLERANCE = 1e-4
+CELL_GRADIENTS = 2000  # rows at which gradients are averaged
+CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.
-CORNER = np.float32(1e-3)
+LEAST_CELL_DISTANCE = np.float32(1e-3)
 # A loss that is not quadratic takes at most so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and
-# 0.276 at the minimum. It takes fewer where the scores move by less than MOVED of their unit in root mean square: cells
-# with squared hinge mostly two, and 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 rows of covtype.
-STEPS, MOVED = 20, 3e-3
+# 0.276 at the minimum. It takes fewer where the scores move by less than CELL_MOVED of their unit in root mean square:
+# cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
+CELL_STEPS, CELL_MOVED = 20, 3e-3
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
 
 
 def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
-    return DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=nu == 0.5, tolerance=TOLERANCE)
+    return DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=nu == 0.5, tolerance=CELL_TOLERANCE)
 
 
 def median_distance(Z: F32) -> float:
@@ -157,7 +155,7 @@ def relearned(cell: Cell, X: F32) -> F32:
     return metric_root(moment, diagonal=False).astype(np.float32)
 
 
-def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = METRIC_ROUNDS) -> F32:
+def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS) -> F32:
     """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
 
     Parameters
@@ -183,15 +181,15 @@ def _gradient_moment(cell: Cell, rows: F32) -> F64:
     columns = SquaredColumns(cell.Z.astype(np.float64), cell.length / slope)
     ones = np.concatenate([np.ones((len(cell.Z), 1)), cell.Z], axis=1)
     weighted = (coef[:, :, None] * ones[:, None]).reshape(len(coef), -1).astype(np.float32)
-    total, held = np.zeros((p, p)), scratch(STRIP * TILE_COMPONENTS)
-    for first in range(0, len(rows), STRIP):
-        X = rows[first : first + STRIP]
+    total, held = np.zeros((p, p)), scratch(CELL_STRIP * TILE_COMPONENTS)
+    for first in range(0, len(rows), CELL_STRIP):
+        X = rows[first : first + CELL_STRIP]
         augmented, sums = columns.rows(X), np.zeros((len(X), weighted.shape[1]))
         for at in range(0, len(cell.Z), TILE_COMPONENTS):
             part = weighted[at : at + TILE_COMPONENTS]
             a = held[: len(X) * len(part)].reshape(len(X), len(part))
             columns.fill(augmented, at, a)
-            np.sqrt(np.maximum(a, CORNER**2, out=a), out=a)
+            np.sqrt(np.maximum(a, LEAST_CELL_DISTANCE**2, out=a), out=a)
             decay = np.exp(-a)
             sums += (decay / a if cell.nu == 0.5 else decay) @ part
         own, other = np.split(sums.reshape(len(X), -1, p + 1), [1], axis=2)
@@ -215,7 +213,7 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     """
     for _ in range(settings.rounds if len(X) > 1 else 0):
         half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
-        root = relearned(half, X[:: max(1, len(X) // GRADIENTS)])
+        root = relearned(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
     Z = X @ root
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
@@ -223,13 +221,13 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     Z, place, total = merged(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
     f = np.zeros((len(Z), Y.shape[1]))
-    for _ in range(1 if loss.quadratic else STEPS):
+    for _ in range(1 if loss.quadratic else CELL_STEPS):
         residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
         means = [np.bincount(place, weight * column) / total for column in residual.T]
         target = f + np.stack(means, axis=1)
         coef, before = solve(target), f
         f = target - ridge[:, None] * coef  # K coef, without K
-        if np.sqrt(np.mean((f - before) ** 2)) < MOVED:
+        if np.sqrt(np.mean((f - before) ** 2)) < CELL_MOVED:
             break
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
 
@@ -251,12 +249,12 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
     solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
     place, f = place[old:], S + cell.scores(X)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
-    for _ in range(1 if loss.quadratic else STEPS):
+    for _ in range(1 if loss.quadratic else CELL_STEPS):
         pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
         target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
         coef, before = np.asarray(solve(target), np.float64), g
         g = target - ridges[:, None] * coef
-        if np.sqrt(np.mean((g - before) ** 2)) < MOVED:
+        if np.sqrt(np.mean((g - before) ** 2)) < CELL_MOVED:
             break
     coef[: len(cell.Z)] += cell.coef
     return replace(cell, Z=Z, coef=np.ascontiguousarray(coef, np.float32))
@@ -294,8 +292,8 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
     rows, kernel = Z.astype(np.float64), Matern(nu=nu, length=length)
     while True:
         K = np.empty((len(Z), len(Z)))
-        for first in range(0, len(Z), STRIP):  # what makes a strip is small beside the matrix
-            own = slice(first, min(first + STRIP, len(Z)))
+        for first in range(0, len(Z), CELL_STRIP):  # what makes a strip is small beside the matrix
+            own = slice(first, min(first + CELL_STRIP, len(Z)))
             K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
         K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
@@ -307,11 +305,11 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
 
 def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
     """k(Z, Z), of which the lower triangle counts."""
-    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * TILE_COMPONENTS)
+    n, columns, held = len(Z), _columns(Z, length, nu), scratch(CELL_STRIP * TILE_COMPONENTS)
     K = np.empty((n, n), np.float32)
-    for first in range(0, n, STRIP):
-        rows = columns.rows(Z[first : first + STRIP])
-        stop = min(first + STRIP, n)
+    for first in range(0, n, CELL_STRIP):
+        rows = columns.rows(Z[first : first + CELL_STRIP])
+        stop = min(first + CELL_STRIP, n)
         for at in range(0, stop, TILE_COMPONENTS):
             width = min(TILE_COMPONENTS, n - at)
             tile = held[: (stop - first) * width].reshape(stop - first, width)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from dkernel.local.base import LocalMachine
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.local.inputs import GridInputs
+from dkernel.numerics.array_types import F32
 
-F32 = NDArray[np.float32]
-
-ROWS = 32_768  # rows of a block at a time: the table of a grid stays in the cache for all of them
+TABLE_ROWS = 32_768  # rows of a block at a time: the table of a grid stays in the cache for all of them
 
 
 def coarse_to_fine(
@@ -76,8 +75,8 @@ class GridMachine(LocalMachine):
 
     def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
         S = np.zeros((len(X), self.coef.shape[2]), np.float32)
-        for first in range(0, len(X), ROWS):
-            part = slice(first, first + ROWS)
+        for first in range(0, len(X), TABLE_ROWS):
+            part = slice(first, first + TABLE_ROWS)
             self.binning.add_scores(self.inputs(X[part]).T, self.coef, S[part])
         return S * self.unit
 

@@ -22,14 +22,10 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.array_types import F32, F64, I64, U32
+from dkernel.numerics.loops import compiled
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
-
-GROUP = 16
+GRID_GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
 TABLE_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
 COUNT_BITS = 20
@@ -122,7 +118,7 @@ def _unpack(table: Any, sums: Any) -> None:
             table[g, b, 0] = 0
 
 
-TOGETHER = 8
+STEPS_TOGETHER = 8
 """Outputs that are joined in one walk over a table: the sums of a bin that stand in a line of the cache."""
 
 
@@ -183,9 +179,9 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     """
     change, outputs = np.empty_like(coef), coef.shape[2]
     root, F = np.sqrt(weight), np.empty(sample.shape)
-    room = np.empty(coef.size // outputs * min(TOGETHER, outputs))
-    for first in range(0, outputs, TOGETHER):
-        several = min(TOGETHER, outputs - first)
+    room = np.empty(coef.size // outputs * min(STEPS_TOGETHER, outputs))
+    for first in range(0, outputs, STEPS_TOGETHER):
+        several = min(STEPS_TOGETHER, outputs - first)
         d = room[: coef.size // outputs * several].reshape(*coef.shape[:2], several)
         found = np.empty((3, len(coef), several))
         _minimisers(table, first, *fixed.units, coef, ridge, d, found)
@@ -203,4 +199,4 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     return change
 
 
-LOOPS = (_unpack, _minimisers, _outputs, _stepped)
+GRID_LOOPS = (_unpack, _minimisers, _outputs, _stepped)

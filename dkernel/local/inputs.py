@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.array_types import F32
+from dkernel.numerics.loops import compiled
 from dkernel.validation import nearest_name
 
-F32 = NDArray[np.float32]
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -149,4 +149,4 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
     return tuple(found)
 
 
-LOOPS = (_fill,)
+INPUT_LOOPS = (_fill,)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32
+from dkernel.numerics.loops import compiled
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled
 
-F32 = NDArray[np.float32]
-
-OWN = np.float32(-1.0)
+OWN_CELL = np.float32(-1.0)
 """Depth in the bands of a row in its own cell; that of others is from 0, at the cut, to 1."""
 FORK = np.array([1.0, 0.0, -1.0], np.float32)
 """Places of a cut whose band ends before it begins: all rows are on both sides, which are a partition each."""
@@ -47,7 +46,7 @@ class Visit:
     Parameters
     ----------
     rows : their places in the block
-    depth : in the bands, float32; OWN for rows of the cell itself
+    depth : in the bands, float32; OWN_CELL for rows of the cell itself
     """
 
     rows: NDArray[np.int64]
@@ -100,7 +99,7 @@ class CellTree:
 
     def visits(self, X: F32) -> Iterator[tuple[int, Visit]]:
         """Number of each cell and the rows of a block that it learns from, their bands included."""
-        everyone = Visit(np.arange(len(X)), np.full(len(X), OWN))
+        everyone = Visit(np.arange(len(X)), np.full(len(X), OWN_CELL))
         todo = [(0 if len(self.children) else -1, everyone)]
         while todo:
             node, visit = todo.pop()
@@ -222,7 +221,7 @@ def grow(
         found.children[place] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
         return place
 
-    node(visit or Visit(np.arange(len(X)), np.full(len(X), OWN)), number)
+    node(visit or Visit(np.arange(len(X)), np.full(len(X), OWN_CELL)), number)
     tree = CellTree(
         np.array(found.directions, np.float32).reshape(-1, X.shape[1]),
         np.array(found.places, np.float32).reshape(-1, 3),

@@ -19,14 +19,14 @@ ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 """Environment of a process that starts with `one_heap`."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of mallopt
-HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
-FIRST = 128 * 2**10  # both thresholds of glibc when a process starts
-LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the same
+KEPT_BYTES = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
+START_THRESHOLD = 128 * 2**10  # both thresholds of glibc when a process starts
+MAPPED_BYTES = 4 * 2**20  # bytes of an array whose pages come from the system all the same
 
 
 def keep_pages() -> bool:
-    """Let this process keep up to HELD freed bytes; False where its allocator has no such option."""
-    return _set_options({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
+    """Let this process keep up to KEPT_BYTES freed bytes; False where its allocator has no such option."""
+    return _set_options({_MMAP_THRESHOLD: MAPPED_BYTES, _TRIM_THRESHOLD: KEPT_BYTES})
 
 
 @contextmanager
@@ -37,7 +37,9 @@ def kept_pages() -> Iterator[None]:
         yield
     finally:
         before = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")  # Dask's nannies set it
-        _set_options({_MMAP_THRESHOLD: FIRST, _TRIM_THRESHOLD: int(before) if before.isdecimal() else FIRST})
+        _set_options(
+            {_MMAP_THRESHOLD: START_THRESHOLD, _TRIM_THRESHOLD: int(before) if before.isdecimal() else START_THRESHOLD}
+        )
 
 
 def one_heap() -> bool:

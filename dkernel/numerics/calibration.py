@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from dkernel.numerics.machine_code import loop_folder
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import loop_folder
 
 # Seconds of each kind of work on the machine of the table in `dkernel.cost` (`scripts/bench/costs.py` prints these).
 REFERENCE: Mapping[str, float] = {
@@ -29,7 +29,7 @@ REFERENCE: Mapping[str, float] = {
     "walk": 6.7e-4,
 }
 # The kinds that the work of a part is like; its speed is the geometric mean of theirs.
-KINDS: Mapping[str, tuple[str, ...]] = {
+WORK_KINDS: Mapping[str, tuple[str, ...]] = {
     "start": ("double",),
     "survey": ("memory",),
     "choice": ("double", "exp"),
@@ -72,7 +72,7 @@ def machine_speeds() -> Mapping[str, float]:
     known = (__version__, np.__version__, scipy.__version__, platform.node(), platform.machine(), _processor())
     folder = loop_folder()
     if not folder:
-        return dict.fromkeys(KINDS, 1.0)
+        return dict.fromkeys(WORK_KINDS, 1.0)
     name = hashlib.sha256("/".join(known).encode()).hexdigest()[:16]
     path = Path(folder, f"dkernel-speed-{name}.json")
     with suppress(OSError, ValueError):
@@ -80,9 +80,9 @@ def machine_speeds() -> Mapping[str, float]:
         seconds = json.loads(path.read_text(encoding="utf-8"))
         return {
             part: float(np.exp(np.mean([np.log(REFERENCE[kind] / seconds[kind]) for kind in kinds])))
-            for part, kinds in KINDS.items()
+            for part, kinds in WORK_KINDS.items()
         }
-    return dict.fromkeys(KINDS, 1.0)
+    return dict.fromkeys(WORK_KINDS, 1.0)
 
 
 def _write_once(path: Path) -> None:

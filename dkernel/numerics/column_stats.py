@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import FLAGS, compiled
+from dkernel.numerics.loops import FLAGS, compiled
 
 Tally = tuple[NDArray[np.float64], NDArray[np.uint64]]
 """Mean, sum of squared deviations, least and largest, float64 (4, p); sums of the bits, uint64 (p,)."""

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import EXP2, FLAGS, _float_from_bits, compiled
+from dkernel.numerics.loops import FLAGS, compiled, instruction
+from dkernel.numerics.tiling import EXP2
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
+
+
+_float_from_bits = instruction("float_from_bits")
 
 
 @compiled("void(float32[::1], float32, float32)")
@@ -26,7 +30,7 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         r = EXP2[2] + f * r
         r = EXP2[1] + f * r
         r = EXP2[0] + f * r
-        r = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
+        r = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
         z[i] = r * (np.float32(1.0) + b * t + c * s)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import FLAGS, compiled, inner
+from dkernel.numerics.loops import FLAGS, compiled, inner
 
 # Products are rounded before they are added ("contract" is left out): with factors that are no signs, too.
 _ROUNDED = FLAGS - {"contract"}
@@ -91,7 +91,7 @@ def hadamard_blocks(
 
     Examples
     --------
-    >>> from dkernel.numerics.tiling import ROWS
+    >>> from dkernel.numerics.loops import ROWS
     >>> X, out = np.ones((4, ROWS), np.float32), np.empty((ROWS, 4), np.float32)
     >>> hadamard_blocks(X, np.ones((1, 1, 4), np.float32), None, np.ones(4, np.float32), out)
     >>> out[0].tolist()

@@ -2,8 +2,8 @@
 bits on any number of them.
 
 BLAS has one thread here (`dkernel.numerics.threads`), and SciPy's wrappers of it hold Python's lock. So a square is
-walked in blocks of BLOCK, and the routines are called beside them, without the lock: they run beside each other in
-threads, each writes into the square itself, and which thread makes which block moves no bit. Squares are C-ordered,
+walked in blocks of STEP_COLUMNS, and the routines are called beside them, without the lock: they run beside each other
+in threads, each writes into the square itself, and which thread makes which block moves no bit. Squares are C-ordered,
 what BLAS, in the order of Fortran, sees as their transposes; of symmetric ones the lower triangle is read.
 """
 
@@ -25,8 +25,8 @@ from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
 Matrix = NDArray[np.float64]
 
-BLOCK = 256  # columns of a step
-CHUNK = 256  # rows that one thread works on
+STEP_COLUMNS = 256  # columns of a step
+THREAD_ROWS = 256  # rows that one thread works on
 SQUARE = 2048  # rows and columns of a product's block
 
 
@@ -49,8 +49,8 @@ def cholesky(A: Matrix) -> Matrix:
     n = len(A)
     _check(A, A)
     with _threads(n) as each:
-        for first in range(0, n, BLOCK):
-            own, factored = slice(first, min(first + BLOCK, n)), Event()
+        for first in range(0, n, STEP_COLUMNS):
+            own, factored = slice(first, min(first + STEP_COLUMNS, n)), Event()
 
             def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
                 """Compute these rows of the block's columns; a thread takes the block's own rows first."""
@@ -111,8 +111,8 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
 
     def one(part: slice) -> None:
         mine = out[part]
-        for first in range(0, len(L), BLOCK):
-            own = slice(first, min(first + BLOCK, len(L)))
+        for first in range(0, len(L), STEP_COLUMNS):
+            own = slice(first, min(first + STEP_COLUMNS, len(L)))
             if first:
                 _less(mine[:, own], mine[:, :first], L[own, :first])
             _halve(L[own, own], mine[:, own])
@@ -260,13 +260,13 @@ def _routine(name: str) -> Callable[..., None]:
 
 
 def _chunks(first: int, n: int) -> Iterator[slice]:
-    return (slice(i, min(i + CHUNK, n)) for i in range(first, n, CHUNK))
+    return (slice(i, min(i + THREAD_ROWS, n)) for i in range(first, n, THREAD_ROWS))
 
 
 @contextmanager
 def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[slice]], None]]:
     """A function that calls another for each slice, on as many threads as there are processors and slices for them."""
-    count = min(usable_cores(), MOST_THREADS, -(-n // CHUNK))
+    count = min(usable_cores(), MOST_THREADS, -(-n // THREAD_ROWS))
     with ExitStack() as opened:
         pool = opened.enter_context(ThreadPoolExecutor(count)) if count > 1 else None
 

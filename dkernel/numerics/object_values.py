@@ -21,7 +21,7 @@ from dkernel.errors import DataError
 Place = Callable[[int], str]
 Objects = NDArray[np.object_]
 
-OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the place that points to it
+OBJECT_OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the place that points to it
 _SAMPLE = 256  # cells that a size is estimated from
 _DEPTH = 32  # lists inside lists: Python's own parser of JSON ends near 1,000
 _NEEDED = "A cell is a text, or a list or set of texts, numbers and lists"
@@ -190,5 +190,5 @@ def _is_missing(value: Any) -> bool:
 
 def _bytes(cell: Any) -> int:
     if isinstance(cell, tuple):
-        return OVERHEAD + sum(_bytes(part) for part in cell)
-    return OVERHEAD + len(cell) if isinstance(cell, str) else OVERHEAD // 2
+        return OBJECT_OVERHEAD + sum(_bytes(part) for part in cell)
+    return OBJECT_OVERHEAD + len(cell) if isinstance(cell, str) else OBJECT_OVERHEAD // 2

@@ -12,7 +12,7 @@ from importlib import import_module
 from math import ceil
 from pathlib import Path
 
-PROCESS, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+PROCESS, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _MEMORY = ("memory.max", "memory.high", "memory.limit_in_bytes")  # above memory.high a process is made to crawl
 _USED = ("memory.current", "memory.usage_in_bytes")
 
@@ -73,9 +73,9 @@ def _folders(controller: str) -> Iterator[Path]:
     for line in _read(PROCESS).splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            roots = [GROUPS, GROUPS / "unified"]
+            roots = [CGROUPS, CGROUPS / "unified"]
         elif controller in controllers.split(","):
-            roots = [GROUPS / controllers, GROUPS / controller]
+            roots = [CGROUPS / controllers, CGROUPS / controller]
         else:
             continue
         parts = Path(path.lstrip("/")).parts

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.loops import compiled
 
-WIDE = 4096
+WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
 DENSE_SHARE = 0.1
 """Of all numbers: where more are stored than this share, and that is known, rows are taken as dense."""
-FOLDS = 64
+FOLDED_COLUMNS = 64
 """Columns that the columns are folded to, where only likeness is asked for."""
 
 Place = Callable[[int], str]
@@ -65,7 +65,7 @@ def named(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_wide(p: int, stored: float | None = None) -> bool:
-    """True if rows of p columns stay sparse: of more than WIDE, no more than DENSE_SHARE of which are stored.
+    """True if rows of p columns stay sparse: of more than WIDE_COLUMNS, no more than DENSE_SHARE of which are stored.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def is_wide(p: int, stored: float | None = None) -> bool:
     >>> is_wide(2**18), is_wide(300), is_wide(2**18, 0.5)
     (True, False, False)
     """
-    return p > WIDE and (stored is None or stored <= DENSE_SHARE)
+    return p > WIDE_COLUMNS and (stored is None or stored <= DENSE_SHARE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,11 +226,11 @@ class SparseRows:
         return place, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
     def folded(self) -> NDArray[np.float64]:
-        """Sums of the columns j, j + FOLDS, ... with signs of their own, float64 (n, FOLDS)."""
-        out = np.zeros((len(self), FOLDS))
+        """Sums of the columns j, j + FOLDED_COLUMNS, ... with signs of their own, float64 (n, FOLDED_COLUMNS)."""
+        out = np.zeros((len(self), FOLDED_COLUMNS))
         row = np.repeat(np.arange(len(self)), np.diff(self.starts))
         sign = 1.0 - 2.0 * ((self.indices.astype(np.uint32) * np.uint32(2654435761)) >> np.uint32(31))
-        np.add.at(out, (row, self.indices % FOLDS), sign * self.data)
+        np.add.at(out, (row, self.indices % FOLDED_COLUMNS), sign * self.data)
         return out
 
     def largest(self) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 BLAS copies a square in blocks before it multiplies, which for few columns takes three times as long as reading it: at
 4,000 coordinates the step of a round was 20 ms of the client, for which all workers wait. Here a square streams past
-once for GROUP columns. Each sum is made by one thread in one order, so threads move no bit.
+once for PRODUCT_COLUMNS columns. Each sum is made by one thread in one order, so threads move no bit.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.numerics.loops import FLAGS, compiled, inner
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-from dkernel.numerics.tiling import FLAGS, compiled, inner
 
 Matrix = NDArray[np.float64]
 
-GROUP = 4  # columns that a square streams past for
-FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
+PRODUCT_COLUMNS = 4  # columns that a square streams past for
+FEW_COLUMNS = 2 * PRODUCT_COLUMNS  # columns; with more of them BLAS is quicker
 LITTLE = 1024  # rows of a square that are not worth a thread
-CHUNK = 512  # rows that one thread works on
+PRODUCT_ROWS = 512  # rows that one thread works on
 LOOSE = FLAGS | {"reassoc"}  # sums in lanes
 _LINES = "float64[:, ::1]"
 
@@ -33,20 +33,20 @@ def product(M: Matrix, v: Matrix) -> Matrix:
     [[4.0], [7.0]]
     """
     n, heads = v.shape
-    few = heads <= FEW and M.flags.c_contiguous
+    few = heads <= FEW_COLUMNS and M.flags.c_contiguous
     rows = _lines(v) if few else np.ascontiguousarray(v.T)
     out = np.empty(rows.shape)
 
     def some(first: int) -> None:
-        part = slice(first, min(first + CHUNK, n))
+        part = slice(first, min(first + PRODUCT_ROWS, n))
         if not few:
             out[:, part] = rows @ M[part].T
             return
-        for at in range(0, len(rows), GROUP):
-            _product(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
+        for at in range(0, len(rows), PRODUCT_COLUMNS):
+            _product(M, rows[at : at + PRODUCT_COLUMNS], out[at : at + PRODUCT_COLUMNS], part.start, part.stop)
 
     # The same parts for any number of threads: how BLAS adds up depends on the shape of what it is given.
-    for_each(some, range(0, n, CHUNK), min(usable_cores(), MOST_THREADS, -(-n // LITTLE)))
+    for_each(some, range(0, n, PRODUCT_ROWS), min(usable_cores(), MOST_THREADS, -(-n // LITTLE)))
     return out[:heads].T
 
 
@@ -73,10 +73,10 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
 
 
 def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
-    if v.shape[1] > FEW or not L.flags.c_contiguous:
+    if v.shape[1] > FEW_COLUMNS or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward
-    groups = [rows[at : at + GROUP] for at in range(0, len(rows), GROUP)]
+    groups = [rows[at : at + PRODUCT_COLUMNS] for at in range(0, len(rows), PRODUCT_COLUMNS)]
     for_each(lambda group: loop(L, group), groups, len(groups) if len(L) >= LITTLE and usable_cores() > 1 else 1)
     return rows[: v.shape[1]].T
 
@@ -84,7 +84,7 @@ def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
 def _lines(v: Matrix) -> Matrix:
     """The columns as lines of memory, with lines of zeros up to whole groups."""
     n, heads = v.shape
-    rows = np.zeros((-(-heads // GROUP) * GROUP, n))
+    rows = np.zeros((-(-heads // PRODUCT_COLUMNS) * PRODUCT_COLUMNS, n))
     rows[:heads] = v.T
     return rows
 
@@ -171,4 +171,4 @@ def _backward(L: Any, rows: Any) -> None:
             _less(L, rows[h], rows[h + 1], i)
 
 
-LOOPS = (_product, _forward, _backward)
+LINALG_LOOPS = (_product, _forward, _backward)

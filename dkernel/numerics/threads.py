@@ -16,7 +16,7 @@ from dkernel.numerics.resource_limits import cpu_limit
 
 T = TypeVar("T")
 MOST_THREADS = 16  # threads of loops over squares: more would wait for the same memory
-_LIBRARIES = ("numpy", "scipy.linalg", "numba")
+_LIBRARIES = ("numpy", "scipy.linalg")
 _lock = threading.Lock()
 _runs = 0
 _limits: Any = None

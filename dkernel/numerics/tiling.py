@@ -1,7 +1,7 @@
 """The hot loops over the cache tiles of a block: components, scores and gradients, in float32.
 
 A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
-float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
+float32 array, and a loop is compiled for one signature (`loops`). The in-place functions take
 ONE array: with two, LLVM cannot rule out that they overlap and gives up vectorising.
 
 The arithmetic is range reduction to a short polynomial: cos and sin of an angle in turns (the 1 / (2 pi) is folded into
@@ -10,123 +10,26 @@ is that of `rint`, exact for every float32: adding and taking away 1.5 * 2^23 is
 """
 
 import math
-import os
-import stat
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial, update_wrapper
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol
 
-import numba
 import numpy as np
-from numba import types
-from numba.core import config
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-settings: Any = config
+from dkernel.numerics.loops import compiled, instruction
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
-ROWS = 256
+TILE_ROWS = 256
 TILE_COMPONENTS = 512  # see above
-PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
+PIECE_ROWS = 8 * TILE_ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
 COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
 SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
 EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
-FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
-_folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
-
-
-class CompiledLoop:
-    """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
-
-    It is kept on disk: beside the code, in the home, or where neither can be written in a folder for temporary files.
-    """
-
-    def __init__(self, function: Callable[..., None], signature: str, flags: set[str]) -> None:
-        update_wrapper(self, function)
-        self._source, self._signature = function, signature
-        self._options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
-        self._lock = threading.Lock()
-        self._loop: Callable[..., None] | None = None
-
-    def __call__(self, *args: Any) -> None:
-        (self._loop or self.load())(*args)
-
-    def load(self) -> Callable[..., None]:
-        """Compile the loop, or read it from disk, unless that was done before."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = _loop(self._source, self._signature, self._options)
-            return self._loop
-
-
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
-    """A `CompiledLoop` of a function."""
-    return partial(CompiledLoop, signature=signature, flags=flags)
-
-
-def load_beside(loops: Sequence[CompiledLoop]) -> None:
-    """Load loops one after the other in a thread, while the caller does other work; the process may end between two."""
-
-    def load() -> None:
-        for loop in loops:
-            if threading.main_thread().is_alive():
-                loop.load()
-
-    threading.Thread(target=load, name="dkernel-loops").start()
-
-
-def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:
-    for folder in (str, _temporary_folder):
-        with _folder_lock, suppress(RuntimeError):  # numba found no directory to cache in
-            before = settings.CACHE_DIR
-            settings.CACHE_DIR = before or folder()
-            try:
-                loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
-                return loop
-            finally:
-                settings.CACHE_DIR = before
-    return numba.njit(signature, **options)(function)
-
-
-def loop_folder() -> str:
-    """The folder of the compiled loops, as numba chooses it; "" where there is none that can be written."""
-    beside = Path(__file__).parent / "__pycache__"
-    if settings.CACHE_DIR:
-        return str(settings.CACHE_DIR) if os.access(settings.CACHE_DIR, os.W_OK) else ""
-    return str(beside) if os.access(beside, os.W_OK) else _temporary_folder()
-
-
-def _temporary_folder() -> str:
-    """A folder that this user alone can write, since numba runs what it finds there; "" where there is none."""
-    path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
-    except OSError:
-        return ""
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return str(path) if own else ""
-
-
-def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
-    """numba.njit of a function that compiled ones alone call: it is kept on disk as a part of them."""
-    return numba.njit(fastmath=flags, nogil=True, error_model="numpy")
-
-
-@intrinsic
-def _float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the names and places that numba gives them
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
+_float_from_bits = instruction("float_from_bits")
 
 
 @compiled("void(float32[::1])")
@@ -140,7 +43,7 @@ def _exp2(z: Any) -> None:
         r = EXP2[2] + f * r
         r = EXP2[1] + f * r
         r = EXP2[0] + f * r
-        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
+        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
 
 
 @compiled("void(float32[::1])")
@@ -241,10 +144,10 @@ class Components(Protocol):
         """(first component, tiles k, width w): the components first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
-        """Prepare ROWS raw rows for `fill`."""
+        """Prepare TILE_ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write the components of one group into out, float32 (k, ROWS, w)."""
+        """Write the components of one group into out, float32 (k, TILE_ROWS, w)."""
 
 
 _workspace = threading.local()
@@ -269,13 +172,13 @@ def scratch(size: int) -> NDArray[np.float32]:
 def _padded(X: NDArray, first: int) -> NDArray:
     """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
     if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, ROWS)
-    rows = X[first : first + ROWS]
-    if len(rows) == ROWS:
+        return X.padded(first, TILE_ROWS)
+    rows = X[first : first + TILE_ROWS]
+    if len(rows) == TILE_ROWS:
         return rows
     if X.dtype.kind == "O":  # 0 is no string
-        return np.concatenate([rows, np.repeat(rows[-1:], ROWS - len(rows), axis=0)])
-    return np.concatenate([rows, np.zeros((ROWS - len(rows), X.shape[1]), X.dtype)])
+        return np.concatenate([rows, np.repeat(rows[-1:], TILE_ROWS - len(rows), axis=0)])
+    return np.concatenate([rows, np.zeros((TILE_ROWS - len(rows), X.shape[1]), X.dtype)])
 
 
 def _walk(
@@ -285,8 +188,8 @@ def _walk(
     S[...] = 0.0
     at = 0
     for first, k, width in components.groups:
-        size = k * ROWS * width
-        out = buffer[at : at + size].reshape(k, ROWS, width)
+        size = k * TILE_ROWS * width
+        out = buffer[at : at + size].reshape(k, TILE_ROWS, width)
         components.fill(tile, first, out)
         for t in range(k):
             S += out[t] @ coef[first + t * width : first + (t + 1) * width]
@@ -303,26 +206,26 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
 
     Returns
     -------
-    float32 (rows, C). A row's scores do not depend on the rows beside it; its place among the ROWS of a tile may move
-    their last bits where the processor has no AVX-512, which no place does in `fused.scores`.
+    float32 (rows, C). A row's scores do not depend on the rows beside it; its place among the TILE_ROWS of a tile may
+    move their last bits where the processor has no AVX-512, which no place does in `fused.scores`.
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(max((k * ROWS * width for _, k, width in components.groups), default=0))
+    buffer = scratch(max((k * TILE_ROWS * width for _, k, width in components.groups), default=0))
     out = np.empty((len(X), coef.shape[1]), np.float32)
-    S = np.empty((ROWS, coef.shape[1]), np.float32)
-    for first in range(0, len(X), ROWS):
+    S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
+    for first in range(0, len(X), TILE_ROWS):
         _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
-        out[first : first + ROWS] = (S + shift)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
 
 def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDArray) -> NDArray[np.float64]:
-    """components(X) @ coef in float64, with ROWS rows of components in memory.
+    """components(X) @ coef in float64, with TILE_ROWS rows of components in memory.
 
     Parameters
     ----------
-    components : of ROWS rows, float64 (ROWS, D)
+    components : of TILE_ROWS rows, float64 (TILE_ROWS, D)
     X : (rows, p);  coef : (D, C)
 
     Returns
@@ -330,8 +233,8 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     float64 (rows, C)
     """
     out = np.empty((len(X), coef.shape[1]))
-    for first in range(0, len(X), ROWS):
-        out[first : first + ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+    for first in range(0, len(X), TILE_ROWS):
+        out[first : first + TILE_ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
     return out
 
 
@@ -355,20 +258,20 @@ def accumulate(
     n_components, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(ROWS * n_components)
+    buffer = scratch(TILE_ROWS * n_components)
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
-    S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
-    for start in range(0, len(X), ROWS):
+    S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
+    for start in range(0, len(X), TILE_ROWS):
         _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
         S += shift
-        n = min(ROWS, len(X) - start)
+        n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0
         R[:n] = residual(S[:n], start)
         g += R.sum(axis=0, dtype=np.float64)
         at = 0
         for first, k, width in components.groups:
             for t in range(k):
-                tile = buffer[at : at + ROWS * width].reshape(ROWS, width)
+                tile = buffer[at : at + TILE_ROWS * width].reshape(TILE_ROWS, width)
                 G[first + t * width : first + (t + 1) * width] += tile.T @ R
-                at += ROWS * width
+                at += TILE_ROWS * width
     return G, g

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder with the progress of a fit, from which it continues to the same bytes.
+"""Checkpoints: a folder, or a URL, with the progress of a fit, from which it continues to the same bytes.
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, prepare              the results of stages, each written once
@@ -14,17 +14,19 @@ warning, and what it held is computed again.
 
 import errno
 import fcntl
+import fnmatch
 import hashlib
 import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dkernel.data.source import Source
+from dkernel.data.store import FolderStore, Store, store_of
 from dkernel.data.writers.atomic import trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.execution.versions import versions
@@ -34,7 +36,6 @@ from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import decoded, encoded
 from dkernel.persistence.tensor_file import open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
-from dkernel.validation import refuse_url
 
 T = TypeVar("T")
 
@@ -51,14 +52,17 @@ class SolverState(Protocol):
 EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
-PROTOCOL = 1  # version of the files; FORMAT, the version of the values in them, is part of the run
-FORMAT = 4  # raised where the stored values change
-NAME = "checkpoint-{}.safetensors"
+FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
+VALUES_VERSION = 4  # raised where the stored values change
+_BEGIN, _END = "checkpoint-", ".safetensors"
+NAME = f"{_BEGIN}{{}}{_END}"
+SEARCH, FIT = "search", "fit"
+"""Folders of the two parts of a search."""
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
     "training that was stopped, or a new one."
 )
-SHOWN = 5  # changed files that a refusal names
+SHOWN_FILES = 5  # changed files that a refusal names
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Checkpoint:
 
     Parameters
     ----------
-    folder : of this process; made where it is not there. A folder holds one fit
+    folder : a path, made where it is not there, or a URL such as s3://bucket/run. A folder holds one fit
     resume : continue the stored fit; False refuses a folder that holds one
     every : rounds between two checkpoints of a pass
 
@@ -82,55 +86,60 @@ class Checkpoint:
     every: int = EVERY
 
     def __post_init__(self) -> None:
-        refuse_url(self.folder, "a checkpoint")
         if self.every < 1:
             raise RecipeError(f"checkpoint_every={self.every} is not valid. Possible: a whole number of at least 1.")
 
     @property
-    def path(self) -> Path:
-        return Path(self.folder)
+    def store(self) -> Store:
+        """Where the files are."""
+        return store_of(self.folder)
 
     @property
     def begun(self) -> bool:
         """True if the folder holds anything that a fit has left there."""
-        return any(self.path.glob(NAME.format("*")))
+        return bool(_files(self.store))
+
+    @property
+    def holds_a_run(self) -> bool:
+        """True if a fit, or a search with its fit, has left anything."""
+        return self.begun or any(self.within(name).begun for name in (SEARCH, FIT))
 
     @property
     def run(self) -> Mapping[str, Any] | None:
         """Settings that decide the result of the stored fit, from `run_of`; None where nothing can be read."""
-        for path in sorted(self.path.glob(NAME.format("*"))):
+        store = self.store
+        for file in _files(store):
             try:
-                with open_tensors(path) as file:
-                    return read_document(file, str(path), PROTOCOL)["checkpoint"]["run"]  # type: ignore[no-any-return]
+                return _document(store, file)["checkpoint"]["run"]  # type: ignore[no-any-return]
             except (ModelFileError, LookupError, TypeError):
                 continue
         return None
 
+    def within(self, name: str) -> "Checkpoint":
+        """The checkpoint of one of several runs, in a folder of its own."""
+        return replace(self, folder=self.store.within(name).where)
+
     def clear(self) -> None:
         """Forget a fit that has to begin again."""
-        for path in self.path.glob(NAME.format("*")):
-            path.unlink(missing_ok=True)
+        store = self.store
+        for file in _files(store):
+            store.remove(file)
 
     def check(self) -> None:
         """Refuse, before anything is read and without a trace, a checkpoint that could only fail later."""
-        path = self.path
-        if path.exists() and not path.is_dir():
-            raise DataError(f"{path}: this is a file, and a checkpoint is a folder. {_NO_STATE}")
-        if path.is_symlink() and not path.exists():
-            raise DataError(f"{path}: this is a link to a folder that is not there. Make the folder, or name another.")
-        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-        if not os.access(there, os.W_OK | os.X_OK):
-            code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
-            raise trouble(OSError(code, os.strerror(code)), path)
+        if isinstance(store := self.store, FolderStore):
+            _check_folder(store.folder)
+        else:
+            store.check_writable()
         if self.begun and not self.resume:
             raise RecipeError(
-                f"{path}: a checkpoint already exists here. Add --resume to continue it, or give --checkpoint "
+                f"{store.where}: a checkpoint already exists here. Add --resume to continue it, or give --checkpoint "
                 "another folder to start from scratch."
             )
 
     @contextmanager
     def opened(self, run: Mapping[str, Any], nbytes: int, progress: Any) -> Iterator["FolderJournal"]:
-        """The journal of this run, for one process at a time.
+        """The journal of this run, for one process at a time; at a URL, which has no locks, two write the same files.
 
         Parameters
         ----------
@@ -138,14 +147,9 @@ class Checkpoint:
         nbytes : that the checkpoint will take at most
         """
         self.check()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.path / ".lock", "w")  # noqa: SIM115
-        except OSError as error:
-            raise trouble(error, self.path) from error
-        with lock:
-            _lock(lock, self.path)
-            yield FolderJournal(self, run, nbytes, progress)
+        store = self.store
+        with _alone(store.folder, nbytes) if isinstance(store, FolderStore) else nullcontext():
+            yield FolderJournal(self, run, progress)
 
 
 class FolderJournal(Journal):
@@ -153,25 +157,21 @@ class FolderJournal(Journal):
 
     keeps = True
 
-    def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
-        self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
+    def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], progress: Any) -> None:
+        self.store, self.every, self.progress = checkpoint.store, checkpoint.every, progress
         self.run = dict(run)
         self._state: tuple[str, SolverState] | None = None
         self._saved: list[str] = []  # names of the whole files of states, the oldest first
         self._parts: dict[str, int] = {}
-        for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
-            left.unlink(missing_ok=True)
-        files = sorted(self.folder.glob(NAME.format("*")))
-        others = {self._check(path) for path in files} - {processor.kind()}
+        files = _files(self.store)
+        others = {self._check(file) for file in files} - {processor.kind()}
         if others:
             progress.message(
                 f"checkpoint: begun on processors with {' and '.join(sorted(others))}, and this one has "
                 f"{processor.kind()}: the model's last digits may be others than those of a fit on one kind"
             )
-        if not files:
-            _check_room(self.folder, nbytes)
-            if checkpoint.resume:
-                progress.message(f"checkpoint: nothing in {self.folder} yet, starting from scratch")
+        if not files and checkpoint.resume:
+            progress.message(f"checkpoint: nothing in {self.store.where} yet, starting from scratch")
 
     def stage(self, name: str, compute: Callable[[], T]) -> T:
         kept: T | None = self.stored(name)
@@ -184,13 +184,14 @@ class FolderJournal(Journal):
         return result
 
     def stored(self, name: str) -> Any:
-        path = self._path(name)
-        if not path.exists():
+        file = NAME.format(name)
+        if not self.store.has(file):
             return None
+        path = self.store.path(file)
         try:
-            with open_tensors(path) as file:
-                document = read_document(file, str(path), PROTOCOL)
-                arrays = read_tensors(file, document, str(path))
+            with open_tensors(path) as opened:
+                document = read_document(opened, path, FILE_VERSION)
+                arrays = read_tensors(opened, document, path)
             return decoded(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
             warnings.warn(
@@ -218,11 +219,11 @@ class FolderJournal(Journal):
 
     def last_state(self, name: str, where: Callable[[Any], str]) -> SolverState | None:
         self._state, self._saved = None, []
-        for path in sorted(self.folder.glob(NAME.format(f"{name}-{8 * '[0-9]'}")), reverse=True):
-            file = path.stem.removeprefix(NAME.partition("{")[0])
-            state: SolverState | None = self.stored(file)
+        for file in reversed(_files(self.store, f"{name}-{8 * '[0-9]'}")):
+            step = file.removeprefix(_BEGIN).removesuffix(_END)
+            state: SolverState | None = self.stored(step)
             if state is not None:
-                self._state, self._saved = (name, state), [file]
+                self._state, self._saved = (name, state), [step]
                 self.resumed = where(state)
                 self.progress.message(f"resumed from {self.resumed}")
                 return state
@@ -258,32 +259,41 @@ class FolderJournal(Journal):
         self._remove(f"{name}-{8 * '[0-9]'}", but=self._saved)
 
     def _remove(self, names: str, but: Sequence[str] = ()) -> None:
-        for path in self.folder.glob(NAME.format(names)):
-            if path not in [self._path(name) for name in but]:
-                path.unlink(missing_ok=True)
+        kept = [NAME.format(name) for name in but]
+        for file in _files(self.store, names):
+            if file not in kept:
+                self.store.remove(file)
 
     def _write(self, name: str, value: Any) -> None:
         tree, arrays = encoded(value)
         content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
+        path = self.store.path(NAME.format(name))
         try:
-            write_tensors(self._path(name), {"protocol": PROTOCOL, "checkpoint": content}, arrays)
+            write_tensors(path, {"protocol": FILE_VERSION, "checkpoint": content}, arrays)
         except OSError as error:
-            raise trouble(error, self._path(name)) from error
+            raise trouble(error, Path(path)) from error
 
-    def _path(self, name: str) -> Path:
-        return self.folder / NAME.format(name)
-
-    def _check(self, path: Path) -> str:
+    def _check(self, file: str) -> str:
         """Refuse the folder of another run; the kind of processor that wrote the file, this one's of no whole file."""
         try:
-            with open_tensors(path) as file:
-                document = read_document(file, str(path), PROTOCOL)
+            document = _document(self.store, file)
         except ModelFileError:
             return processor.kind()
         if "checkpoint" not in document:
-            raise DataError(f"{path}: this is a model, not a checkpoint. {_NO_STATE}")
-        _refuse_other(self.folder, document["checkpoint"]["run"], self.run)
+            raise DataError(f"{self.store.path(file)}: this is a model, not a checkpoint. {_NO_STATE}")
+        _refuse_other(self.store.where, document["checkpoint"]["run"], self.run)
         return str(document["checkpoint"].get("processor", processor.kind()))
+
+
+def _files(store: Store, names: str = "*") -> list[str]:
+    """The files of a checkpoint whose names match, in their order."""
+    return fnmatch.filter(store.names(), NAME.format(names))
+
+
+def _document(store: Store, file: str) -> dict[str, Any]:
+    path = store.path(file)
+    with open_tensors(path, all_of_it=False) as opened:
+        return read_document(opened, path, FILE_VERSION)
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
@@ -295,7 +305,7 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
     """
     chunks = repr([unit.rows for unit in source.units]).encode()
     return {
-        "format": FORMAT,
+        "format": VALUES_VERSION,
         "recipe": recipe.to_dict(),
         "landmarks": landmarks,
         "data": {
@@ -312,7 +322,7 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
     }
 
 
-def _refuse_other(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def _refuse_other(folder: str, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     if there == here:
         return
     data = _changed_data(there["data"], here["data"])
@@ -342,20 +352,48 @@ def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str
         ("new", [name for name in new if name not in old]),
     ):
         if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            differences.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
+            more = f" and {len(names) - SHOWN_FILES:,} more" if len(names) > SHOWN_FILES else ""
+            differences.append(f"{what}: {', '.join(names[:SHOWN_FILES])}{more}")
     for name in ("rows", "label", "weight"):
         if there[name] != here[name]:
             differences.append(f"{name} was {there[name]!r} and is {here[name]!r}")
     if there["columns"] != here["columns"]:
         gone, come = set(there["columns"]) - set(here["columns"]), set(here["columns"]) - set(there["columns"])
         names = [f"without {name}" for name in sorted(gone)] + [f"with {name}" for name in sorted(come)]
-        differences.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
+        differences.append(f"the columns differ: {', '.join(names[:SHOWN_FILES]) or 'another order'}")
     if not differences and there["chunks"] != here["chunks"]:
         differences.append("the rows come in other chunks")
     if not differences and there["content"] != here["content"]:
         differences.append("the data differ")
     return differences
+
+
+def _check_folder(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path}: this is a file, and a checkpoint is a folder. {_NO_STATE}")
+    if path.is_symlink() and not path.exists():
+        raise DataError(f"{path}: this is a link to a folder that is not there. Make the folder, or name another.")
+    there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
+        raise trouble(OSError(code, os.strerror(code)), path)
+
+
+@contextmanager
+def _alone(folder: Path, nbytes: int) -> Iterator[None]:
+    """The right of one run to a folder, with room in it, and without what a run that was killed has half written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise trouble(error, folder) from error
+    with lock:
+        _lock(lock, folder)
+        for left in folder.glob(f".{NAME.format('*')}.*.partial"):
+            left.unlink(missing_ok=True)
+        if not any(folder.glob(NAME.format("*"))):
+            _check_room(folder, nbytes)
+        yield
 
 
 def _check_room(folder: Path, nbytes: int) -> None:

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,9 +35,8 @@ from dkernel.persistence.tensor_file import (
     write_tensors,
 )
 from dkernel.recipe import Recipe, SettledRecipe
-from dkernel.validation import refuse_url
 
-PROTOCOL = 1
+MODEL_VERSION = 1
 """The number of the format that `save` writes.
 
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
@@ -65,7 +63,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     model : Model or fitted estimator
         What to write. Equal models are equal files.
     path : str or path-like
-        Place of the file; it holds the old file or the whole new one, never a part.
+        Place of the file, or a URL such as s3://bucket/model.safetensors; it holds the old file or the whole new one,
+        never a part.
 
     Returns
     -------
@@ -89,7 +88,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     ...     print(str(error).split(".")[0])
     A str cannot be saved as a model
     """
-    refuse_url(path, "a model file")
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(
@@ -97,7 +95,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
             "KernelRegressor, KernelPerceptron, OneClassSVM, KernelKMeans or Tuner."
         )
     _check_shapes(model, "This model")
-    return write_tensors(Path(path), _document_of(model), _arrays_of(model))
+    return write_tensors(path, _document_of(model), _arrays_of(model))
 
 
 def digest_of(model: Model) -> str:
@@ -107,8 +105,8 @@ def digest_of(model: Model) -> str:
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
-    with open_tensors(path) as file:
-        document = read_document(file, str(path), PROTOCOL)
+    with open_tensors(path, all_of_it=False) as file:
+        document = read_document(file, str(path), MODEL_VERSION)
     _check_parts(document, str(path))
     return document
 
@@ -119,7 +117,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     Parameters
     ----------
     path : str or path-like
-        Model file.
+        Model file, or the URL of one.
 
     Returns
     -------
@@ -147,7 +145,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     """
     place = str(path)
     with open_tensors(path) as file:
-        document = read_document(file, place, PROTOCOL)
+        document = read_document(file, place, MODEL_VERSION)
         _check_parts(document, place)
         arrays = read_tensors(file, document, place, _by_parts(document))
     try:
@@ -178,7 +176,7 @@ def _by_parts(document: Mapping[str, Any]) -> set[str]:
 
 def _document_of(model: Model) -> dict[str, Any]:
     return {
-        "protocol": PROTOCOL,
+        "protocol": MODEL_VERSION,
         "recipe": model.recipe.to_dict(),
         "classes": _classes_to_json(model.classes),
         "columns": _columns_to_json(model.columns),

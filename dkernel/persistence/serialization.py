@@ -3,7 +3,7 @@
     None, bool, int, float, text     themselves; {"float": "nan"} for what JSON has no word for
     list, tuple, dict                [...], {"tuple": [...]}, {"dict": [[name, value], ...]}: names of any kind
     array                            {"array": its tensor, "dtype", "order"}
-    a value of one of KINDS          {"value": its number, "kind", "of": [[name, part], ...]}; again {"again": number}
+    a value of one of CODECS          {"value": its number, "kind", "of": [[name, part], ...]}; again {"again": number}
 
 Parts are pairs, because a file sorts the names of JSON and "again" must come after. The same arrays come back in the
 same layout in memory, and what was one object is one object again: BLAS takes another path, and so gives other bits,
@@ -52,7 +52,7 @@ def _plain(of: type) -> TypeCodec:
     return TypeCodec(of, lambda value: {name: getattr(value, name) for name in names}, lambda parts: of(**parts))
 
 
-KINDS: dict[str, TypeCodec] = {
+CODECS: dict[str, TypeCodec] = {
     "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
     "BatchState": _plain(BatchState),
     "Block": _plain(Block),
@@ -91,7 +91,7 @@ def stored(name: str) -> Callable[[T], T]:
     """
 
     def enter(of: T) -> T:
-        KINDS[name] = _plain(of)
+        CODECS[name] = _plain(of)
         return of
 
     return enter
@@ -167,12 +167,12 @@ class _Encoder:
     def _value(self, value: Any) -> dict[str, Any]:
         if id(value) in self._seen:
             return {"again": self._seen[id(value)][0]}
-        kind = next((name for name, kind in KINDS.items() if isinstance(value, kind.of)), None)
+        kind = next((name for name, kind in CODECS.items() if isinstance(value, kind.of)), None)
         if kind is None:
             raise TypeError(f"A checkpoint has no place for a {type(value).__name__}: it is none of KINDS.")
         number = len(self._seen)
         self._seen[id(value)] = (number, value)
-        parts = KINDS[kind].parts(value)
+        parts = CODECS[kind].parts(value)
         return {"value": number, "kind": kind, "of": [[name, self.encode(part)] for name, part in parts.items()]}
 
 
@@ -196,9 +196,9 @@ class _Decoder:
             return self._array(tree)
         if "again" in tree:
             return self._seen[tree["again"]]
-        if tree.get("kind") not in KINDS:
-            raise ModelFileError(f"A value of kind {tree.get('kind')!r} is unknown; known are {', '.join(KINDS)}.")
-        value = KINDS[tree["kind"]].build({name: self.decode(part) for name, part in tree["of"]})
+        if tree.get("kind") not in CODECS:
+            raise ModelFileError(f"A value of kind {tree.get('kind')!r} is unknown; known are {', '.join(CODECS)}.")
+        value = CODECS[tree["kind"]].build({name: self.decode(part) for name, part in tree["of"]})
         self._seen[tree["value"]] = value
         return value
 

@@ -18,7 +18,6 @@ import json
 import math
 import mmap
 import os
-import uuid
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,27 +25,29 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import ModelFileError
+from dkernel.data.store import file_of, is_url
+from dkernel.errors import DKernelError, ModelFileError
 
 Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
 # Bytes of a tensor from which it may stay in the file. A smaller one is as well in memory, where nothing that others do
 # to the file counts.
-LARGE = 2**28
+LARGE_TENSOR = 2**28
 _PART = 2**22  # values that are looked at at one time
 _HEADER_LIMIT = 100_000_000  # the limit of safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
 _FREE_BYTES = 2 * 2**20  # bytes of values that any machine can hold
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
-_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."
 
 
-def write_tensors(path: Path, document: Mapping[str, Any], arrays: Arrays) -> str:
+def write_tensors(path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Arrays) -> str:
     """Write the file whole or not at all; returns its sha256. `document` may not have `tensors` or `sha256` in it."""
     digest = hashlib.sha256()
-    with replacing(path) as file:
+    store, name = file_of(path)
+    with store.replacing(name) as file:
         for part in _parts(*_described(document, arrays)):
             digest.update(part)
             file.write(part)
@@ -80,48 +81,29 @@ def _parts(document: Document, arrays: Arrays) -> Iterator[memoryview | bytes]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when all of it is on the disk, and vanishes when anything fails."""
-    staged = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterator[BinaryIO]:
+    """The file opened for `read_document`, and `all_of_it` for `read_tensors`; trouble with it is a ModelFileError."""
     try:
-        with open(staged, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(staged, path)
-    except BaseException:
-        staged.unlink(missing_ok=True)
-        raise
-    # The new name is only safe from a power cut when its directory is on the disk too.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextlib.contextmanager
-def open_tensors(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file opened for `read_document` and then `read_tensors`; trouble with the disk is a ModelFileError."""
-    if "://" in str(path):
-        raise ModelFileError(
-            f"{path}: models are read from files of this machine. Copy it, and give the path of the copy."
-        )
-    try:
-        if not Path(path).is_file():
-            found = "is not a file" if Path(path).exists() else "does not exist"
+        store, name = file_of(path)
+        if not is_url(path) and not Path(store.path(name)).is_file():
+            found = "is not a file" if Path(store.path(name)).exists() else "does not exist"
             raise ModelFileError(f"The model {str(path)!r} {found}. Give the path that was --out of dkernel train.")
-        with open(path, "rb") as file:
+        with store.reading(name, all_of_it) as file:
             yield file
+    except FileNotFoundError:
+        raise ModelFileError(
+            f"The model {str(path)!r} does not exist. Give the address that was --out of dkernel train."
+        ) from None
     except (OSError, ValueError) as error:
-        if isinstance(error, ModelFileError):
+        if isinstance(error, DKernelError):
             raise
         raise ModelFileError(f"The model {str(path)!r} cannot be read: {error}.") from error
 
 
 def read_document(file: BinaryIO, place: str, newest: int) -> Document:
     """The document, checked against itself and against the size of the file; `newest` is the highest protocol known."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     first = file.read(8)
     length = int.from_bytes(first, "little")
     if len(first) < 8 or not 2 <= length <= min(_HEADER_LIMIT, size - 8):
@@ -170,7 +152,7 @@ def read_tensors(
         entry = document["tensors"][name]
         # The size of the file was checked against the header: nothing larger than the file is ever allocated.
         buffer: bytearray | memoryview
-        if name in by_parts and _nbytes(entry) >= LARGE:
+        if name in by_parts and _nbytes(entry) >= LARGE_TENSOR:
             buffer = _mapped(file, _nbytes(entry))
         else:
             buffer = bytearray(_nbytes(entry))
@@ -200,8 +182,8 @@ def all_finite(array: NDArray[Any]) -> bool:
 def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if name <= "__metadata__":
         raise ModelFileError(f"The tensor {name!r} would stand before the document: its name must begin with a-z.")
-    if array.dtype not in _NAMES:
-        held = ", ".join(str(dtype) for dtype in _NAMES)
+    if array.dtype not in _DTYPE_NAMES:
+        held = ", ".join(str(dtype) for dtype in _DTYPE_NAMES)
         raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")
     if array.dtype.kind == "f" and not all_finite(array):
         raise ModelFileError(
@@ -209,7 +191,7 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
             "larger alpha or scaled features."
         )
     digest = hashlib.sha256(_bytes_of(array)).hexdigest()
-    return {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
+    return {"dtype": _DTYPE_NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:

@@ -13,7 +13,7 @@ from dkernel.recipe import Recipe
 CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LEAST_LOCAL = 1.0  # second of one core that it may always take: less than a process takes to start
-LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
+LOCAL_SHARE = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
 MODEL_BYTES = 64 * 2**20  # of a default model; of large data a hundredth of their bytes
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
@@ -67,6 +67,6 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
 def affords(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
     """True if a local stage stays within its budget, beside the other stages."""
     others = list(others)
-    beside = LOCAL * core_seconds(other for other in others if other.part == "global")
+    beside = LOCAL_SHARE * core_seconds(other for other in others if other.part == "global")
     most = EFFORTS[recipe.effort] * max(beside, LEAST_LOCAL)
     return cost.seconds <= most and core_seconds([*others, cost]) <= limit_of(recipe)

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from dkernel.features.base import FeatureMap, in_tiles
 from dkernel.model import ScaledComponents
 
-STRIP = 512  # rows whose components there are at one time: of 5,000 components no slower than more, in half the pages
+# Rows whose components there are at one time: of 5,000 components no slower than more, in half the pages.
+COMPONENT_STRIP = 512
 
 
 def component_dtype(map: FeatureMap) -> str:
@@ -33,12 +34,14 @@ def with_intercept(
     """
     F = np.empty((len(X), components.map.n_components + 1)) if into is None else into
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
-    for start in range(0, len(X), STRIP):
-        rows = X[start : start + STRIP]
+    for start in range(0, len(X), COMPONENT_STRIP):
+        rows = X[start : start + COMPONENT_STRIP]
         if made == "tiles":
-            in_tiles(components, rows, out=F[start : start + STRIP, :-1])
+            in_tiles(components, rows, out=F[start : start + COMPONENT_STRIP, :-1])
         else:
             scaled = components.scaling.apply(rows)
-            F[start : start + STRIP, :-1] = components.map.components(scaled, made or components.map.gram_dtype)
+            F[start : start + COMPONENT_STRIP, :-1] = components.map.components(
+                scaled, made or components.map.gram_dtype
+            )
     F[:, -1] = 1.0
     return F

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-LOOKED_AT = 256  # the products of so many rows show what those of all rows do
+CHECKED_ROWS = 256  # the products of so many rows show what those of all rows do
 SUMMED = 8 * np.finfo(np.float64).eps  # a float64 value that sums products is wrong by so much
 
 
@@ -61,7 +61,7 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
     """
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f" or kernel.shift_invariant:
         return
-    rows = X[:LOOKED_AT].astype(np.float64)
+    rows = X[:CHECKED_ROWS].astype(np.float64)
     center, deviation = rows.mean(axis=0), rows.std(axis=0)
     # A column nearer to 0 than 100 deviations keeps three digits of its variation when float32 squares it.
     far = (deviation > 0) & (np.abs(center) > 100 * deviation)

@@ -11,7 +11,7 @@ from dkernel.kernels import Kernel
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.threads import for_each, usable_cores
-from dkernel.problem.components import STRIP, component_dtype, with_intercept
+from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
 from dkernel.streaming.reduction import Statistic
@@ -116,9 +116,11 @@ def gram_of(
     n = components.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
-    held = np.empty((min(STRIP, len(X)), n + 1), products)  # for all strips: fresh pages would take a fifth longer
-    for start in range(0, len(X), STRIP):
-        part = slice(start, start + STRIP)
+    held = np.empty(
+        (min(COMPONENT_STRIP, len(X)), n + 1), products
+    )  # for all strips: fresh pages would take a fifth longer
+    for start in range(0, len(X), COMPONENT_STRIP):
+        part = slice(start, start + COMPONENT_STRIP)
         F, T = with_intercept(components, X[part], made, into=held[: len(X) - start]), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])

@@ -7,16 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.execution.process import imported_ahead
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.gradient import DERIVATIVES, descend
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.components import STRIP, with_intercept
+from dkernel.problem.components import COMPONENT_STRIP, with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
+
+imported_ahead(__name__)
 
 Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -178,8 +181,8 @@ class ExactGradient(Gradient):
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
-        for start in range(0, len(X), STRIP):
-            F = with_intercept(self.problem.components, X[start : start + STRIP], "float64")
+        for start in range(0, len(X), COMPONENT_STRIP):
+            F = with_intercept(self.problem.components, X[start : start + COMPONENT_STRIP], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)

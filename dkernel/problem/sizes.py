@@ -21,7 +21,7 @@ LEAST_COMPONENTS, MOST_COMPONENTS, MOST_OF_HIGH = 1024, 4096, 16_384
 ROWS_EACH = {"low": 16, "normal": 6, "high": 4}
 STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
-HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
+LEVERAGE_ROWS = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
@@ -44,7 +44,7 @@ MANY_ROWS = 2**18  # with fewer rows a pass is short, however many its rounds ar
 # (15,000 components, 35 rows for each), and it costs less than the setup did.
 ENOUGH_ROWS = 64
 MOST_SAMPLE = 65_536  # rows that are held by the client
-LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
+LARGE_SOURCE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
@@ -57,7 +57,7 @@ WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square
 
 def is_large(n: int, sample: int) -> bool:
     """True if the passes teach much that the sample does not know."""
-    return n >= LARGE * sample
+    return n >= LARGE_SOURCE * sample
 
 
 def flops_of(n: int, p: int, components: int) -> float:
@@ -134,7 +134,7 @@ class Sizes:
                 f"holdout={recipe.holdout:g} keeps {holdout} of the {n} rows that count, and {rest} is left to learn "
                 "from: at least two are needed. Lower the holdout, or set it to 0."
             )
-        held = 0 if few else min(HELD, max(1, rest // 10))
+        held = 0 if few else min(LEVERAGE_ROWS, max(1, rest // 10))
         each = next(rows for least, rows in SAMPLED if n >= least * components)
         wanted = (
             max(each * components, 8192, int(SAMPLE_FLOPS / components**2)) if components <= MOST_DENSE else WIDE_SAMPLE
@@ -150,8 +150,8 @@ class Sizes:
         auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
         passes = recipe.passes if isinstance(recipe.passes, int) else 1
-        if recipe.passes == "auto" and SOLVERS[recipe.solver].in_rounds:
-            passes = cls.passes_of(n, p, components, sample)
+        if recipe.passes == "auto":
+            passes = max(1, SOLVERS[recipe.solver].in_passes(cls.passes_of(n, p, components, sample)))
         polish = 0 if recipe.polish == "auto" else int(recipe.polish)
         if recipe.polish == "auto" and _is_open(recipe):
             polish = POLISH if taught else cls.polish_of(n, p, components)

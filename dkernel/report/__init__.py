@@ -7,11 +7,9 @@ import importlib.util
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dkernel.errors import UnsupportedError
-from dkernel.validation import refuse_url
 
 __all__ = ["require", "write", "write_test"]
 
@@ -36,13 +34,12 @@ def write(
     record : the run record: times, peaks, versions, paths
     trail : `Progress.trail` of the fit
     """
-    from dkernel.data.writers.atomic import write_file
+    from dkernel.data.store import write_whole
 
-    refuse_url(path, "a report")
-    write_file(Path(path), _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
+    write_whole(path, _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
 
 
-def write_test(path: str | Path, model: Any, rows: Any, record: Mapping[str, Any]) -> None:
+def write_test(path: str | os.PathLike[str], model: Any, rows: Any, record: Mapping[str, Any]) -> None:
     """Write the page of an evaluation, in one step.
 
     Parameters
@@ -50,9 +47,9 @@ def write_test(path: str | Path, model: Any, rows: Any, record: Mapping[str, Any
     rows : Block of rows with labels to draw
     record : the run record, with `figures`
     """
-    from dkernel.data.writers.atomic import write_file
+    from dkernel.data.store import write_whole
 
-    write_file(Path(path), _pages().page_of_test(model, rows, record).encode("utf-8", "backslashreplace"))
+    write_whole(path, _pages().page_of_test(model, rows, record).encode("utf-8", "backslashreplace"))
 
 
 def _pages() -> Any:

@@ -10,7 +10,7 @@ from dkernel.data.block import Block
 from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
-MOST_ROWS = 2048  # rows of the holdout, which give a share to a percent
+MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_TRIED = 100  # columns: each takes the scores of so many rows
 MOST_SHOWN = 30  # bars that a picture can show
 MOST_DEPENDENCES = 4  # pictures, two lines of a page
@@ -38,7 +38,7 @@ def importances(model: Model, rows: Block, quality: Quality) -> list[tuple[str, 
 
     All inputs of a column move together, as if its values had been shuffled before they were encoded.
     """
-    X, names = rows.X[:MOST_ROWS], _tried(model, rows)
+    X, names = rows.X[:MOST_EFFECT_ROWS], _tried(model, rows)
     if not names:
         return []
     truth, weight = quality.truth[: len(X)], quality.weight[: len(X)]
@@ -54,7 +54,7 @@ def importances(model: Model, rows: Block, quality: Quality) -> list[tuple[str, 
 
 def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]:
     """Partial dependence on the first of these columns that are one number, from its 2nd to its 98th percentile."""
-    effects, X, places = [], rows.X[: MOST_ROWS // 4], model.places
+    effects, X, places = [], rows.X[: MOST_EFFECT_ROWS // 4], model.places
     for name in [name for name in names if len(places[name]) == 1][:MOST_DEPENDENCES]:
         (j,) = places[name]
         grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, 25)))

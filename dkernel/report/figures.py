@@ -11,8 +11,19 @@ from sklearn.metrics import auc, roc_curve
 
 from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
-from dkernel.report.style import COLOURS, INK, SOFT, TALL, WIDE, drawing, grid_lines, mark, percent, thousands
-from dkernel.report.tradeoffs import Cost
+from dkernel.report.style import (
+    COLOURS,
+    FIGURE_HEIGHT,
+    FIGURE_WIDTH,
+    INK,
+    SOFT,
+    drawing,
+    grid_lines,
+    mark,
+    percent,
+    thousands,
+)
+from dkernel.report.tradeoffs import ErrorByCost
 
 Array = NDArray[np.float64]
 
@@ -133,8 +144,8 @@ def confusion(axes: Any, quality: Quality) -> None:
     counts, names = quality.confusion, quality.classes
     assert names is not None
     n = len(names)
-    side = min(6.4, max(TALL, 1.3 + 0.34 * n))
-    axes.figure.set_size_inches(max(WIDE, side * 1.15), side)
+    side = min(6.4, max(FIGURE_HEIGHT, 1.3 + 0.34 * n))
+    axes.figure.set_size_inches(max(FIGURE_WIDTH, side * 1.15), side)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     size = 9 if n <= 3 else 7.5 if n <= 10 else 5
@@ -263,7 +274,7 @@ def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence
 
 
 @drawing
-def cost(axes: Any, points: Cost, label: str, logarithmic: bool = False) -> None:
+def cost(axes: Any, points: ErrorByCost, label: str, logarithmic: bool = False) -> None:
     """Error or RMSE over seconds or components."""
     if len(points.rounds):
         axes.plot(*points.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")

@@ -26,7 +26,7 @@ from dkernel.problem.targets import Targets
 Array = NDArray[np.float64]
 
 MOST_EIGEN = 1200  # their decomposition takes a second
-GRID = 220  # points of a side of the plane
+PLANE_POINTS = 220  # points of a side of the plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ class Regions:
     Parameters
     ----------
     extent : left, right, bottom, top
-    values : (GRID, GRID) scores of two classes or predictions, codes of several classes
+    values : (PLANE_POINTS, PLANE_POINTS) scores of two classes or predictions, codes of several classes
     points, truth : rows of the holdout, and their codes or targets
     """
 
@@ -205,19 +205,21 @@ def regions(model: Model, holdout: Block | None, quality: Quality | None) -> Reg
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
     margin = 0.08 * np.maximum(high - low, 1e-9)
     (left, bottom), (right, top) = low - margin, high + margin
-    a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
+    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
     S = model.scores(np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype))
     values = S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1)
     points = holdout.X[:1500].astype(np.float64)
     extent = (float(left), float(right), float(bottom), float(top))
-    return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, quality.truth[:1500])
+    return Regions(
+        extent, np.asarray(values, np.float64).reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[:1500]
+    )
 
 
 def local_regions(model: Model, plane: Regions) -> NDArray[np.int64] | None:
-    """The cell, or the bin of one grid, of each point of the plane, (GRID, GRID); None without a local stage."""
+    """Cell or bin of each point of the plane, (PLANE_POINTS, PLANE_POINTS); None without a local stage."""
     if model.local is None:
         return None
     left, right, bottom, top = plane.extent
-    a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
+    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
     points = np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
-    return model.local.regions(points).reshape(GRID, GRID)
+    return model.local.regions(points).reshape(PLANE_POINTS, PLANE_POINTS)

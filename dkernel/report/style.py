@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 
-WIDE, TALL = 4.7, 3.2  # inches of one figure
+FIGURE_WIDTH, FIGURE_HEIGHT = 4.7, 3.2  # inches of one figure
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
@@ -48,7 +48,7 @@ def drawing(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure]:
     @wraps(draw)
     def drawn(*args: P.args, **named: P.kwargs) -> Figure:
         with mpl.rc_context(STYLE):
-            figure = Figure(figsize=(WIDE, TALL), layout="constrained")
+            figure = Figure(figsize=(FIGURE_WIDTH, FIGURE_HEIGHT), layout="constrained")
             draw(figure.add_subplot(), *args, **named)
             return figure
 

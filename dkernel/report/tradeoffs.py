@@ -18,12 +18,12 @@ from dkernel.report.numbers import Quality, judge, learning
 Array = NDArray[np.float64]
 
 SMALLEST = 16  # the smallest part of a model has so many components
-SOLVERS = ("pass", "polish", "normal equations", "solve")
+SOLVER_PHASES = ("pass", "polish", "normal equations", "solve")
 """First words of the phases in which a solver reads rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
+class ErrorByCost:
     """Error or RMSE beside a cost.
 
     Parameters
@@ -40,7 +40,7 @@ class Cost:
 
 def by_seconds(
     history: Sequence[Mapping[str, Any]], trail: Sequence[tuple[str, float, int]], quality: Quality | None
-) -> Cost | None:
+) -> ErrorByCost | None:
     """Error or RMSE over the seconds of the fit; None of a fit that has no rounds.
 
     The history counts rows and the trail has rows and seconds, so a line has the time at which its share of the rows
@@ -57,7 +57,7 @@ def by_seconds(
     curve, grids = learning(history), [line for line in history if "grids" in line]
     if not len(curve.rounds) or not trail:
         return None
-    clock = _clock(trail, SOLVERS)
+    clock = _clock(trail, SOLVER_PHASES)
     rounds = [(clock(seen / curve.rounds[-1, 0]), merit) for seen, _, merit in curve.rounds]
     holdout = [(clock(seen / curve.rounds[-1, 0]), merit) for seen, _, merit in curve.holdout]
     clock, key = _clock(trail, ("grids",)), f"holdout_{curve.name}"
@@ -67,10 +67,10 @@ def by_seconds(
         rounds, holdout = ([(at, 1 - merit) for at, merit in points] for points in (rounds, holdout))
     if quality is not None and ended:
         holdout.append((ended[0], _error(quality)))
-    return Cost(_points(rounds), _points(holdout), "error" if curve.name == "accuracy" else "RMSE")
+    return ErrorByCost(_points(rounds), _points(holdout), "error" if curve.name == "accuracy" else "RMSE")
 
 
-def by_components(model: Model, holdout: Block | None, quality: Quality | None) -> Cost | None:
+def by_components(model: Model, holdout: Block | None, quality: Quality | None) -> ErrorByCost | None:
     """Error or RMSE on the holdout of the model restricted to its first 16, 32, ... components; None without landmarks.
 
     The restriction to m landmarks is the projection of f onto the span of k(., z_1), ..., k(., z_m).
@@ -92,7 +92,7 @@ def by_components(model: Model, holdout: Block | None, quality: Quality | None) 
             judged = judge(part, holdout)
             assert judged is not None
             points.append((m, _error(judged)))
-    return Cost(_points([]), _points(points), "RMSE" if quality.classes is None else "error")
+    return ErrorByCost(_points([]), _points(points), "RMSE" if quality.classes is None else "error")
 
 
 def _doubled(n: int) -> list[int]:

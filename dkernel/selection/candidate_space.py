@@ -19,7 +19,7 @@ from dkernel.selection.candidates import Candidate
 from dkernel.selection.metric_learning import learnable
 from dkernel.streaming.survey import SurveyResult
 
-GRID = tuple(2.0**k for k in range(-2, 7))
+GAMMA_FACTORS = tuple(2.0**k for k in range(-2, 7))
 # The median rule of the L1 distance gives exp(-1) at a typical pair, which is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
@@ -96,7 +96,7 @@ class CandidateSpace:
         """Multiples of the median gamma that are tried first."""
         if not gamma_is_open(self.recipe, family):
             return (1.0,)
-        return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
+        return LAPLACIAN_GRID if isinstance(family, Laplacian) else GAMMA_FACTORS
 
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
         dtype = "float64" if self.rows.X.dtype == np.float64 else "float32"

@@ -14,7 +14,7 @@ from dkernel.selection.rungs import ENOUGH_JUDGED
 # more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
 # Of 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
 # 12.09 and 11.86 in place of 12.04 and 11.83 %.
-ENOUGH, FAR_FROM_ENOUGH = 0.015, 0.04
+ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
 
 
 def enough_components(judge: Judge, candidate: Candidate, fidelities: Sequence[Fidelity]) -> int | None:
@@ -33,7 +33,7 @@ def enough_components(judge: Judge, candidate: Candidate, fidelities: Sequence[F
         if 2 * judge.within(level).components > judge.components:
             continue
         result = judge.trials([candidate], level)[0].result
-        if result.gain + result.error < ENOUGH * result.loss:
+        if result.gain + result.error < ENOUGH_GAIN * result.loss:
             return level.components
         if not result.gain < FAR_FROM_ENOUGH * result.loss:
             return None

@@ -19,14 +19,14 @@ from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
-from dkernel.problem.components import STRIP, component_dtype, with_intercept
+from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
 
-PATH = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
-PARTS = 2  # parts of the rows; each has a square of its own
+JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
+SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Fidelity:
         """
         c, value = self.components, (2.0 if is_radial(kernel) else 30.0) * p + 200
         value = 2.0 * p + 20 if drawn else value
-        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(PATH) * c**3 / 3
+        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def evaluate_candidate(
     plain: bool = False,
     near: float | None = None,
 ) -> CandidateLoss:
-    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
+    """Fit and judge one candidate; runs on a worker. Threads move no bit; more than SQUARE_PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
 
@@ -139,7 +139,7 @@ def evaluate_candidate(
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")
     with (
-        ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool,
+        ThreadPoolExecutor(min(threads, SQUARE_PARTS), initializer=silent) as pool,
         np.errstate(over="ignore", invalid="ignore"),
     ):
         over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
@@ -214,7 +214,12 @@ def candidate_scores(
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
     made = component_dtype(components.map)
     fitted, judged = (
-        np.concatenate([(with_intercept(components, X[i : i + STRIP], made) @ w) for i in range(0, len(X), STRIP)])
+        np.concatenate(
+            [
+                (with_intercept(components, X[i : i + COMPONENT_STRIP], made) @ w)
+                for i in range(0, len(X), COMPONENT_STRIP)
+            ]
+        )
         for X in (half.X[: level.rows], half.X_judged[: level.judged])
     )
     return fitted.astype(np.float32), judged.astype(np.float32)
@@ -222,10 +227,10 @@ def candidate_scores(
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
     """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards."""
-    first = 0 if near not in PATH else max(0, PATH.index(near) - 1)
-    best = _until_worse(over(PATH[first:]))
-    if best[0].alpha == PATH[first]:
-        best = _until_worse(chain([best], over(PATH[:first][::-1])))
+    first = 0 if near not in JUDGING_ALPHAS else max(0, JUDGING_ALPHAS.index(near) - 1)
+    best = _until_worse(over(JUDGING_ALPHAS[first:]))
+    if best[0].alpha == JUDGING_ALPHAS[first]:
+        best = _until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])))
     return best
 
 
@@ -253,7 +258,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 def _means(
     components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, over: Over
 ) -> tuple[Array, Array]:
-    """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
+    """Means over the first rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
     made, Y = component_dtype(components.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
@@ -262,7 +267,7 @@ def _means(
         own = slice(first, stop)
         return gram_of(components, half.X[own], Y[own], None if weight is None else weight[own], made)
 
-    ends = [rows * i // PARTS for i in range(PARTS + 1)]
+    ends = [rows * i // SQUARE_PARTS for i in range(SQUARE_PARTS + 1)]
     total = reduce(GramSum.merge, over(part, ends, ends[1:]))
     total.gram /= total.weight
     return total.gram, total.moment / total.weight

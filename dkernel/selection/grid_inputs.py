@@ -11,10 +11,10 @@ from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
-from dkernel.selection.relevance import ROWS, relevance
+from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
 
 GROUP_SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
-MOST_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
+MOST_GROUP_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 
 
@@ -27,15 +27,15 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
 
     Parameters
     ----------
-    X, Y : rows of the source and their targets, of which the first ROWS count
+    X, Y : rows of the source and their targets, of which the first RELEVANCE_ROWS count
     scaling : to standard scores
     """
-    rows = scaling.apply(X[:ROWS], "float64").astype(np.float64, copy=False)
-    targets = Y[:ROWS].astype(np.float64)
+    rows = scaling.apply(X[:RELEVANCE_ROWS], "float64").astype(np.float64, copy=False)
+    targets = Y[:RELEVANCE_ROWS].astype(np.float64)
     levels, n = [j for group in inputs.groups for j in group], len(inputs.numbers)
     seen = [rows[:, inputs.numbers]]
-    if 0 < len(levels) <= MOST_LEVELS:
-        seen.append(np.hstack([seen[0], X[:ROWS, levels] != 0]))
+    if 0 < len(levels) <= MOST_GROUP_LEVELS:
+        seen.append(np.hstack([seen[0], X[:RELEVANCE_ROWS, levels] != 0]))
     gamma = np.full((len(seen), inputs.n_out), CATEGORY)
     for row, columns in zip(gamma, seen, strict=True):
         found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0

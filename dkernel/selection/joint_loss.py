@@ -16,15 +16,15 @@ from dkernel.problem.targets import Targets
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
-TOLERANCE, READINGS = 1e-3, 25  # by which scores may still move, and readings of the rows for an alpha
+JOINT_TOLERANCE, READINGS = 1e-3, 25  # by which scores may still move, and readings of the rows for an alpha
 LEAST_JUDGED = 200  # rows: fewer have standard errors of some hundredths
-ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
+JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
 
 
 def linear_flops(p: int, outputs: int, level: Fidelity) -> float:
     """Predicted, of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
     values = 3.0 * outputs * (4 * p + 200)
-    return level.rows * (len(ALPHAS) * READINGS * values + float(p) * p)
+    return level.rows * (len(JOINT_ALPHAS) * READINGS * values + float(p) * p)
 
 
 def fit_linear(
@@ -39,8 +39,8 @@ def fit_linear(
     w = np.ones(len(F)) if half.weight is None else half.weight[: level.rows]
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
-    for each in (alpha,) if isinstance(alpha, float) else ALPHAS:
-        start = minimized(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, TOLERANCE, READINGS, start).v
+    for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
+        start = minimized(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
         S = G @ start
         found = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
         if not found < best.loss:

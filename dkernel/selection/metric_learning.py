@@ -17,10 +17,10 @@ from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial, metric_root
+from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
 
-F64 = NDArray[np.float64]
-MOST_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
+MOST_METRIC_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
 
 
 def learnable(kernel: Kernel, p: int) -> str:
@@ -34,7 +34,7 @@ def learnable(kernel: Kernel, p: int) -> str:
     >>> learnable(Gaussian(), 28), learnable(Laplacian(), 28), learnable(Linear(), 28)
     ('full', 'diagonal', 'identity')
     """
-    if p > MOST_COLUMNS or p < 2 or not has_gradient(kernel):
+    if p > MOST_METRIC_COLUMNS or p < 2 or not has_gradient(kernel):
         return "identity"
     return "full" if is_radial(kernel) else "diagonal"
 
@@ -52,9 +52,9 @@ def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: boo
         raise UnsupportedError(
             f"metric={metric!r} moves rows of numbers, and some columns here are text or sets. Use metric='identity'."
         )
-    if metric == "full" and p > MOST_COLUMNS:
+    if metric == "full" and p > MOST_METRIC_COLUMNS:
         raise UnsupportedError(
-            f"metric='full' of {p:,} columns is a matrix of their square; up to {MOST_COLUMNS} are taken. Use "
+            f"metric='full' of {p:,} columns is a matrix of their square; up to {MOST_METRIC_COLUMNS} are taken. Use "
             "metric='diagonal', or 'identity'."
         )
     if not has_gradient(kernel):

@@ -2,7 +2,7 @@
 
 from dkernel.cost import Cost
 from dkernel.recipe import Recipe
-from dkernel.selection.candidate_space import GRID, gamma_is_open, usable_kernels
+from dkernel.selection.candidate_space import GAMMA_FACTORS, gamma_is_open, usable_kernels
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.rungs import GRID_RUNG, LAST_RUNG, RUNGS, OpenWords
 
@@ -24,7 +24,7 @@ def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool,
     """
     kernels = usable_kernels(recipe, p)
     is_open = any(gamma_is_open(recipe, kernel) for kernel in kernels)
-    candidates = len(kernels) * (2 if recipe.scale == "auto" else 1) * (len(GRID) if is_open else 1)
+    candidates = len(kernels) * (2 if recipe.scale == "auto" else 1) * (len(GAMMA_FACTORS) if is_open else 1)
     learns = recipe.metric not in ("auto", "identity") or (is_open and recipe.metric == "auto")
     if candidates == 1 and not learns:
         return 0.0

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Call
 from dkernel.features import Drawing
+from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores, paired
@@ -30,13 +31,11 @@ from dkernel.selection.sampled_stages import (
 )
 from dkernel.selection.ways import Way
 
-F64 = NDArray[np.float64]
-
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
-MOST_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
+MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
 MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-TRIED_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
-MANY = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
+RACE_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
+CLEAR_ROWS = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
@@ -140,11 +139,11 @@ class Race:
     @property
     def has_many_rows(self) -> bool:
         """True where the fit has many times the rows of the last rung."""
-        return self.n >= MANY * self.rungs()[-1]
+        return self.n >= CLEAR_ROWS * self.rungs()[-1]
 
     def rungs(self) -> list[int]:
         """Rows of the rungs on which all ways can be judged, each twice those of the one before."""
-        most = min(MOST_ROWS, len(self.judge.split.X))
+        most = min(MOST_RACE_ROWS, len(self.judge.split.X))
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
@@ -237,7 +236,7 @@ class Race:
             return Call(key, judged_alone, (*args, start))
         if way.local == "cells":
             return Call(key, try_cells, (*args, rows, start, self.learned["cells"], place))
-        n_grids = TRIED_GRIDS[rows > MOST_ROWS // 2]
+        n_grids = RACE_GRIDS[rows > MOST_RACE_ROWS // 2]
         return Call(key, try_grids, (*args, rows, start, self.learned["grids"], n_grids, place))
 
 

@@ -88,12 +88,12 @@ WAYS_RUNG = Fidelity(1024, 4096, 4096)
 EARLY_MARGINS = (1.0, 0.5, 0.15)
 # Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
 KERNEL_MARGIN = 3.0
-LEAST = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
+LEAST_FIDELITY = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
 
 
 def affordable(judge: Judge, fidelity: Fidelity, families: Sequence[Kernel]) -> Fidelity:
     """The fidelity, halved until fits of these kernels are within the budget."""
-    return judge.affordable(fidelity, families, LEAST)
+    return judge.affordable(fidelity, families, LEAST_FIDELITY)
 
 
 # --- ways to fit the machine

@@ -13,8 +13,9 @@ from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
-from dkernel.local.grids import GROUP, FixedPoint, bits_of, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, joined
 from dkernel.local.inputs import GridInputs
+from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.evaluation import FitValidationSplit
@@ -28,10 +29,7 @@ from dkernel.selection.stage_settings import (
     lowest,
 )
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-
-GROUP_ROWS = 4096  # rows that tell the correlations of the grids of a group
+CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a group
 METRIC_ROWS, METRIC_RIDGE, METRIC_GRADIENTS = 2048, 1e-3, 2000  # of the metric of cells, as in a fit of so few rows
 
 
@@ -155,10 +153,10 @@ def _grid_scores(
     fitted, judged = start.fitted.copy(), start.judged.copy()
     loss, n, outputs = problem.loss, len(Y), Y.shape[1]
     fixed = FixedPoint.of(problem.bound, None if weight is None else float(weight.sum()))
-    few = np.ones(min(n, GROUP_ROWS)) if weight is None else weight[:GROUP_ROWS]
-    bins = GROUP, binning.n_bins
-    for first in range(0, binning.n_grids, GROUP):
-        part = binning.part(first, first + GROUP)
+    few = np.ones(min(n, CORRELATION_ROWS)) if weight is None else weight[:CORRELATION_ROWS]
+    bins = GRID_GROUP, binning.n_bins
+    for first in range(0, binning.n_grids, GRID_GROUP):
+        part = binning.part(first, first + GRID_GROUP)
         codes = part.codes(X.T)
         residual = -loss.derivative(Y, fitted) / np.float32(loss.curvature)
         table = np.zeros((*bins, outputs + 1), np.int64)
@@ -166,7 +164,7 @@ def _grid_scores(
         add_sums(codes, fixed.rows(residual, weight), sums)
         if fixed.packs(outputs):
             fixed.unpack(sums, table)
-        nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :GROUP_ROWS])
+        nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :CORRELATION_ROWS])
         change = joined(nothing, table, fixed, ridge * binning.n_grids, seen, few)
         add_scores(codes, change, fitted)
         part.add_scores(X_judged.T, change, judged)

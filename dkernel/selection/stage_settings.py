@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from dkernel.local.cells import SMOOTHNESS, CellSettings
 from dkernel.selection.coordinate_search import Place, descend
 
-WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
+WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
-GRID_MIDDLE = (0, STEPS, 1)  # without sight of categories, the middle width and ridge
+GRID_MIDDLE = (0, SIZE_STEPS, 1)  # without sight of categories, the middle width and ridge
 
 # Of cells: the width and the ridge are tried one after the other, from the middle outwards while the loss falls.
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
-SIZES = (len(WIDTHS), len(RIDGES), len(SMOOTHNESS), 2)
-MIDDLE = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
+CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+CELL_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
+SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
+MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
-FIRST, THEN = (1,), (0, 3, 1)
+FIRST_SETTING, THEN = (1,), (0, 3, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ NOTHING = Found()
 
 def grid_width(place: Place) -> float:
     """The overall width at a place."""
-    return WIDTH * WIDER ** (place[1] - STEPS)
+    return WIDTH * WIDER ** (place[1] - SIZE_STEPS)
 
 
 def grid_gamma(relevances: NDArray[np.float64], categorical: NDArray[np.bool_], place: Place) -> NDArray[np.float64]:
@@ -58,14 +58,14 @@ def best_grids(loss: Callable[[Place], float], start: Place, seen: int) -> Place
     ----------
     seen : rows of relevances
     """
-    which, step, _ = descend(loss, start, (seen, 2 * STEPS + 1, len(GRID_RIDGES)), axes=(0, 1))
+    which, step, _ = descend(loss, start, (seen, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), axes=(0, 1))
     order = sorted(range(len(GRID_RIDGES)), key=lambda ridge: ridge != start[2])
     return min(((which, step, ridge) for ridge in order), key=loss)
 
 
 def cell_settings(place: Place) -> CellSettings:
     """The settings of the cells at a place."""
-    return CellSettings(WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3])
+    return CellSettings(CELL_WIDTHS[place[0]], CELL_RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3])
 
 
 def best_width(loss: Callable[[Place], float], start: Place) -> Place:
@@ -80,7 +80,9 @@ def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
 
 def lowest(loss: Callable[[Place], float]) -> Place:
     """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers."""
-    starts = (descend(loss, (*MIDDLE, smoothness, 0), SIZES, FIRST) for smoothness in range(len(SMOOTHNESS)))
+    starts = (
+        descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, FIRST_SETTING) for smoothness in range(len(SMOOTHNESS))
+    )
     best = min(starts, key=loss)
     while (further := descend(loss, best, SIZES, THEN)) != best:
         best = further

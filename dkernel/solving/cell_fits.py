@@ -13,14 +13,14 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
 from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
+from dkernel.numerics.array_types import F32
 from dkernel.persistence.journal import Journal
-from dkernel.solving.cell_runs import CellRows, Run, SortedRows, rows_of_cell
+from dkernel.solving.cell_runs import CellRows, CellRun, SortedRows, rows_of_cell
 from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
 from dkernel.solving.residual import Residual
 
-F32 = NDArray[np.float32]
-JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
+JUDGED_EVERY = 8  # every so many-th row of a cell is one to judge its settings by
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class CellFit:
 
 
 def fit_task(
-    problem: CellProblem, runs: Sequence[Sequence[Run]], parts: Sequence[tuple[int, int]], settings: CellSettings
+    problem: CellProblem, runs: Sequence[Sequence[CellRun]], parts: Sequence[tuple[int, int]], settings: CellSettings
 ) -> dict[int, dict[str, Any]]:
     """The cells of some parts of the shuffle, as arrays; runs on a worker.
 
@@ -103,13 +103,13 @@ def fit_task(
 
 
 def judge_task(
-    problem: CellProblem, runs: Sequence[Sequence[Run]], part: int, number: int, settings: CellSettings
+    problem: CellProblem, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
 ) -> tuple[float, float]:
     """Loss of a cell's own held-out rows by a machine of the others, and their weight; runs on a worker."""
     rows = rows_of_cell(runs, part)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
-    judged[np.flatnonzero(visit.own)[JUDGED // 2 :: JUDGED]] = True
+    judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
     weight, losses = rows.weight[own], problem.loss.judged(rows.Y[own], scores).sum(axis=1, dtype=np.float64)

@@ -19,12 +19,12 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Call, Handle
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
+from dkernel.numerics.array_types import F32
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows, in_memory
 
-F32 = NDArray[np.float32]
 PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
 
 
@@ -64,7 +64,7 @@ class CellRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class CellRun:
     """Rows that are sorted to cells.
 
     Parameters
@@ -79,7 +79,7 @@ class Run:
     rows: StoredRows | NDArray[Any]
 
     @classmethod
-    def of(cls, cells: Sequence[int], parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> "Run":
+    def of(cls, cells: Sequence[int], parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> "CellRun":
         """A run of the rows of these cells."""
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         return cls(np.array(cells, np.int64), ends, np.concatenate([np.empty(0, dtype), *parts]))
@@ -174,7 +174,7 @@ class SortedRows:
 
 def write_run(
     blocks: Sequence[Block | StoredBlock], router: RowRouter, place: Place, pieces: Sequence[RowSlice]
-) -> Run:
+) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
     parts = [_rows(*in_memory(blocks[piece.place.block], piece), router) for piece in pieces]
     dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
@@ -186,12 +186,12 @@ def write_run(
         some = rows[visits[cell].rows]
         some["depth"] = visits[cell].depth
         sorted_rows.append(some)
-    run = Run.of(sorted(visits), sorted_rows, dtype)
+    run = CellRun.of(sorted(visits), sorted_rows, dtype)
     assert isinstance(run.rows, np.ndarray)
     return replace(run, rows=StoredRows(run.rows, place))
 
 
-def count_rows(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def count_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Cells that have rows in these runs, and how many; runs on a worker."""
     cells = np.concatenate([run.cells for run in runs])
     found, which = np.unique(cells, return_inverse=True)
@@ -199,11 +199,11 @@ def count_rows(runs: Sequence[Run]) -> tuple[NDArray[np.int64], NDArray[np.int64
     return found, np.bincount(which, rows, len(found)).astype(np.int64)
 
 
-def pick(lists: Sequence[Sequence[Run]], cells: Sequence[int]) -> list[Run]:
+def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellRun]:
     """The rows of these cells in some runs; runs on a worker."""
     dtype = lists[0][0].rows.dtype
     parts = [np.concatenate([run.part(cell) for runs in lists for run in runs]) for cell in sorted(cells)]
-    return [Run.of(sorted(cells), parts, dtype)]
+    return [CellRun.of(sorted(cells), parts, dtype)]
 
 
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
@@ -217,7 +217,7 @@ def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     return out
 
 
-def rows_of_cell(lists: Sequence[Sequence[Run]], cell: int) -> CellRows:
+def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> CellRows:
     """The rows of a cell in these runs, which have them all; runs on a worker."""
     rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
     rows = rows[np.argsort(rows["number"], kind="stable")]

@@ -40,18 +40,18 @@ from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 4096
+FEW_ROWS = 4096
 """Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
 
-MOST_BYTES = 2**29  # bytes of the features, of which there are some copies
+MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
-ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
+EXACT_ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
 BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has found
 
 ALIKE = 1.01  # times the smallest loss is as good
-WORSE = 2  # alphas in a row that are worse than the best so far end the search
-TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
+WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
+EXACT_TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
 MOST_READINGS, FEW_READINGS = 300, 25  # readings of the batch solvers, likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
@@ -60,7 +60,7 @@ JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are land
 
 def is_few(source: Source) -> bool:
     """True if the rows of a source can all be held, several times over."""
-    return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
+    return source.n_counted <= FEW_ROWS and source.n_counted * source.row_bytes <= MOST_GRAM_BYTES
 
 
 def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
@@ -75,9 +75,9 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     """
     source = counted(source, executor)
     n = source.n_counted
-    if n > MOST_ROWS:
+    if n > FEW_ROWS:
         raise RecipeError(
-            f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
+            f"solver='exact' is for up to {FEW_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
     rows = _distinct(rows_of(source, executor, n))
@@ -135,6 +135,10 @@ class Exact(Solver[Found]):
         n, D = float(sizes.n), sizes.components
         return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
 
+    @classmethod
+    def client_squares(cls, columns: int) -> int:  # noqa: ARG003
+        return 9
+
     def start(self) -> Found:
         return Found()
 
@@ -177,8 +181,8 @@ class Exact(Solver[Found]):
         alpha = max((each for each, loss in losses.items() if loss <= least), default=fit.alpha)
         assert not isinstance(alpha, str)
         progress.phase("solve")
-        matrix = found.matrix or _Rows.of(problem, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, TOLERANCE, found.starts.get(alpha))
+        matrix = found.matrix or _SplitRows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, found.starts.get(alpha))
         loss, right, weight, n = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
@@ -189,7 +193,7 @@ class Exact(Solver[Found]):
             "alpha": sorted(losses, reverse=True) or [alpha],
             "steps": readings,
             "moved": moved,
-            "converged": moved <= TOLERANCE,
+            "converged": moved <= EXACT_TOLERANCE,
         }
         return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
 
@@ -208,7 +212,7 @@ class _Judged:
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
     starts: dict[float, Array] = field(default_factory=dict)
-    matrix: "_Rows | None" = None
+    matrix: "_SplitRows | None" = None
 
 
 def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float | None) -> _Judged:
@@ -222,7 +226,7 @@ def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float
     problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
     if problem is not of_all:
         coordinates = problem.components.map.coordinates()
-    matrix = _Rows.of(problem, coordinates, rows)
+    matrix = _SplitRows.of(problem, coordinates, rows)
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
@@ -241,12 +245,12 @@ def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         found.figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
 
-    first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in ALPHAS)
-    for alpha in ALPHAS[first:]:
+    first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
+    for alpha in EXACT_ALPHAS[first:]:
         judge(alpha)
-        if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
+        if len(losses) > WORSE_ALPHAS and min(list(losses.values())[-WORSE_ALPHAS:]) > min(losses.values()):
             break
-    for alpha in reversed(ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
+    for alpha in reversed(EXACT_ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
         below = losses[max(losses)]
         judge(alpha)
         if losses[alpha] > below:
@@ -290,7 +294,7 @@ def _is_expansion(problem: Problem, X: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _SplitRows:
     """Rows as matrices in float64: features with their 1 last in the solver's coordinates, targets, weights.
 
     Parameters
@@ -307,14 +311,14 @@ class _Rows:
     expands: bool
 
     @classmethod
-    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_Rows":
+    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_SplitRows":
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
         check_finite(problem.components.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
-    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
+    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[Array, Array, Array]]:
         """The rows that are not out; and features, targets and weights of those that are.
 
         Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
@@ -333,7 +337,7 @@ class _Rows:
         if self.expands:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
-        most = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
+        most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else FEW_READINGS
         state = minimized(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 

@@ -23,7 +23,7 @@ MOST_PASSES = 100
 """Readings where the recipe sets no limit of its own: its `passes` is 1."""
 
 # Below this decrement, in standard deviations of targets or in margins, the columns of a dtype tell no difference.
-TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
+DECREMENT_TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 
 @stored("FullBatchState")
@@ -58,7 +58,7 @@ class FullBatch(Solver[FullBatchState]):
     def __init__(self, fit: FitProblem) -> None:
         super().__init__(fit)
         self.settings, self.first, self.limit = self._begin()
-        self.machine = self._kind()(self.settings, TOLERANCE[fit.dtype])
+        self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
         self.statistic = ExactGradient(fit.problem) if fit.dtype == "float64" else Gradient(fit.problem)
 
     def _begin(self) -> tuple[AlphaPath, Array, int]:

@@ -20,21 +20,18 @@ from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
-from dkernel.local.grids import COUNT_BITS, GROUP, FixedPoint, joined
+from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
+from dkernel.numerics.array_types import F32, F64, U32
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
 from dkernel.solving.residual import Residual
-from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
+from dkernel.streaming.repeated_reading import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-U32 = NDArray[np.uint32]
-
-WIDTHS = 2.0, 0.05
+RESIDUAL_WIDTHS = 2.0, 0.05
 """Of the window of a loss with kinks in the first and the last round, in deviations of the target: large steps first.
 The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with
 windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
@@ -50,7 +47,7 @@ class GridSettings:
     ----------
     inputs : of the grids
     gamma : of each input, float64 (n_inputs,)
-    n_grids : a multiple of GROUP
+    n_grids : a multiple of GRID_GROUP
     bits : of a code
     ridge : of a grid
     seed : of the grids
@@ -77,7 +74,7 @@ class Turn:
     ----------
     number : of the round, from 0
     width : of the window that smooths a loss with kinks, 0 for a smooth loss
-    change : of the coefficients of the group before, float32 (GROUP, n_bins, outputs); None in the first round
+    change : of the coefficients of the group before, float32 (GRID_GROUP, n_bins, outputs); None in the first round
     history : the coefficients of all groups before, where rows have lost their scores
     """
 
@@ -93,9 +90,9 @@ class BinSums:
 
     Parameters
     ----------
-    table : int64 (GROUP, n_bins, outputs + 1)
+    table : int64 (GRID_GROUP, n_bins, outputs + 1)
     loss, right, weight : multiples of 2^-LOSS_DIGITS
-    partial : packed sums of some rows, int64 (GROUP, n_bins, 1), see `FixedPoint`; None where it does not pack
+    partial : packed sums of some rows, int64 (GRID_GROUP, n_bins, 1), see `FixedPoint`; None where it does not pack
     rows : that `partial` holds
     """
 
@@ -109,7 +106,7 @@ class BinSums:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _GridRows:
     """A piece as all rounds need it: inputs of the grids, targets, weights, and the rows to learn from."""
 
     X: F32
@@ -141,7 +138,7 @@ class GridRound(ExactStatistic[BinSums]):
     keep_rows: bool
 
     def zero(self, broadcast: Turn) -> BinSums:  # noqa: ARG002
-        outputs, bins = self.problem.targets.outputs, (GROUP, self.binning.n_bins)
+        outputs, bins = self.problem.targets.outputs, (GRID_GROUP, self.binning.n_bins)
         partial = np.zeros((*bins, 1), np.int64) if self.fixed.packs(outputs) else None
         return BinSums(np.zeros((*bins, outputs + 1), np.int64), partial=partial)
 
@@ -180,19 +177,19 @@ class GridRound(ExactStatistic[BinSums]):
         )
 
     def _part(self, number: int) -> Binning:
-        return self.binning.part(number * GROUP, (number + 1) * GROUP)
+        return self.binning.part(number * GRID_GROUP, (number + 1) * GRID_GROUP)
 
-    def _rows(self, block: Block, piece: RowSlice) -> _Rows:
+    def _rows(self, block: Block, piece: RowSlice) -> _GridRows:
         name = "rows", piece.number
-        found: _Rows | None = process_cache.get(self.shared, name)
+        found: _GridRows | None = process_cache.get(self.shared, name)
         if found is None:
             X, Y, weight, keep = self.problem.all_rows(block, piece)
-            found = _Rows(self.inputs(X), Y, weight, keep)
+            found = _GridRows(self.inputs(X), Y, weight, keep)
             if self.keep_rows:
                 process_cache.put(self.shared, name, found)
         return found
 
-    def _codes(self, rows: _Rows, piece: RowSlice, number: int) -> U32:
+    def _codes(self, rows: _GridRows, piece: RowSlice, number: int) -> U32:
         """Codes of the rows of a piece in a group of grids: a round takes the sums of a group, the next its scores."""
         name = "codes", piece.number
         known: tuple[int, U32] | None = process_cache.get(self.run, name)
@@ -203,7 +200,7 @@ class GridRound(ExactStatistic[BinSums]):
             process_cache.put(self.run, name, (number, codes))
         return codes
 
-    def _scores(self, rows: _Rows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
+    def _scores(self, rows: _GridRows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
         """Scores of the rows of a piece at the beginning of a round, (n, outputs); None where they are lost."""
         name = "scores", piece.number
         known: tuple[int, F32] | None = process_cache.get(self.run, name)
@@ -259,7 +256,7 @@ class OccupiedBins(ExactStatistic[NDArray[np.bool_]]):
 
 def occupied_bins(residual: Residual, settings: GridSettings) -> float:
     """Bins of a grid that have rows, the mean over a group of grids as wide as all are; takes one reading."""
-    few = replace(settings, n_grids=GROUP)
+    few = replace(settings, n_grids=GRID_GROUP)
     statistic, executor = OccupiedBins(residual.problem, settings.inputs, few.binning), residual.run.executor
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-occupied") as reading:
         held, nothing = executor.keep(statistic, f"{reading.run}-statistic"), executor.keep(None, f"{reading.run}-none")
@@ -296,7 +293,7 @@ class GridState(State):
 
     Parameters
     ----------
-    change : coefficients of the last group, float32 (GROUP, n_bins, outputs); None before the first
+    change : coefficients of the last group, float32 (GRID_GROUP, n_bins, outputs); None before the first
     scores : of the holdout, float32 (rows, outputs)
     ended : whether somebody wants no more
     """
@@ -320,9 +317,9 @@ class GridSolver(StateMachine[GridState, GridFit]):
         self, residual: Residual, settings: GridSettings, reading: RepeatedReading, name: str, shared: str | None
     ) -> None:
         self.residual, self.settings, self.reading, self.name = residual, settings, reading, name
-        self.rounds = settings.n_grids // GROUP
+        self.rounds = settings.n_grids // GRID_GROUP
         smooth = residual.problem.loss.smooth
-        self.widths = np.zeros(self.rounds) if smooth else np.geomspace(*WIDTHS, self.rounds)
+        self.widths = np.zeros(self.rounds) if smooth else np.geomspace(*RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         inputs = settings.inputs
         self.statistic = GridRound(
@@ -348,7 +345,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def advance(self, state: GridState, found: BinSums) -> GridState:
         residual, settings, part = self.residual, self.settings, self._part(state.steps)
-        coef = np.zeros((GROUP, part.n_bins, residual.problem.targets.outputs), np.float32)
+        coef = np.zeros((GRID_GROUP, part.n_bins, residual.problem.targets.outputs), np.float32)
         ridge = settings.ridge * settings.n_grids
         change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
         after = self._after(state, change, _line(residual, found, state.steps))
@@ -375,12 +372,12 @@ class GridSolver(StateMachine[GridState, GridFit]):
             journal.add_part(self.name, {"change": packed(state.change), "line": state.history[-1]})
 
     def _part(self, number: int) -> Binning:
-        return self.settings.binning.part(number * GROUP, (number + 1) * GROUP)
+        return self.settings.binning.part(number * GRID_GROUP, (number + 1) * GRID_GROUP)
 
     def _after(self, state: GridState, change: F32, line: dict[str, Any]) -> GridState:
         scores = state.scores.copy()
         self._part(state.steps).add_scores(self.holdout.T, change, scores)
-        self.coef[state.steps * GROUP : (state.steps + 1) * GROUP] = change
+        self.coef[state.steps * GRID_GROUP : (state.steps + 1) * GRID_GROUP] = change
         return GridState(history=(*state.history, line), steps=state.steps + 1, change=change, scores=scores)
 
     def _read(self, state: GridState) -> BinSums:
@@ -389,7 +386,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         key = f"{self.reading.run}-{number}"
 
         def restored() -> Handle:
-            return executor.keep(replace(turn, change=None, history=self.coef[: number * GROUP]), f"{key}-history")
+            return executor.keep(replace(turn, change=None, history=self.coef[: number * GRID_GROUP]), f"{key}-history")
 
         broadcast = executor.keep(turn, key)
         total = self.reading.total(
@@ -427,5 +424,5 @@ def fit_grids(
 
 def _line(residual: Residual, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
-    line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
+    line = {"grids": (number + 1) * GRID_GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
     return line | residual.problem.targets.merit(total.right * unit, total.n)

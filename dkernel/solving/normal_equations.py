@@ -31,15 +31,15 @@ from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 
-ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
+NORMAL_ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
 
-FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
+GRAM_FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
 
 
 def _folds(columns: int) -> int:
     """Folds of the rows: 1 where so many matrices would be too many bytes."""
-    return FOLDS if columns <= MOST_FOLDED else 1
+    return GRAM_FOLDS if columns <= MOST_FOLDED else 1
 
 
 class NormalEquations(Solver[Found]):
@@ -49,7 +49,7 @@ class NormalEquations(Solver[Found]):
 
     def __init__(self, fit: FitProblem) -> None:
         super().__init__(fit)
-        self.alphas = ALPHAS if isinstance(fit.alpha, str) else [float(fit.alpha)]
+        self.alphas = NORMAL_ALPHAS if isinstance(fit.alpha, str) else [float(fit.alpha)]
         self.statistic = FoldedGram(fit.problem, _folds(fit.problem.components.map.n_components))
 
     @classmethod

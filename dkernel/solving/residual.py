@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.fit_problem import FitProblem, FitRun
 from dkernel.streaming.schedule import RowRange, RowSlice
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ResidualRows:
     """Some rows in memory.
 
     Parameters
@@ -69,12 +67,12 @@ class Residual:
         return self.fit.run
 
     @cached_property
-    def sample(self) -> Rows:
+    def sample(self) -> ResidualRows:
         """The sampled rows."""
         return self._rows(self.sampled)
 
     @cached_property
-    def holdout(self) -> Rows:
+    def holdout(self) -> ResidualRows:
         """The rows to judge by."""
         return self._rows(self.fit.split.holdout)
 
@@ -83,11 +81,11 @@ class Residual:
         """True where the holdout has enough rows to judge by."""
         return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
 
-    def _rows(self, block: Block) -> Rows:
+    def _rows(self, block: Block) -> ResidualRows:
         problem = self.fit.of_sample
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-        return Rows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
+        return ResidualRows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
 
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""

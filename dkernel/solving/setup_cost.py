@@ -4,13 +4,14 @@ from dkernel.cost import Cost
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.features.block_coordinates import BLOCK
+from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.components import STRIP
+from dkernel.problem.components import COMPONENT_STRIP
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import HEADS, solver_class, tile_bytes
-from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import HEADS, tile_bytes
+from dkernel.solving.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
 
 
@@ -25,7 +26,7 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -
     worker, beside = _tasks(executor, D, outputs, squares, _is_sketched(sizes, recipe))
     landmarks = by_landmarks(recipe.features, auto=True)
     return Cost(
-        flops=setup_flops(sizes, recipe) if SOLVERS[recipe.solver].prepared else 0.0,
+        flops=setup_flops(sizes, recipe),
         worker_bytes=worker,
         client_bytes=max(squares, picking) + beside,
         left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
@@ -41,11 +42,13 @@ def task_bytes(columns: int, outputs: int, wide: bool) -> int:
     """
     if wide:
         return _wide_task(columns, outputs)
-    return max(24 * columns**2 + 16 * STRIP * columns, tile_bytes(columns, outputs))
+    return max(24 * columns**2 + 16 * COMPONENT_STRIP * columns, tile_bytes(columns, outputs))
 
 
 def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
-    """Flops of a setup that prepares a solver."""
+    """Flops of the setup, 0 for a solver that prepares nothing."""
+    if not SOLVERS[recipe.solver].prepared:
+        return 0.0
     p, D = sizes.p, sizes.components
     products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
     picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
@@ -68,23 +71,20 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     landmarks, D = by_landmarks(recipe.features, auto=True), sizes.components
     if _is_sketched(sizes, recipe):
         return _wide_client(D, by_landmarks(recipe.features))
-    if SOLVERS[recipe.solver].in_memory:
-        return 9 * 8 * D * D
     if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:
-        return (14 + solver_class(recipe.solver).squares(D)) * 8 * D * D
-    factors = len(PATH) if recipe.alpha == "auto" and not sizes.large else 1
+        return SOLVER_CLASSES[recipe.solver].client_squares(D) * 8 * D * D
+    factors = len(ALPHA_PATH) if recipe.alpha == "auto" and not sizes.large else 1
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 
 
 def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
     """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
     threads = max(1, executor.slots // executor.workers)
-    apart, home = executor.name == "cluster", runs_on_client(executor, wide)
+    home = executor.keeps_work_here(large=not wide)
     beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
-    if apart and home:
+    if home and not executor.in_process:
         return threads * tile_bytes(columns, outputs), beside
-    limited = apart or executor.memory_limit is not None
-    return (threads * task_bytes(columns, outputs, wide) if limited else beside), 0
+    return (threads * task_bytes(columns, outputs, wide) if executor.counts_workers else beside), 0
 
 
 def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
@@ -94,7 +94,7 @@ def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) 
     """
     if wide:
         return max(0, threads * _wide_task(columns, outputs) - squares)
-    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * STRIP * columns
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * COMPONENT_STRIP * columns
     return max(0, max(sums, threads * tile_bytes(columns, outputs)) - squares)
 
 
@@ -107,5 +107,5 @@ def _wide_task(columns: int, outputs: int) -> int:
 def _wide_client(columns: int, landmarks: bool) -> int:
     """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
     rank = rank_of(columns)
-    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
+    blocks = 8 * BLOCK_COLUMNS * columns + 6 * 8 * BLOCK_COLUMNS**2 if landmarks else 0
     return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks

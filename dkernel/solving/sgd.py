@@ -19,7 +19,7 @@ from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 
-WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
+WORSE_PASS = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 WINDOW = "average"  # without a holdout this mean of the iterates is returned
 FEW_ROUNDS = 8  # of fewer, one may have most of the loss by chance
 
@@ -223,7 +223,7 @@ class Passes(Solver[PassState]):
         if not found.holdout:
             return not np.isfinite(found.v).all()
         loss = found.holdout["loss"]
-        return not loss <= WORSE * before.holdout["loss"]
+        return not loss <= WORSE_PASS * before.holdout["loss"]
 
 
 def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:

@@ -50,7 +50,7 @@ WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
 CLIP = 2.0  # a gradient is cut to this many times its usual length
-MEMORY = 8  # the usual length is a mean of so many rounds
+LENGTH_ROUNDS = 8  # the usual length is a mean of so many rounds
 
 
 @stored("SGDState")
@@ -128,7 +128,7 @@ class PSGD(AlphaPath):
         v = state.v - kept * moves
         if state.moved is not None:
             v += gone_on * state.moved
-        usual = usual + (kept * lengths - usual) / MEMORY
+        usual = usual + (kept * lengths - usual) / LENGTH_ROUNDS
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total

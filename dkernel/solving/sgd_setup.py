@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor
-from dkernel.execution.local import ThreadsExecutor
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.threads import usable_cores
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
@@ -31,9 +28,9 @@ from dkernel.streaming.kept_block import pieces_of
 Array = NDArray[np.float64]
 Sampled = TypeVar("Sampled", bound=SampledProblem)
 
-PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
-MIDDLE = PATH[len(PATH) // 2]  # where only one has room, and no choice has looked at any
+MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # where only one has room, and no choice has looked at any
 
 # effective dimensions are at most this share of the columns; steps of few rows want fewer
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
@@ -44,13 +41,13 @@ GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D
 # The sample has so many rows for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
-NEAR = 4  # the alphas of a large source are at most so many times ρ
+NEAR_RHO = 4  # the alphas of a large source are at most so many times ρ
 # The path ends at so many times the alpha of the choice, or with the next alpha. More components mostly want the same
 # or less, but an end at the choice's own leaves a smooth function of 2,000 rows 25 times the squared error.
 ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are nothing
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
-ROUNDING = 2.0**-26
+COVARIANCE_ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # the start on the sample takes so many
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
@@ -63,24 +60,17 @@ MOST_HEADS = 64  # alphas and outputs together; more are not read for the price 
 # nearer to their optima, and the losses of neighbours are apart on 250 rows.
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
 SHARE = 0.25  # heads for noisy labels take this share of the step
-FAR = 16.0  # heads for clean labels go this many steps with momentum
+MOMENTUM_STEPS = 16.0  # heads for clean labels go this many steps with momentum
 LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask a worker takes as long, some 20 ms
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def runs_on_client(executor: Executor, wide: bool) -> bool:
-    """True if the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
-    is. The rows are here already, and a square of the columns takes longer to travel than to make."""
-    return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
-
-
 def on_client(sampled: Sampled, little: bool = False) -> Sampled:
-    """The problem with its work in this process, if that is `little` or `runs_on_client` says so."""
+    """The problem with its work in this process, if that is `little` or workers would not be quicker."""
     executor = sampled.run.executor
-    if executor.name != "cluster" or not (little or runs_on_client(executor, is_wide(sampled.coordinates))):
+    if not (little or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
         return sampled
-    threads = ThreadsExecutor(min(executor.slots, usable_cores()))
-    return replace(sampled, run=replace(sampled.run, executor=threads))
+    return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
 
 
 def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
@@ -173,7 +163,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
         root = metric_root(metric)
         if map.landmarks is not None and len(split.held.X):
             certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
-    noise = ROUNDING if map.gram_dtype == "float32" else 0.0
+    noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
     return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(sampled, covariance, ridges), certified)
 
@@ -205,9 +195,9 @@ def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
     >>> alpha_path(100, 1e-2), alpha_path(100, 1e-5), alpha_path(100)
     ((0.001,), (1e-05,), (1e-06,))
     """
-    path = PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+    path = ALPHA_PATH[:: max(1, -(-len(ALPHA_PATH) * outputs // MOST_HEADS))]
     if len(path) == 1:
-        return (min(PATH, key=lambda alpha: abs(np.log(alpha / (near or MIDDLE)))),)
+        return (min(ALPHA_PATH, key=lambda alpha: abs(np.log(alpha / (near or MIDDLE_ALPHA)))),)
     return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
 
 
@@ -228,7 +218,11 @@ def alpha_paths(
     several = holdout >= (ENOUGH_HOLDOUT if large else FEW_HOLDOUT)
     wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
     if several and outputs <= FEW_OUTPUTS:
-        wanted += [(best - 2, 1.0), (best - 2, FAR), (best, SHARE)] if large else [(best - 1, 1.0), (best - 2, 1.0)]
+        wanted += (
+            [(best - 2, 1.0), (best - 2, MOMENTUM_STEPS), (best, SHARE)]
+            if large
+            else [(best - 1, 1.0), (best - 2, 1.0)]
+        )
     elif several and outputs <= SOME_OUTPUTS:
         wanted += [(best - 1, SHARE if large else 1.0)]
     return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})
@@ -239,7 +233,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     alone can tell a fifth of its rows' worth of directions from noise."""
     if not is_large(n, sample) or len(alphas) == 1:
         return alphas
-    few = [alpha for alpha in alphas if alpha <= NEAR * rho]
+    few = [alpha for alpha in alphas if alpha <= NEAR_RHO * rho]
     return few or alphas[:1]
 
 
@@ -316,7 +310,7 @@ def warm_start(sampled: SampledProblem, solver: PSGD, start: Array, epochs: rang
     map = problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
     sampled = on_client(sampled, flops <= rounds * LITTLE_FLOPS)
-    pieces = pieces_of(len(rows.X), ROWS)
+    pieces = pieces_of(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
     with sampled.keep(rows, "sample") as sample, SGD(sample, [learned], f"{sampled.run.key}-warm") as sgd:

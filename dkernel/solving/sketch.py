@@ -16,31 +16,33 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor
 from dkernel.features.base import Coordinates, in_tiles
-from dkernel.features.block_coordinates import BLOCK, BlockBasis
+from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
 from dkernel.linear.lowrank_preconditioner import Sketch
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
+from dkernel.numerics.array_types import F32
 from dkernel.numerics.random_streams import stream
 from dkernel.problem.objective import Gradient, GradientSum, Problem
 from dkernel.streaming.kept_block import pieces_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-ROWS = 8192  # rows of the sample that are sketched
+SKETCH_ROWS = 8192  # rows of the sample that are sketched
 RANK = 2048  # directions of the sketch, at most
-MOST_BYTES = 2**30  # memory of the sketch, at most
-STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
+MOST_SKETCH_BYTES = 2**30  # memory of the sketch, at most
+SKETCH_STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
 
-SKETCH_TASK = 4 * ROWS * (BLOCK + 2 * RANK) + 4 * RANK * BLOCK * 2 + 20 * STRIP * ROWS
+SKETCH_TASK = (
+    4 * SKETCH_ROWS * (BLOCK_COLUMNS + 2 * RANK) + 4 * RANK * BLOCK_COLUMNS * 2 + 20 * SKETCH_STRIP * SKETCH_ROWS
+)
 """Bytes of one task: its columns of the sample, or a strip of the kernel's Gram matrix with all of Ω."""
-SKETCH_CLIENT = 3 * 4 * ROWS * RANK + 6 * 8 * RANK**2
+SKETCH_CLIENT = 3 * 4 * SKETCH_ROWS * RANK + 6 * 8 * RANK**2
 """Bytes of the client, beside the sketch."""
 
 Group = tuple[int, int, int]
-F32 = NDArray[np.float32]
 
 
-def rank_of(columns: int, rows: int = ROWS) -> int:
+def rank_of(columns: int, rows: int = SKETCH_ROWS) -> int:
     """Rows of the sketch: a quarter of those that are sketched, and no more than have room.
 
     Examples
@@ -48,28 +50,28 @@ def rank_of(columns: int, rows: int = ROWS) -> int:
     >>> rank_of(100_000), rank_of(500_000), rank_of(50_000, rows=1000)
     (2048, 512, 250)
     """
-    room = MOST_BYTES // (4 * columns) // 256 * 256
+    room = MOST_SKETCH_BYTES // (4 * columns) // 256 * 256
     return int(max(1, min(RANK, rows // 4, max(room, 256))))
 
 
 def sketch_flops(columns: int, p: int) -> float:
     """Predicted, of a sketch."""
     rank = rank_of(columns)
-    return ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * ROWS + rank) + 10.0 * rank**3
+    return SKETCH_ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * SKETCH_ROWS + rank) + 10.0 * rank**3
 
 
 def sketch_covariance(
     executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block
 ) -> Sketch:
     """The sketch of the first rows of the sample, in slices of columns."""
-    (whole,) = pieces_of(ROWS, min(ROWS, len(sample.X)))[:1]
+    (whole,) = pieces_of(SKETCH_ROWS, min(SKETCH_ROWS, len(sample.X)))[:1]
     X, _, weight = problem.rows(sample, whole)
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
     rank = rank_of(coordinates.n, n)
     columns = executor.keep(problem.components, f"{key}-columns")
     rows = executor.keep((X, root), f"{key}-sketched")
-    ends = [(at, min(n, at + STRIP)) for at in range(0, n, STRIP)]
+    ends = [(at, min(n, at + SKETCH_STRIP)) for at in range(0, n, SKETCH_STRIP)]
     strips = [Call(f"{key}-range-{at}", _range, (columns, rows, (at, end), problem.seed, rank)) for at, end in ends]
     Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
     basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
@@ -91,7 +93,7 @@ def features_of(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> 
 
 
 def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
-    """Neighbouring groups of tiles, of BLOCK columns where these are the landmarks of a block.
+    """Neighbouring groups of tiles, of BLOCK_COLUMNS columns where these are the landmarks of a block.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
     """
     found: list[list[Group]] = []
     for group in groups:
-        if not found or group[0] + group[1] * group[2] - found[-1][0][0] > BLOCK:
+        if not found or group[0] + group[1] * group[2] - found[-1][0][0] > BLOCK_COLUMNS:
             found.append([])
         found[-1].append(group)
     return [tuple(part) for part in found]

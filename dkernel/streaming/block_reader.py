@@ -17,17 +17,18 @@ from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
-from dkernel.streaming.homes import MOST, homes
+from dkernel.streaming.homes import MOST_UNEVEN, homes
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 
-FARTHEST = 16  # rounds to look ahead for units to read
+ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
-GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
+# Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
+WINDOW_TASKS = 8
 # A journal gets a long reading in parts: a sixteenth at a time, and at least so many bytes of the source.
-PARTS, PART_BYTES = 16, 256 * 2**20
+JOURNAL_PARTS, PART_BYTES = 16, 256 * 2**20
 
 
 class _Parts(Generic[S]):
@@ -151,7 +152,7 @@ class BlockReader:
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
         if len(self._held) == len(self.source.units):  # nothing is left to read
             return pieces
-        for k in range(i + 2, min(i + FARTHEST, len(rounds))):
+        for k in range(i + 2, min(i + ROUNDS_AHEAD, len(rounds))):
             if len(now) > self._window or not now.issuperset(_units(pieces)):
                 break
             pieces += rounds[k]  # no slice: a round's pieces are made when it is asked for
@@ -170,8 +171,8 @@ class BlockReader:
         found, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
         if moved:
             warnings.warn(
-                f"A worker holds more than {MOST} times its share of the rows: {len(moved)} of {len(units)} chunks are "
-                "copied to others. client.rebalance() before the fit spreads them.",
+                f"A worker holds more than {MOST_UNEVEN} times its share of the rows: {len(moved)} of {len(units)} "
+                "chunks are copied to others. client.rebalance() before the fit spreads them.",
                 DKernelWarning,
                 stacklevel=2,
             )
@@ -246,7 +247,7 @@ class BlockReader:
         for number, piece in enumerate(pieces):
             inside.setdefault(piece.place.unit, array("q")).append(number)
         # Without a journal no part has to be apart from the sum: the sums of a task may be large.
-        share = 0.0 if journal is None else max(1 / PARTS, PART_BYTES / self.source.nbytes)
+        share = 0.0 if journal is None else max(1 / JOURNAL_PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
         windows = self._windows_of_groups(units)
@@ -349,7 +350,7 @@ class BlockReader:
         held = 0
         for group in self._by_group(units):
             size = sum(self.source.units[unit].n_rows for unit in group) * row_bytes
-            little = held + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * GROUPS
+            little = held + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * WINDOW_TASKS
             if little or (windows and len(windows[-1]) < slots):
                 windows[-1].append(group)
                 held += size

@@ -15,7 +15,7 @@ import scipy
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
 LEVEL = 1e-6  # level of a test: one in a million mixed sources is called sorted
-LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
+LEAST_CHUNK = 50  # rows; fewer say nothing alone, and many such chunks would say it often
 
 Group = tuple[ColumnMoments, Counter[Any]]
 Groups = list[Group]
@@ -42,13 +42,13 @@ def exchangeable(survey: SurveyResult) -> Exchange:
 
 
 def _groups(survey: SurveyResult) -> Groups:
-    """Moments and labels of the chunks in order, neighbours together until they have LEAST rows."""
+    """Moments and labels of the chunks in order, neighbours together until they have LEAST_CHUNK rows."""
     groups: Groups = []
     for _, (moments, labels) in sorted(survey.chunks.items()):
         groups.append((moments, Counter(labels or {})))
-        if len(groups) > 1 and groups[-2][0].n < LEAST:
+        if len(groups) > 1 and groups[-2][0].n < LEAST_CHUNK:
             groups.append(_together(groups.pop(-2), groups.pop()))
-    if len(groups) > 1 and groups[-1][0].n < LEAST:
+    if len(groups) > 1 and groups[-1][0].n < LEAST_CHUNK:
         groups.append(_together(groups.pop(-2), groups.pop()))
     return groups
 

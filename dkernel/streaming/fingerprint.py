@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.sparse_rows import FOLDS, SparseRows
+from dkernel.numerics.sparse_rows import FOLDED_COLUMNS, SparseRows
 
 
 def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
@@ -27,7 +27,7 @@ def column_sums(
 ) -> NDArray[np.uint64]:
     """s of some rows, uint64 (p + 2,): the columns of X (n, p), then the label and the weight, 0 where there is none.
 
-    Those of sparse rows are folded: FOLDS sums in place of p, of bits times an odd number of the column too.
+    Those of sparse rows are folded: FOLDED_COLUMNS sums in place of p, of bits times an odd number of the column too.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ def column_sums(
     """
     odd = odd_numbers(first, len(X), step)
     if isinstance(X, SparseRows):
-        sums = np.zeros(FOLDS + 2, np.uint64)
+        sums = np.zeros(FOLDED_COLUMNS + 2, np.uint64)
         row = np.repeat(np.arange(len(X)), np.diff(X.starts))
         # The column is hashed as the row is, so that a number that changes its column changes the sum.
         column = (X.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
-        np.add.at(sums, X.indices % FOLDS, _bits(X.data) * odd[row] * column)
+        np.add.at(sums, X.indices % FOLDED_COLUMNS, _bits(X.data) * odd[row] * column)
         return with_others(sums, y, weight, odd)
     sums = np.zeros(X.shape[1] + 2, np.uint64)
     sums[:-2] = np.einsum("ij,i->j", _bits(X), odd)  # a fifth of the time of a product and its sums

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-MOST = 1.5  # times its share that a worker reads: by copying no more a round is at most half as long again
+MOST_UNEVEN = 1.5  # times its share that a worker reads: by copying no more a round is at most half as long again
 
 
 def homes(
@@ -10,8 +10,8 @@ def homes(
 ) -> tuple[list[str | None], list[int]]:
     """The worker to read each unit, and the numbers of the units that others have to copy for that.
 
-    A unit is read where it is, until that worker would have more than MOST times its share of the rows; what is left
-    goes to those with the least.
+    A unit is read where it is, until that worker would have more than MOST_UNEVEN times its share of the rows; what is
+    left goes to those with the least.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def homes(
     for unit, n in enumerate(rows):
         there = [worker for worker in held if worker in holders[unit]]
         at = min(there, key=lambda worker: load(worker, n), default=None)
-        if at is None or load(at, n) > MOST * share:
+        if at is None or load(at, n) > MOST_UNEVEN * share:
             left.append(unit)
         else:
             found[unit], held[at] = at, held[at] + n

@@ -14,11 +14,11 @@ from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
 
-KINDS = ("auto", "bar", "log", "json", "none")
+PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
 BAR_WIDTH = 20  # characters
 # The words have a place for these parts of a state; all others are figures, which follow by their names.
-_SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
+_PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
 
 
 class Progress:
@@ -50,8 +50,8 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
         choices: bool = True,
     ) -> None:
-        if kind not in KINDS:
-            raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(KINDS)}.")
+        if kind not in PROGRESS_KINDS:
+            raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(PROGRESS_KINDS)}.")
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         if kind in ("auto", "bar"):
@@ -250,7 +250,7 @@ def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     parts = [rows] if done or total else [f"done in {_duration(seconds)}" if ended else f"{_duration(seconds)} so far"]
     if done:
         parts.append(f"{state['rows_per_second']:,.0f} rows/s")
-    parts += [f"{name} {_figure(name, value)}" for name, value in state.items() if name not in _SAID]
+    parts += [f"{name} {_figure(name, value)}" for name, value in state.items() if name not in _PLACED_PARTS]
     if state.get("seconds_left") is not None and not ended:
         parts.append(f"{_duration(state['seconds_left'])} left")
     return f"{state['phase']}: " + ", ".join(parts)

@@ -11,12 +11,12 @@ from dask.local import get_sync
 
 from dkernel.data.block import Block, concatenated
 from dkernel.data.source import Source, Unit
-from dkernel.numerics.tiling import PIECE_ROWS, ROWS
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 
 # A group stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
 
-JOINED = ROWS  # units of fewer rows are joined: every one would be padded to a tile, in every pass
+JOINED = TILE_ROWS  # units of fewer rows are joined: every one would be padded to a tile, in every pass
 
 Task = tuple[Mapping[Any, Any], Any]
 """A graph of one task, and its key."""

@@ -20,7 +20,7 @@ from dkernel.numerics.tiling import PIECE_ROWS
 
 Numbers = NDArray[np.int64]
 
-LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
+LEAST_PIECE_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
 BUNDLE_BYTES = 64 * 2**20  # bytes of the units that are mixed: the size of a chunk
 LEAST_UNITS = 4  # units that are mixed, so that a round has rows of several places
@@ -173,7 +173,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     [1500, 1500, 10]
     """
     total = sum(n for rows in units for n in rows)
-    size = min(PIECE_ROWS, max(LEAST_ROWS, -(-total // rounds)))
+    size = min(PIECE_ROWS, max(LEAST_PIECE_ROWS, -(-total // rounds)))
     return Partition(units, [-(-n // size) for rows in units for n in rows], strided)
 
 

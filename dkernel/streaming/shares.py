@@ -8,7 +8,7 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
-from dkernel.streaming.homes import MOST
+from dkernel.streaming.homes import MOST_UNEVEN
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, in_memory
@@ -16,14 +16,14 @@ from dkernel.streaming.stored_rows import StoredBlock, in_memory
 Item = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
 
-FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
+CHUNK_PARTS = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
 Sizes = Mapping[int, Sequence[int]]
 """Position of a chunk in the sum -> rows of each of its pieces that a round has, in their order."""
 
 
 @dataclass(frozen=True)
-class Run:
+class PieceRun:
     """Pieces first, ..., last - 1 of those that a round has of a chunk."""
 
     chunk: int
@@ -36,7 +36,7 @@ class Share:
     """The pieces that one call sums, on the worker `at`, or on any where that is None."""
 
     at: str | None
-    runs: tuple[Run, ...]
+    runs: tuple[PieceRun, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -58,8 +58,8 @@ class Node:
 def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
-    Where their places are unknown, or one worker has more than MOST times its share and another has none, an even share
-    for each of the slots.
+    Where their places are unknown, or one worker has more than MOST_UNEVEN times its share and another has none, an
+    even share for each of the slots.
 
     Parameters
     ----------
@@ -84,44 +84,44 @@ def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str,
 
 
 def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
-    """True if no worker has more than MOST times its share."""
-    share = MOST * sum(map(sum, sizes.values())) / sum(threads.values())
+    """True if no worker has more than MOST_UNEVEN times its share."""
+    share = MOST_UNEVEN * sum(map(sum, sizes.values())) / sum(threads.values())
     return all(sum(sum(sizes[chunk]) for chunk in chunks) <= share * threads[at] for at, chunks in own.items())
 
 
-def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[Run, ...]]:
+def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
     """The pieces of these chunks in their order, cut into so many parts of about as many rows."""
     total = sum(sum(sizes[chunk]) for chunk in chunks)
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[PieceRun]] = {}
     before = 0
     for chunk in chunks:
         for first, last in _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))]:
             rows = sum(sizes[chunk][first:last])
             runs = found.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
             if runs and runs[-1].chunk == chunk:
-                runs[-1] = Run(chunk, runs[-1].first, last)
+                runs[-1] = PieceRun(chunk, runs[-1].first, last)
             else:
-                runs.append(Run(chunk, first, last))
+                runs.append(PieceRun(chunk, first, last))
             before += rows
     return [tuple(runs) for runs in found.values()]
 
 
 def _grains(pieces: int) -> list[tuple[int, int]]:
     """A chunk's pieces in parts of a power of two."""
-    grain = 1 << max(0, (pieces // FINE).bit_length() - 1)
+    grain = 1 << max(0, (pieces // CHUNK_PARTS).bit_length() - 1)
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[Run]]]:
+def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[PieceRun]]]:
     """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
-    found: list[tuple[Node, list[Run]]] = []
-    whole: list[Run] = []
+    found: list[tuple[Node, list[PieceRun]]] = []
+    whole: list[PieceRun] = []
     for run in share.runs:
         if (run.first, run.last) == (0, len(sizes[run.chunk])):
             whole.append(run)
             continue
         for first, last, level in tree_nodes(run.first, run.last):
-            found.append((Node(run.chunk, first, level), [Run(run.chunk, first, last)]))
+            found.append((Node(run.chunk, first, level), [PieceRun(run.chunk, first, last)]))
     while whole:
         begin, count = whole[0].chunk, 1
         while count < len(whole) and whole[count].chunk == begin + count:

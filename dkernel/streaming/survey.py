@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.cost import SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.execution.process import imported_ahead
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, largest, like_numbers, stacked
@@ -22,10 +23,12 @@ from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
+imported_ahead(__name__)
+
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
 MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
-MANY = 2**17  # rows that are worth a compiled function
+COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 
 
 def survey_cost(rows: int, columns: int) -> Cost:
@@ -186,7 +189,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         if weight is not None:
             kept = kept[weight[kept] > 0]
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
-        plain = weight is None and self.n >= MANY and isinstance(X, np.ndarray) and X.dtype.kind == "f"
+        plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
         # A row of weight k is k rows, and one of weight 0 is none.
         counted = None if y is None else _count(y if weight is None else y[weight > 0])

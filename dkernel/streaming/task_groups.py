@@ -4,10 +4,10 @@ Dask names a group by the words of a key up to the first that is none. Reads are
 a prediction of a collection computes is `dkernel-predict`.
 """
 
-GROUPS = ("read", "survey", "choice", "setup", "pass", "polish", "grids", "cells", "score", "predict")
+TASK_GROUPS = ("read", "survey", "choice", "setup", "pass", "polish", "grids", "cells", "score", "predict")
 
 # The first word that the name of a phase holds decides.
-_WORDS = {
+_GROUP_WORDS = {
     "survey": "survey",
     "cell": "cells",
     "grid": "grids",
@@ -31,5 +31,5 @@ def group_of(phase: str) -> str:
     >>> group_of("pass 2/3"), group_of("choose the width of grids"), group_of("prepare"), group_of("")
     ('pass', 'grids', 'setup', '')
     """
-    found = next((group for word, group in _WORDS.items() if word in phase), "setup")
+    found = next((group for word, group in _GROUP_WORDS.items() if word in phase), "setup")
     return found if phase else ""

@@ -11,9 +11,9 @@ from dkernel.encoding import CategoryColumn, NumberColumn
 from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
-LOOKED_AT = 4096  # rows in which the label is compared with the features, and values with each other
+CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows that no tail of a distribution has in one value
-SEVERAL = 12  # different values; fewer are codes, which may be anything
+SEVERAL_VALUES = 12  # different values; fewer are codes, which may be anything
 NAMED = 8  # names that fill a line
 
 
@@ -39,7 +39,7 @@ def cautions(
     if counting := [name for name, j in numbers.items() if source.weight is None and _counts_rows(survey, j)]:
         yield "row numbers", f"{_listed(counting)}: these number the rows, so exclude them"
     sample = survey.reservoir
-    X, y = sample.X[:LOOKED_AT], sample.y[:LOOKED_AT]
+    X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:
         values[source.label or "the label"] = y
@@ -101,7 +101,7 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
         return []
     found, counts = np.unique(x.astype(np.float64), return_counts=True)
-    if len(found) < SEVERAL:
+    if len(found) < SEVERAL_VALUES:
         return []
     width = found[-2] - found[1]
     ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
@@ -120,7 +120,7 @@ def _form_of_dates(x: NDArray[Any]) -> str | None:
     if x.min() < 190_001 or x.max() > 21_001_231:
         return None
     values = np.unique(x.astype(np.float64))
-    if len(values) < SEVERAL or (values % 1).any():
+    if len(values) < SEVERAL_VALUES or (values % 1).any():
         return None
     for form, unit in (("YYYYMMDD", 100), ("YYYYMM", 1)):
         months, days = np.divmod(values, unit)

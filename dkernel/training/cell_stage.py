@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, CellSettings, learned_root
+from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.metric_learning import MOST_COLUMNS
+from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.selection.stage_settings import NOTHING, SIZES, Found, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
@@ -31,10 +31,10 @@ OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
 LEAST_SAMPLE = 128  # a cut leaves so many rows of the sample on each side, so cells have their share within a tenth
 # Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
-TRIED, TRIED_ROWS = 4, 2048
+TRIED, TRIED_CELL_ROWS = 4, 2048
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
-METRIC_ROWS = (2048, 8192)
-METRIC_RIDGE = 1e-3  # as a share of k(x, x)
+CELL_METRIC_ROWS = (2048, 8192)
+CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -55,15 +55,15 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     learned on.
     """
     overlap = 1 + overlap_of(recipe)
-    m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
+    m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_CELL_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
     partitions = recipe.cells.partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
     metric = metric_rows(n)
-    pairs = held * float(m) + METRIC_ROUNDS * float(metric) ** 2
-    cubes = held * float(m) ** 2 + tried * float(small) ** 3 + METRIC_ROUNDS * float(metric) ** 3
+    pairs = held * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
+    cubes = held * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
     return Cost(
         "cells",
         CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
@@ -85,7 +85,7 @@ def metric_rows(n: int) -> int:
     >>> [metric_rows(n) for n in (1_000, 40_000, 1_000_000)]
     [1000, 5000, 8192]
     """
-    return int(min(n, np.clip(n // 8, *METRIC_ROWS)))
+    return int(min(n, np.clip(n // 8, *CELL_METRIC_ROWS)))
 
 
 def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray[np.float32]:
@@ -97,10 +97,10 @@ def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray
     spread = np.flatnonzero(X.std(axis=0) > 0)
     root = np.zeros((X.shape[1],) * 2, np.float32)
     root[spread, spread] = 1.0
-    if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
+    if len(X) > 1 and 1 < len(spread) <= MOST_METRIC_COLUMNS:
         assert residual.sampled.y is not None
         targets, own = residual.problem.targets.of(residual.sampled.y[:rows]), np.ix_(spread, spread)
-        root[own] = learned_root(np.ascontiguousarray(X[:, spread]), targets, METRIC_RIDGE, GRADIENTS)
+        root[own] = learned_root(np.ascontiguousarray(X[:, spread]), targets, CELL_METRIC_RIDGE, CELL_GRADIENTS)
     return root
 
 
@@ -183,7 +183,7 @@ def _chosen(
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
-    small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
+    small = replace(problem, limit=min(problem.limit, TRIED_CELL_ROWS))
 
     @cache
     def judged(place: Place) -> float:

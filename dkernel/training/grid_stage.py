@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import GROUP, bits_of
+from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
-from dkernel.selection.relevance import ROWS
+from dkernel.selection.relevance import RELEVANCE_ROWS
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
@@ -33,14 +33,14 @@ from dkernel.selection.stage_settings import (
 )
 from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
-from dkernel.streaming.exact_sums import RepeatedReading
+from dkernel.streaming.repeated_reading import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalStage
 
 GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
-MOST_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
+MOST_GRID_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
 # The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
 # rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
 # and 32 grids choose one that is half of it.
@@ -57,19 +57,19 @@ def automatic_grids(n: int) -> int:
     >>> [automatic_grids(n) for n in (10_000, 2_000_000, 100_000_000)]
     [1024, 528, 128]
     """
-    return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
+    return GRID_GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GRID_GROUP)
 
 
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
     n = sizes.n
     if isinstance(recipe.grids.n_grids, int):
-        return GROUP * -(-recipe.grids.n_grids // GROUP)
-    room = MOST_BYTES
+        return GRID_GROUP * -(-recipe.grids.n_grids // GRID_GROUP)
+    room = MOST_GRID_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
     most = min(automatic_grids(n), room // grid_bytes(1 << bits_of(n), outputs))
-    return max(GROUP, most - most % GROUP)
+    return max(GRID_GROUP, most - most % GRID_GROUP)
 
 
 def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
@@ -84,7 +84,7 @@ def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
         return settings.n_grids
     occupied = residual.run.journal.stage("grids-occupied", lambda: occupied_bins(residual, settings))
     fits = int(room / (4 * outputs * occupied + bins // 8))
-    return min(settings.n_grids, max(GROUP, fits - fits % GROUP))
+    return min(settings.n_grids, max(GRID_GROUP, fits - fits % GRID_GROUP))
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
@@ -97,7 +97,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     """
     if isinstance(recipe.grids.n_grids, int):
         return TRIED_GRIDS
-    return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
+    return max(GRID_GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GRID_GROUP * GRID_GROUP)
 
 
 def grid_bytes(bins: int, outputs: int) -> int:
@@ -117,24 +117,24 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     grids = grids_of(recipe, sizes, outputs)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
-    coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
+    coef, task = grids * bins * 4 * outputs, GRID_GROUP * bins * 8 * (2 * outputs + 2)
     model_bytes, counted = grids * grid_bytes(bins, outputs), 0
     if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
         counted = int(model_bytes > room)  # a reading, of the bins that have rows
-        model_bytes = min(model_bytes, max(room, GROUP * grid_bytes(bins, outputs)))
+        model_bytes = min(model_bytes, max(room, GRID_GROUP * grid_bytes(bins, outputs)))
     copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
     return Cost(
         "grids",
-        GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GROUP) + TABLE_FLOPS * outputs * tables,
-        readings=grids // GROUP + counted,
+        GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GRID_GROUP) + TABLE_FLOPS * outputs * tables,
+        readings=grids // GRID_GROUP + counted,
         more_seconds=GRID_COLUMN_SECONDS * p * rows,
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
-        kept_bytes=4 * (p + outputs + 1 + GROUP),
+        kept_bytes=4 * (p + outputs + 1 + GRID_GROUP),
         client_bytes=coef,
-        alone_bytes=max(coef + min(copied, model_bytes), 12 * min(n, ROWS) ** 2),
+        alone_bytes=max(coef + min(copied, model_bytes), 12 * min(n, RELEVANCE_ROWS) ** 2),
         model_bytes=model_bytes,
     )
 
@@ -197,7 +197,7 @@ def fit_grid_stage(
         room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
         n_grids = grids_within(residual, wanted, room)
         wanted = settings(place, n_grids, n)
-    residual.run.progress.phase("grids", rows * n_grids // GROUP)
+    residual.run.progress.phase("grids", rows * n_grids // GRID_GROUP)
     fit = fit_grids(residual, wanted, "grids", callback)
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(

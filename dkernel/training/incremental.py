@@ -21,11 +21,11 @@ from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
-from dkernel.problem.sizes import HELD, MOST_SAMPLE
+from dkernel.problem.sizes import LEVERAGE_ROWS, MOST_SAMPLE
 from dkernel.problem.targets import Targets
 from dkernel.solving.fit_problem import FitRun, SampledProblem
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
@@ -88,7 +88,7 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     coordinates = model.map.coordinates()
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
-    pieces, of_round = pieces_of(len(rows.X), ROWS), ROUND // ROWS
+    pieces, of_round = pieces_of(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
     learned = SGDProblem(problem, coordinates, [stream_.solver])
     with one_blas_thread():
         with KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
@@ -147,7 +147,7 @@ def weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Pro
 
 def _split(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
-    held = min(HELD, max(1, len(order) // 10))
+    held = min(LEVERAGE_ROWS, max(1, len(order) // 10))
     sample = _part(block, order[held:][:MOST_SAMPLE])
     return ReservoirSplit(_part(block, order[:0]), _part(block, order[:held]), sample, sample, sample, sample, -1)
 

@@ -28,7 +28,7 @@ from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalStage, best_stage
 
-PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
+LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
 # "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
@@ -133,7 +133,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
     """The pieces of a source that a local stage reads: of one that was shuffled on disk those of its rounds."""
     if rounds:
         return [piece for turn in rounds for piece in turn]
-    return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
+    return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)
 
 
 def residual_of(

@@ -24,23 +24,23 @@ from dkernel.local.binning import add_scores, add_sums
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.cells import Cell, divided, updated
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import GROUP, FixedPoint, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, joined
 from dkernel.local.partition import CellTree
 from dkernel.model import Model, ScaledComponents
+from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.targets import Targets
-from dkernel.solving.grids import WIDTHS
+from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
 from dkernel.training.incremental import start_stream, update, weighted
 
-F32 = NDArray[np.float32]
-EACH = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
+ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
-SAMPLE = 4096  # rows that tell the correlations of grids
+CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
 RESIDUALS = 4.0  # a residual counts up to so many times the largest at first
 
 
@@ -110,7 +110,7 @@ def _counts(model: Model, new: Block) -> dict[Any, float]:
 
 
 def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
-    least = EACH * model.map.n_components
+    least = ROWS_A_COMPONENT * model.map.n_components
     if len(new.X) < least:
         raise DataError(
             f"{len(new.X):,} new rows: a model of {model.map.n_components:,} components without a local stage learns "
@@ -199,7 +199,7 @@ def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old:
     n, first_new = int(model.facts["rows"]), len(old.X)
     X = np.ascontiguousarray(np.hstack([machine.inputs(old.X), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
-    smooth = loss if loss.smooth else SmoothedLoss(loss, WIDTHS[-1])
+    smooth = loss if loss.smooth else SmoothedLoss(loss, RESIDUAL_WIDTHS[-1])
     S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
@@ -209,10 +209,10 @@ def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old:
         return found
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
-    some, coef = slice(None, None, max(1, X.shape[1] // SAMPLE)), machine.coef.copy()
+    some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()
     sample, share = np.ascontiguousarray(X[:, some]), weight[some] * (weight.sum() / weight[some].sum())
-    for first in range(0, n_grids, GROUP):
-        part, group = machine.binning.part(first, first + GROUP), slice(first, first + GROUP)
+    for first in range(0, n_grids, GRID_GROUP):
+        part, group = machine.binning.part(first, first + GRID_GROUP), slice(first, first + GRID_GROUP)
         codes = part.codes(X.T)
         sums = np.zeros((part.n_grids, n_bins, outputs + 1), np.int64)
         add_sums(codes, fixed.rows(residual(), weight), sums)

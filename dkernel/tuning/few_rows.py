@@ -28,9 +28,9 @@ from dkernel.training.checks import checked, with_solver
 from dkernel.training.fit import train
 from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
-from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
 
-PASSES = 2  # a whole search counts as so many, as a race does
+SEARCH_PASSES = 2  # a whole search counts as so many, as a race does
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
@@ -88,17 +88,17 @@ class FewRowsSearch:
         self._leave_out_copies()
         total, spent = len(self.candidates), 0.0
         for number, candidate in enumerate(self.candidates):
-            if number and not self._may(PASSES * (number + 1) / total, spent):
+            if number and not self._may(SEARCH_PASSES * (number + 1) / total, spent):
                 break
             self.progress.phase(f"candidate {number + 1}/{total}")
             begin = self.clock()
             lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judged, candidate))
             spent = self.clock() - begin
-        return self._result(lines, PASSES * len(lines) / total)
+        return self._result(lines, SEARCH_PASSES * len(lines) / total)
 
     def _leave_out_copies(self) -> None:
         """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
-        kept: dict[tuple[str, ...], Candidate] = {}
+        kept: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
             chosen = self._chosen(candidate)
             words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
@@ -109,7 +109,7 @@ class FewRowsSearch:
         """True if the budget has room for another candidate, which will take as long as the one before."""
         return passes <= self.budget.passes + 1e-3 and self.clock() - self.began + spent <= self.budget.seconds
 
-    def _judged(self, candidate: Candidate) -> dict[str, Any]:
+    def _judged(self, candidate: SearchCandidate) -> dict[str, Any]:
         """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
         chosen = self._chosen(candidate)
         fit = train(self.source, candidate.recipe, self.executor, scratch=self.scratch, chosen=chosen)
@@ -120,7 +120,7 @@ class FewRowsSearch:
         figures = {"left_out_loss": judged["loss"], **error}
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
-    def _chosen(self, candidate: Candidate) -> SelectedModel:
+    def _chosen(self, candidate: SearchCandidate) -> SelectedModel:
         """The candidate with numbers for its words, as a fit chooses them; multiples of one gamma are chosen once."""
         request = self.requests[candidate.of_map]
         name = candidate.recipe.to_text()
@@ -133,7 +133,7 @@ class FewRowsSearch:
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 
-    def _named(self, candidate: Candidate) -> dict[str, Any]:
+    def _named(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""
         metric = self._chosen(candidate).metric
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.checkpoint import Checkpoint, run_of
+from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.recipe import Recipe
@@ -51,12 +50,12 @@ from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
-from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
-ROUNDS = 32  # a pass of the race has so many rounds
+RACE_ROUNDS = 32  # a pass of the race has so many rounds
 RACED = 1024  # the largest map of a race has so many columns: all maps together cost less than the fit to come
-PASSES = 2  # a whole race reads about so many passes
+RACE_PASSES = 2  # a whole race reads about so many passes
 
 Array = NDArray[np.float64]
 
@@ -110,8 +109,7 @@ def tune(
         raise DataError("The data have no label to learn: open the source with one.")
     shown, of_search, of_fit = progress or Progress("none"), None, None
     if checkpoint is not None:
-        of_search = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
-        of_fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+        of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
         source = merged(source, recipe, executor)
@@ -120,8 +118,8 @@ def tune(
         kind: type[FewRowsSearch | _Search] = _Search
         if judges_by_rows_left_out(source, recipe, grid):
             kind = FewRowsSearch
-        elif recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        else:
+            recipe = recipe.with_passes()
         search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
         found = _resume_or_search(search, of_search)
         winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
@@ -188,8 +186,8 @@ class _Search:
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
-        passes = PASSES + -(-self.shares // ROUNDS)
-        self.base = self._request(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
+        passes = RACE_PASSES + -(-self.shares // RACE_ROUNDS)
+        self.base = self._request(recipe.replace(n_components=self._raced(most), rounds=RACE_ROUNDS, passes=passes))
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
@@ -238,7 +236,7 @@ class _Search:
             lanes.append(self._lane(i, of_map, mine, survey, feed))
         return lanes
 
-    def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
+    def _chosen(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma are chosen once."""
         request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
@@ -283,7 +281,7 @@ class _Search:
     def _race(self, lanes: list[RacedMap], rounds: Sequence[Any], length: int, feed: BlockReader) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
-        first = max(1, PASSES * length // self.shares)
+        first = max(1, RACE_PASSES * length // self.shares)
         self.whole = first * self.shares
         done = rung = 0
         spent = 0.0

@@ -24,8 +24,8 @@ OF_HEADS = ("loss", "alpha")
 # A map of many columns can use a larger gamma than the sample's choice, and the choice may be off by one either way.
 # The choice of a fit without a search comes first: of equals it stays.
 GAMMAS = ("auto", "0.5*auto", "2*auto", "4*auto")
-ALPHAS = tuple(10.0**k for k in range(-9, -1))
-MOST = 4096  # candidates: beyond it the names of a typing error rather than a search
+SEARCHED_ALPHAS = tuple(10.0**k for k in range(-9, -1))
+MOST_CANDIDATES = 4096  # candidates: beyond it the names of a typing error rather than a search
 
 _UNITS = {"passes": 0.0, "pass": 0.0, "s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
 _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
@@ -61,7 +61,7 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class SearchCandidate:
     """One point of a grid.
 
     Parameters
@@ -79,7 +79,7 @@ class Candidate:
 
 def candidates_of(
     recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: int, objects: bool, fitted: bool = False
-) -> list[Candidate]:
+) -> list[SearchCandidate]:
     """Every combination of the axes: those of the grid, and gamma, metric and alpha where the recipe leaves them open.
 
     Parameters
@@ -90,15 +90,17 @@ def candidates_of(
     """
     axes = _axes(recipe, dict(grid or {}), p, objects, fitted)
     total = math.prod(len(values) for values in axes.values())
-    if total > MOST:
-        raise RecipeError(f"The grid has {total:,} candidates; at most {MOST:,} are possible. Leave out some values.")
+    if total > MOST_CANDIDATES:
+        raise RecipeError(
+            f"The grid has {total:,} candidates; at most {MOST_CANDIDATES:,} are possible. Leave out some values."
+        )
     found = []
     for values in itertools.product(*axes.values()):
         asked = dict(zip(axes, values, strict=True))
         gamma, factor = _gamma(asked.get("gamma", recipe.gamma))
         settled = recipe.replace(**{**asked, "gamma": gamma})
         of_map = tuple(value for name, value in asked.items() if name not in OF_HEADS)
-        found.append(Candidate(asked, settled, factor, of_map))
+        found.append(SearchCandidate(asked, settled, factor, of_map))
     return found
 
 
@@ -123,7 +125,7 @@ def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool, fitted: b
         best = "identity" if "identity" in learned else best
         axes.setdefault("metric", tuple(dict.fromkeys([*["auto"] * fitted, "identity", best])))
     if recipe.alpha == "auto":
-        axes.setdefault("alpha", ("auto",) if fitted else ALPHAS)
+        axes.setdefault("alpha", ("auto",) if fitted else SEARCHED_ALPHAS)
     # Combinations that come twice are one.
     return {name: tuple(dict.fromkeys(axes[name])) for name in AXES if name in axes}
 

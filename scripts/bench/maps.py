@@ -83,7 +83,7 @@ def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n:
 def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
     """Of one column of one row, scored tile by tile as in a pass."""
     coef, shift = np.zeros((map.n_components, 1)), np.zeros(1)
-    tiling.scores(map, X[: tiling.ROWS], coef, shift)
+    tiling.scores(map, X[: tiling.TILE_ROWS], coef, shift)
     best = min(_timed(map, X, coef, shift) for _ in range(3))
     return 1e9 * best / (len(X) * map.n_components)
 

@@ -69,7 +69,7 @@ def limits(repeats: int) -> dict[str, float]:
     sgemm = 2 * CUBE**3 / best(lambda: np.matmul(A, A, out=out), repeats) / 1e9
     long = np.ones(STREAM, np.float32)
     memory = long.nbytes / best(lambda: np.dot(long, long), repeats) / 1e9
-    tile = rng.random((tiling.ROWS, tiling.TILE_COMPONENTS), np.float32)
+    tile = rng.random((tiling.TILE_ROWS, tiling.TILE_COMPONENTS), np.float32)
 
     def nanoseconds(function: Callable[[Any], None], values: Any) -> float:
         def often() -> None:

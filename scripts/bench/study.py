@@ -128,7 +128,8 @@ def told(line: Mapping[str, Any]) -> str:
 def available(points: Iterable[Point], data: Path) -> list[Point]:
     """The points whose data are there: those of made sets always are."""
     there = {name for name, about in SETS.items() if about.made or (data / name / "train.parquet").is_file()}
-    absent = sorted(set(SETS) - there)
+    points = list(points)
+    absent = sorted({point.set for point in points} - there)
     if absent:
         print(advice(data, absent), file=sys.stderr)
     return [point for point in points if point.set in there]
@@ -171,13 +172,16 @@ def main(arguments: list[str] | None = None) -> int:
         dry_run(asked, left, read(path))
         return 0
     begun, jobs = time.monotonic(), args.jobs or (SMALL_JOBS if args.small else 1)
+    known = read(path)
+    wanted = [point for point in taken if point.key not in known]
+    points = available(wanted, args.data)
     try:
-        done = run(available(taken, args.data), path, args.data, args.place, jobs)
+        done = run(points, path, args.data, args.place, jobs)
     except InterruptedError as killed:
         print(f"{killed}; the same command goes on", file=sys.stderr)
         return 1
     print(f"{done} points in {time.monotonic() - begun:.0f} s: {path}", file=sys.stderr)
-    return 0
+    return int(len(points) < len(wanted))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel import errors
-from dkernel.cli.exit_codes import Job, Paused, Stopped, code_of
+from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, code_of
 from dkernel.execution.failures import RefusedWorkerError
 
 
 def job(action):
-    @click.command(cls=Job)
+    @click.command(cls=ExitCodeCommand)
     @click.option("--json", is_flag=True)
     @click.option("--quiet", is_flag=True)
     @click.option("--debug", is_flag=True)

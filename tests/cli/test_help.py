@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel.cli import main
-from dkernel.cli.help import FEW, GROUPS, SYNONYMS, grouped
+from dkernel.cli.help import COMMAND_SYNONYMS, FEW_OPTIONS, OPTION_GROUPS, grouped
 from dkernel.parameters import PARAMETERS
-from dkernel.validation import SYNONYMS as VALUES
+from dkernel.validation import NAME_SYNONYMS as VALUES
 
 COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
 SCREEN = 50
@@ -26,7 +26,7 @@ def test_help_fits_one_screen_and_comes_in_groups(name):
     lines = call(name, "--help").stdout.splitlines()
     assert len(lines) <= SCREEN
     headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert headings == [group for group in GROUPS if group in headings]
+    assert headings == [group for group in OPTION_GROUPS if group in headings]
     assert len(headings) >= 4
     assert "--help-all" in lines[-1]
 
@@ -39,14 +39,14 @@ def test_help_all_has_every_option(name):
 
 
 def test_every_option_has_a_group_of_its_own():
-    names = [name for group in GROUPS.values() for name in group]
+    names = [name for group in OPTION_GROUPS.values() for name in group]
     assert len(names) == len(set(names))
     options = {o.name for each in COMMANDS for o in command(each).params if isinstance(o, click.Option)}
     assert sorted(options - set(names)) == []
 
 
 def test_few_options_are_not_grouped():
-    assert len(command("show").params) <= FEW
+    assert len(command("show").params) <= FEW_OPTIONS
     assert "Options:" in call("show", "--help").stdout
     assert "--help-all" not in call("show", "--help").stdout
 
@@ -75,8 +75,8 @@ def test_an_option_like_no_other():
 
 def test_synonyms_lead_to_options_that_exist():
     known = {flag for name in COMMANDS for option in command(name).params for flag in option.opts}
-    assert {meant.split()[0] for meant in SYNONYMS.values()} <= known
-    assert set(SYNONYMS) & known == set()
+    assert {meant.split()[0] for meant in COMMAND_SYNONYMS.values()} <= known
+    assert set(COMMAND_SYNONYMS) & known == set()
 
 
 @pytest.mark.parametrize(

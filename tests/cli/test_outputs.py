@@ -14,7 +14,7 @@ from dkernel.cli.run_record import Record
 from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.data.writers.collisions import inputs
-from dkernel.errors import DataError, ModelFileError, UnsupportedError
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.inference.score import score
 from dkernel.persistence.model_file import load
@@ -191,7 +191,6 @@ def test_export_keeps_the_model(run, place, out):
 
 def test_nothing_is_written_inside_of_a_zarr_store(run, place):
     zarr = pytest.importorskip("zarr")
-    import numpy as np
 
     store = zarr.open_group("d.zarr", mode="w")
     store.create_array("X", data=np.zeros((4, 2)))
@@ -285,12 +284,8 @@ def test_a_model_is_replaced_only_when_asked(run, place, command):
 
 
 LOCAL = [
-    *([*TRAIN, "x.csv", option, "s3://bucket/m"] for option in ("--out", "--checkpoint", "--scratch", "--report")),
-    ["tune", "x.csv", "--label", "y", "--out", "s3://bucket/m"],
-    ["doctor", "--checkpoint", "s3://bucket/c"],
-    ["evaluate", "m.safetensors", "x.csv", "--report", "memory://r.html"],
+    [*TRAIN, "x.csv", "--out", "n", "--scratch", "s3://bucket/s"],
     ["score", "m.safetensors", "x.csv", "--out", "s.csv", "--scratch", "gs://bucket/s"],
-    ["export", "m.safetensors", "--out", "file:///tmp/m.onnx"],
     [*TRAIN, "x.csv", "--out", "n", "--config", "https://site/a.toml"],
 ]
 
@@ -304,25 +299,7 @@ def test_a_url_where_a_path_is_needed_is_refused_at_once(run, place, command):
     assert sorted(place.iterdir()) == before
 
 
-def test_a_model_at_a_url_is_not_said_to_be_missing(run, place):
-    for command in (["show"], ["score", "--out", "s.csv"], ["evaluate"]):
-        said = run(command[0], "s3://bucket/m", *(["x.csv"] if command[0] != "show" else []), *command[1:])
-        assert said.exit_code == 65
-        assert "models are read from files of this machine. Copy it" in said.stderr
-    assert not (place / "s3:").exists()
-
-
-def test_a_url_where_python_needs_a_path_is_refused(place):
-    machine = dkernel.KernelClassifier("gaussian", gamma=1.0, n_components=8, checkpoint="s3://bucket/c")
-    with pytest.raises(UnsupportedError, match="a checkpoint lies on this machine"):
-        machine.fit(np.eye(4), [0, 1, 0, 1])
-    fitted = machine.set_params(checkpoint=None).fit(np.eye(4), [0, 1, 0, 1])
-    with pytest.raises(UnsupportedError, match="a model file lies on this machine"):
-        dkernel.save(fitted, "s3://bucket/m")
-    with pytest.raises(ModelFileError, match="Copy it"):
-        dkernel.load("s3://bucket/m")
-    with pytest.raises(UnsupportedError, match="a report lies on"):
-        fitted.report("s3://bucket/r.html")
+def test_a_url_as_a_scratch_folder_of_python_is_refused(place):
     with pytest.raises(UnsupportedError, match="a scratch folder lies on"):
         dkernel.open_source("x.csv", scratch="s3://bucket/s")
     assert not (place / "s3:").exists()

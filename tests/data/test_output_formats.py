@@ -9,7 +9,7 @@ import pytest
 
 from dkernel.data.writers import formats
 from dkernel.data.writers.destination import Destination
-from dkernel.data.writers.formats import FORMATS, format_of
+from dkernel.data.writers.formats import OUTPUT_FORMATS, format_of
 from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DataError
 
@@ -51,7 +51,7 @@ def test_csv_keeps_text_and_missing_values_apart(tmp_path):
 def test_zarr_chunks_and_row_groups_are_whole(tmp_path, monkeypatch):
     import zarr
 
-    monkeypatch.setattr(formats, "GROUP_ROWS", 4)
+    monkeypatch.setattr(formats, "ROW_GROUP", 4)
     rows = (5, 1, 7, 3)
     parts = [pa.table({"c": np.arange(10 * i, 10 * i + n)}) for i, n in enumerate(rows)]
     for name in ("a.zarr", "a.parquet"):
@@ -68,16 +68,16 @@ def test_zarr_chunks_and_row_groups_are_whole(tmp_path, monkeypatch):
 
 def test_numbers_have_no_dictionary_in_parquet_and_texts_have(tmp_path):
     table = pa.table({"id": np.arange(9), "score": np.ones(9, "float32"), "label": ["a", "b", "a"] * 3})
-    FORMATS[".parquet"].stage([table], tmp_path / "a.parquet")
+    OUTPUT_FORMATS[".parquet"].stage([table], tmp_path / "a.parquet")
     file = pq.ParquetFile(tmp_path / "a.parquet")
     columns = [file.metadata.row_group(0).column(i) for i in range(3)]
     assert [column.has_dictionary_page for column in columns] == [False, False, True]
     assert file.read().equals(table)
 
 
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("ending", OUTPUT_FORMATS)
 def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending):
-    form = FORMATS[ending]
+    form = OUTPUT_FORMATS[ending]
     content = []
     for attempt in ("1", "2"):
         staged = [tmp_path / f"{attempt}-{i}{form.staged}" for i in range(3)]

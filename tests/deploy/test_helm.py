@@ -42,17 +42,18 @@ def test_kubernetes_takes_what_the_chart_hands_on():
             "image": f"{chosen['image']['repository']}:{chosen['image']['tag']}",
             "resources": {"limits": {k: str(v) for k, v in chosen["resources"]["limits"].items()}},
             "livenessProbe": chosen["livenessProbe"],
-            "volumeMounts": chosen.get("mounts", {}).get("volumeMounts", []),
+            "env": chosen.get("env", []),
         }
-        spec = {"containers": [container], "volumes": chosen.get("mounts", {}).get("volumes", [])}
+        spec = {"containers": [container]}
         kubernetes_validate.validate(
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, "1.31"
         )
         assert container["image"] == "dkernel:0.1.0"
 
 
-def test_its_workers_mount_what_the_manifests_claim():
-    claims = {d["metadata"]["name"] for d in yaml.safe_load_all((DEPLOY / "kubernetes/storage.yaml").read_text())}
-    volumes = VALUES["worker"]["mounts"]["volumes"]
-    assert {v["persistentVolumeClaim"]["claimName"] for v in volumes} == claims
-    assert {m["name"] for m in VALUES["worker"]["mounts"]["volumeMounts"]} == {v["name"] for v in volumes}
+def test_its_workers_have_the_keys_of_the_store_that_the_manifests_read():
+    (train,) = yaml.safe_load_all((DEPLOY / "kubernetes/train.yaml").read_text())
+    (source,) = train["spec"]["template"]["spec"]["containers"][0]["envFrom"]
+    keys = [each["valueFrom"]["secretKeyRef"] for each in VALUES["worker"]["env"]]
+    assert {key["name"] for key in keys} == {source["secretRef"]["name"]}
+    assert {key["key"] for key in keys} >= {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}

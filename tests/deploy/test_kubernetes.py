@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from dkernel.data.store import is_url
 from tests.deploy.places import DEPLOY, names, refusal
 
 CHECKED = names(".yaml")
@@ -110,12 +111,9 @@ def pods(document):
 
 @pytest.mark.parametrize("document", [d for _, d in ALL], ids=IDS)
 def test_it_is_whole(document):
-    claims = {d["metadata"]["name"] for d in documents("kubernetes/storage.yaml")}
     for pod in pods(document):
         volumes = {v["name"] for v in pod.get("volumes", [])}
-        assert {
-            v["persistentVolumeClaim"]["claimName"] for v in pod.get("volumes", []) if "emptyDir" not in v
-        } <= claims
+        assert all("emptyDir" in v for v in pod.get("volumes", [])), "state and data are in the store"
         assert pod["securityContext"]["runAsNonRoot"] is True
         for container in pod["containers"]:
             assert {m["name"] for m in container.get("volumeMounts", [])} == volumes
@@ -144,8 +142,15 @@ def test_jobs_start_again_where_they_were_and_not_after_a_mistake():
     for document in (documents("kubernetes/train.yaml")[0], dask_job):
         args = pods(document)[-1]["containers"][0]["args"]
         assert "--resume" in args
-        mounts = [m["mountPath"] for m in pods(document)[-1]["containers"][0]["volumeMounts"]]
-        assert any(argument(args, "--checkpoint").startswith(mount) for mount in mounts)
+        assert all(is_url(argument(args, option)) for option in ("--out", "--checkpoint"))
+
+
+def test_who_reads_and_writes_the_store_has_its_keys():
+    readers = [(name, pod) for name, document in ALL for pod in pods(document)]
+    for name, pod in readers:
+        for container in pod["containers"]:
+            found = [source["secretRef"]["name"] for source in container.get("envFrom", [])]
+            assert found == ([] if container["name"] == "scheduler" else ["dkernel-store"]), name
 
 
 def test_a_service_reaches_its_scheduler_and_a_probe_its_port():

@@ -1,6 +1,8 @@
-"""Data and scores in an object store: s3fs against a moto server on loopback, by the commands."""
+"""Data, models, checkpoints, records and scores in an object store: s3fs against a moto server on loopback."""
 
+import json
 import os
+import signal
 import sys
 
 import pandas as pd
@@ -99,3 +101,68 @@ def test_no_bucket_and_no_rights_are_said(store, model):
     assert "Traceback" not in group.log("nowhere")
     score(group, "missing", f"{BUCKET}/none", f"{BUCKET}/x", expect=65)
     assert "Traceback" not in group.log("missing")
+
+
+def found_in(system, folder):
+    system.invalidate_cache()
+    return [path.rsplit("/", 1)[1] for path in system.find(f"bucket/{folder}")]
+
+
+@pytest.mark.parametrize("stop", ["checkpoint-survey", "checkpoint-prepare", "checkpoint-rounds"])
+def test_a_killed_job_of_urls_goes_on_to_the_same_bytes(store, stop):
+    """SIGKILL once a stage is stored; the command again ends with the model of a fit that nobody killed."""
+    group, system = store
+    options = [
+        "--solver",
+        "psgd",
+        "--passes",
+        "4",
+        "--checkpoint-every",
+        "1",
+        "--metric",
+        "identity",
+        "--local",
+        "none",
+    ]
+    expected = train(group, "train", f"whole-{stop}", *options)
+    run = f"{BUCKET}/{stop}"
+    command = ["dkernel", "train", f"{BUCKET}/train", "--label", "label", "--out", f"{run}/model", *RECIPE, *options]
+    command += ["--checkpoint", f"{run}/progress", "--resume", "--record", f"{run}/run.json"]
+    job = group.start(f"killed-{stop}", command)
+    wait_until(lambda: any(name.startswith(stop) for name in found_in(system, f"{stop}/progress")), stop, alive=[job])
+    os.killpg(job.pid, signal.SIGKILL)
+    job.wait(timeout=60)
+    assert "model" not in found_in(system, stop)
+    left = found_in(system, f"{stop}/progress")
+    assert left
+    assert all(name.startswith("checkpoint-") for name in left), "nothing half written is seen"
+    group.run(f"again-{stop}", command)
+    assert system.cat_file(f"bucket/{stop}/model") == expected
+    record = json.loads(system.cat_file(f"bucket/{stop}/run.json"))
+    assert record["status"] == "done"
+    assert record["resumed_from"]
+    assert found_in(system, f"{stop}/progress") == ["checkpoint-result.safetensors"]
+    group.run(f"watch-{stop}", ["dkernel", "watch", f"{run}/run.json"])
+    group.run(
+        f"score-{stop}",
+        ["dkernel", "score", f"{run}/model", f"{BUCKET}/new", "--exclude", "label", "--out", f"{run}/scores.parquet"],
+    )
+    assert list(group.folder.glob("s3*")) == []
+
+
+def test_what_cannot_be_had_is_said_in_the_first_second(store):
+    group, _ = store
+    command = ["dkernel", "train", f"{BUCKET}/train", "--label", "label", *RECIPE]
+    for name, options in {
+        "no-bucket": ["--out", "s3://nowhere/model"],
+        "no-bucket-of-progress": ["--out", f"{BUCKET}/m", "--checkpoint", "s3://nowhere/progress"],
+        "no-bucket-of-record": ["--out", f"{BUCKET}/m", "--record", "s3://nowhere/run.json"],
+    }.items():
+        group.run(name, [*command, *options], expect=65)
+        assert "s3://nowhere" in group.log(name)
+        assert "there is no such bucket" in group.log(name)
+        assert "Traceback" not in group.log(name)
+    nobody = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+    nobody |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(group.folder)}
+    group.run("nobody", [*command, "--out", f"{BUCKET}/m"], expect=65, env=nobody)
+    assert "credentials" in group.log("nobody")

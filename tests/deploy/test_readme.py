@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from dkernel.cli import main
-from dkernel.execution.connect import ENVIRONMENT, MEMORY
+from dkernel.execution.connect import ENVIRONMENT, MEMORY_SETTINGS
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
 
@@ -121,7 +121,7 @@ def test_the_values_in_the_table_are_those_of_the_files():
 
 def test_what_the_file_recommends_is_what_dkernel_does_itself():
     asked, environ = settings("dask.yaml")
-    assert {name: asked[name] for name in MEMORY} == MEMORY
+    assert {name: asked[name] for name in MEMORY_SETTINGS} == MEMORY_SETTINGS
     assert ENVIRONMENT.items() <= environ.items()
     assert {name: str(environ[name]) for name in ONE_HEAP} == ONE_HEAP
 

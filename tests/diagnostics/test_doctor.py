@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dkernel.data import from_arrays
-from dkernel.diagnostics.doctor import CHECKS, Job, diagnose
+from dkernel.diagnostics.doctor import CHECKS, DoctorRequest, diagnose
 from dkernel.diagnostics.host_facts import probe
 from dkernel.recipe import Recipe
 
@@ -55,7 +55,7 @@ def job(tmp_path):
     X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
     recipe = Recipe(n_components=64)
     source, places = from_arrays(X, X[:, 0] > 0), {"--scratch": str(tmp_path)}
-    return Job(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
+    return DoctorRequest(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
 
 
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
@@ -161,7 +161,7 @@ def test_the_settings_that_are_recommended_are_named_and_are_no_fault(job):
 
 
 def test_no_workers_and_a_job_that_cannot_be_planned():
-    found = diagnose(Cluster(workers=()), Job(trouble="x.csv: no such file")).findings
+    found = diagnose(Cluster(workers=()), DoctorRequest(trouble="x.csv: no such file")).findings
     assert [finding.check for finding in found] == ["workers", "job"]
     assert "dask worker tcp://10.0.0.1:8786" in found[0].remedy
     assert "x.csv" in found[1].found

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dkernel.encoding import Encoding, TableCounts
-from dkernel.encoding.label_means import FOLDS, folds_of, shrunken
+from dkernel.encoding.label_means import LABEL_FOLDS, folds_of, shrunken
 
 KINDS = {"zip": "category", "x": "number"}
 
@@ -81,7 +81,7 @@ def test_rows_to_learn_from_do_not_see_their_own_label():
     fold = folds_of(0, len(frame)) == folds_of(0, len(frame))[row]
     np.testing.assert_array_equal(learned[0][fold], learned[1][fold])
     assert inputs(two, frame)[row, at] > inputs(one, frame)[row, at]
-    assert len(set(learned[0][frame["zip"] == frame["zip"][row]])) == FOLDS
+    assert len(set(learned[0][frame["zip"] == frame["zip"][row]])) == LABEL_FOLDS
 
 
 def test_parts_merge_to_the_whole():

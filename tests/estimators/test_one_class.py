@@ -58,7 +58,7 @@ def test_its_objective_is_below_that_of_sgd_on_equal_features():
 
 
 def test_a_source_larger_than_the_sample_reaches_the_full_optimum(monkeypatch):
-    monkeypatch.setattr("dkernel.estimators.transforms.embedding.SAMPLE", 500)
+    monkeypatch.setattr("dkernel.estimators.transforms.embedding.CLUSTER_SAMPLE", 500)
     X, far = crowd(6000)
     machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)
     F = phi(machine, X)

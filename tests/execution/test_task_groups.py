@@ -11,7 +11,7 @@ from dkernel import KernelClassifier
 from dkernel.errors import UnsupportedError
 from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
-from dkernel.streaming.task_groups import GROUPS, group_of
+from dkernel.streaming.task_groups import TASK_GROUPS, group_of
 from tests.execution import jobs
 from tests.streaming.sources import rings
 
@@ -33,7 +33,7 @@ def groups(client):
 
 
 def test_a_key_is_of_the_group_that_its_phase_says():
-    for group in GROUPS:
+    for group in TASK_GROUPS:
         assert key_split(f"dkernel-{group}-(dkernel-1a2b3c-survey-0)") == f"dkernel-{group}"
     assert {group_of(phase) for phase in ("survey", "choose alpha", "prepare", "pass 1/2", "polish", "finish")} == {
         "survey", "choice", "setup", "pass", "polish", "score"
@@ -48,7 +48,7 @@ def test_fits_grids_cells_and_predictions_have_groups_of_their_own(client):
         model = KernelClassifier(local=local, alpha=alpha, **few).fit(rows, labels)
     model.predict(rows).compute()
     found = {name for name in groups(client) if name.startswith("dkernel")}
-    assert found <= {f"dkernel-{group}" for group in GROUPS} | SERVANTS
+    assert found <= {f"dkernel-{group}" for group in TASK_GROUPS} | SERVANTS
     assert found >= {f"dkernel-{name}" for name in ("read", "survey", "choice", "pass", "grids", "cells", "predict")}
 
 

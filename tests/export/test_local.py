@@ -145,7 +145,7 @@ def test_other_local_stages_have_no_pipeline(stage, why):
 
 
 def test_large_tensors_lie_beside_the_graph(monkeypatch, tmp_path):
-    monkeypatch.setattr(graphs, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(graphs, "MOST_TENSOR_BYTES", 10_000)
     machine, X = regressor("cells"), rows(100, 3)
     whole = dkernel.to_onnx(machine)
     wanted = scores_of(whole, {"X": X})

@@ -9,7 +9,7 @@ import pytest
 from dkernel.errors import DKernelError, ModelFileError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import TILE_ROWS
 
 P, D = 5, 64
 
@@ -86,14 +86,14 @@ def test_a_row_of_pairs_has_norm_1():
 @pytest.mark.parametrize("columns", [2, 100, 512, 514, 1300])
 def test_float32_tiles_are_the_float64_columns(form, columns):
     map = FourierMap.draw(Gaussian(0.4), P, columns, seed=1, form=form)
-    X = np.random.default_rng(0).standard_normal((ROWS, P)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((TILE_ROWS, P)).astype(np.float32)
     F = map.components(X)
-    assert F.shape == (ROWS, columns)
+    assert F.shape == (TILE_ROWS, columns)
     np.testing.assert_allclose(map.components(X, "float32"), F, atol=2e-5)
     covered = []
     rows = map.rows(X)
     for first, tiles, width in map.groups:
-        out = np.full((tiles, ROWS, width), np.nan, np.float32)
+        out = np.full((tiles, TILE_ROWS, width), np.nan, np.float32)
         map.fill(rows, first, out)
         for t in range(tiles):
             start = first + t * width
@@ -105,8 +105,8 @@ def test_float32_tiles_are_the_float64_columns(form, columns):
 @pytest.mark.parametrize("form", ["pairs", "offset"])
 def test_pickle_and_spec_make_it_again(form):
     map = FourierMap.draw(Gaussian(0.4), P, 600, seed=3, form=form)
-    X = np.random.default_rng(0).standard_normal((ROWS, P)).astype(np.float32)
-    map.fill(map.rows(X), 0, np.empty((*map.groups[0][1:2], ROWS, map.groups[0][2]), np.float32))
+    X = np.random.default_rng(0).standard_normal((TILE_ROWS, P)).astype(np.float32)
+    map.fill(map.rows(X), 0, np.empty((*map.groups[0][1:2], TILE_ROWS, map.groups[0][2]), np.float32))
     for again in (pickle.loads(pickle.dumps(map)), map_from(json.loads(json.dumps(map.spec())), map.arrays())):
         np.testing.assert_array_equal(again(X), map(X))
         assert again.groups == map.groups

@@ -9,7 +9,7 @@ import pytest
 from dkernel.features import Scaling, map_from
 from dkernel.model import Model
 from dkernel.numerics import tiling
-from dkernel.numerics.tiling import ROWS, TILE_COMPONENTS
+from dkernel.numerics.tiling import TILE_COMPONENTS, TILE_ROWS
 from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
 from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
@@ -88,16 +88,16 @@ def near(found, wanted):
 @pytest.mark.parametrize("member", CATALOGUE, ids=repr)
 def test_float32_tiles_are_the_float64_columns(member, columns):
     map = member.draw(columns or member.columns, 3)
-    X = np.concatenate([*member.pairs(ROWS // 2)]).astype(np.float32)
+    X = np.concatenate([*member.pairs(TILE_ROWS // 2)]).astype(np.float32)
     F = map.components(X)
-    assert F.shape == (ROWS, map.n_components)
+    assert F.shape == (TILE_ROWS, map.n_components)
     assert map.components(X, "float32").dtype == np.float32
     assert near(map.components(X, "float32"), F)
     covered = []
     rows = map.rows(X)
     for first, k, width in map.groups:
         assert k * width <= 2 * TILE_COMPONENTS
-        out = np.full((k, ROWS, width), np.nan, np.float32)
+        out = np.full((k, TILE_ROWS, width), np.nan, np.float32)
         map.fill(rows, first, out)
         for t in range(k):
             start = first + t * width
@@ -143,7 +143,7 @@ def model_of(map, n_in):
 @pytest.mark.parametrize("member", CATALOGUE, ids=repr)
 def test_text_pickle_and_file_make_it_again(member, tmp_path):
     map = member.draw(member.columns, 3)
-    X = member.pairs(ROWS)[0].astype(np.float32)
+    X = member.pairs(TILE_ROWS)[0].astype(np.float32)
     map(X), tiling.scores(map, X, np.ones((map.n_components, 1)), np.zeros(1))
     save(model_of(map, member.n_in), tmp_path / "model.safetensors")
     for again in (

@@ -10,7 +10,7 @@ import pytest
 from dkernel.errors import RecipeError
 from dkernel.features import NystromMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
-from dkernel.numerics.tiling import ROWS, TILE_COMPONENTS
+from dkernel.numerics.tiling import TILE_COMPONENTS, TILE_ROWS
 from tests.processor import WIDE
 from tests.reference import truncated_approximation
 
@@ -103,7 +103,7 @@ def test_solver_coordinates_of_a_given_rank_are_whitened():
 
 @pytest.mark.parametrize("m", [1, 37, 512, 1030])
 def test_float32_columns_are_the_float64_ones(kernel, m):
-    X = points(ROWS)
+    X = points(TILE_ROWS)
     map = NystromMap(kernel, points(m, seed=1))
     K = kernel(X.astype(float), map.landmarks.astype(float))
     np.testing.assert_allclose(map.components(X), K, rtol=1e-12, atol=1e-12)
@@ -112,7 +112,7 @@ def test_float32_columns_are_the_float64_ones(kernel, m):
     covered = []
     rows = map.rows(X)
     for first, tiles, width in map.groups:
-        out = np.full((tiles, ROWS, width), np.nan, np.float32)
+        out = np.full((tiles, TILE_ROWS, width), np.nan, np.float32)
         map.fill(rows, first, out)
         covered += range(first, first + tiles * width)
         np.testing.assert_allclose(out[0], K[:, first : first + width], rtol=2e-5, atol=1e-5)
@@ -143,7 +143,7 @@ def test_a_rank_is_positive_and_one_beyond_the_landmarks_is_none():
 @pytest.mark.parametrize("rank", [None, 5])
 def test_pickle_and_spec_make_it_again(kernel, rank):
     map = NystromMap(kernel, points(20, seed=1), rank)
-    X = points(ROWS)
+    X = points(TILE_ROWS)
     map(X), map.rows(X), map.coordinates()
     for again in (
         pickle.loads(pickle.dumps(map)),

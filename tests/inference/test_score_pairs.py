@@ -219,14 +219,14 @@ def test_lines_are_those_that_arrow_writes(tmp_path):
     arrow_csv.write_csv(table, tmp_path / "arrow.csv", arrow_csv.WriteOptions(include_header=False))
     raw = pa.field("raw", pa.string(), metadata=CSV_TEXT)
     both = table.append_column(raw, pa.array(["r"] * 50))
-    formats.FORMATS[".csv"].stage([both], tmp_path / "ours.csv")
+    formats.OUTPUT_FORMATS[".csv"].stage([both], tmp_path / "ours.csv")
     assert (tmp_path / "ours.csv").read_bytes().replace(b",r\n", b"\n") == (tmp_path / "arrow.csv").read_bytes()
 
 
 def test_zarr_chunks_are_whole_however_the_input_is_cut(tmp_path, model, monkeypatch):
     import zarr
 
-    monkeypatch.setattr(formats, "GROUP_ROWS", 6)
+    monkeypatch.setattr(formats, "ROW_GROUP", 6)
     for name, executor in (("serial", SerialExecutor()), ("threads", ThreadsExecutor(3))):
         (tmp_path / name).mkdir()
         run(tmp_path, model("zarr"), "zarr", tmp_path / name / "out.zarr", executor)

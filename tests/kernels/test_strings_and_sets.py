@@ -65,7 +65,7 @@ def test_landmarks_of_more_parts_than_a_full_matrix_may_have(monkeypatch):
     rows = ["".join(rng.choice(list("abcde"), n)) for n in rng.integers(0, 30, 700)]
     expected = SpectrumKernel(4)(rows, rows)
     for most in (0, 10**6):
-        monkeypatch.setattr(strings_and_sets, "MOST_DENSE", most)
+        monkeypatch.setattr(strings_and_sets, "MOST_DENSE_PARTS", most)
         columns = SpectrumKernel(4).columns(rows)
         tile = columns.rows(np.array(rows[:256], dtype=object))
         for first in (0, 512):

@@ -89,8 +89,10 @@ def test_outputs_share_the_factors(name, monkeypatch):
 
 
 def test_outputs_that_are_at_their_optima_are_left_alone(monkeypatch):
-    solved, solve = [], newton._System.solve
-    monkeypatch.setattr(newton._System, "solve", lambda of, r, rest: solved.append(r.shape[1]) or solve(of, r, rest))
+    solved, solve = [], newton._NewtonSystem.solve
+    monkeypatch.setattr(
+        newton._NewtonSystem, "solve", lambda of, r, rest: solved.append(r.shape[1]) or solve(of, r, rest)
+    )
     Y = np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
     machine = Newton(K, Y, W, loss_named("logistic"))
     reached = machine.optimum(1e-4)

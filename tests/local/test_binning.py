@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.local.binning import FARTHEST, MISSING, Binning
+from dkernel.local.binning import LAST_INTERVAL, MISSING_INTERVAL, Binning
 
 
 def rows(n, p, seed=0):
@@ -16,8 +16,8 @@ def codes_reference(binning, X):
     for j in range(X.shape[1]):
         x, a = X[None, :, j], binning.inverse[:, j, None]
         with np.errstate(invalid="ignore", over="ignore"):
-            t = np.clip(x * a - binning.shift[:, j, None], -FARTHEST, FARTHEST)
-            q = np.where(np.isnan(x), MISSING, np.floor(t).astype(np.int32).view(np.uint32))
+            t = np.clip(x * a - binning.shift[:, j, None], -LAST_INTERVAL, LAST_INTERVAL)
+            q = np.where(np.isnan(x), MISSING_INTERVAL, np.floor(t).astype(np.int32).view(np.uint32))
         h += np.where(a != 0, q * binning.multiplier[:, j, None], np.uint32(0))
     return h >> np.uint32(32 - binning.bits)
 

@@ -92,7 +92,7 @@ def test_a_large_model_stays_in_its_file(made, tmp_path, monkeypatch):
     model = replace(model, local=replace(machine, coef=machine.coef[:, :1], unit=machine.unit[:1]))
     save(model, tmp_path / "m")
     held = load(tmp_path / "m")
-    monkeypatch.setattr(tensor_file, "LARGE", 1)
+    monkeypatch.setattr(tensor_file, "LARGE_TENSOR", 1)
     large = load(tmp_path / "m")
     for name in ("Z", "coef"):
         assert getattr(held.local, name).flags.writeable

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.cost import OVERHEAD, SPEEDS, TIMED
+from dkernel.cost import SPEEDS, STAGE_OVERHEAD, TIMED
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.numerics import calibration
@@ -23,7 +23,7 @@ def test_it_is_measured_once_for_a_machine(folder, monkeypatch):
     half = {kind: 2 * seconds for kind, seconds in calibration.REFERENCE.items()}
     monkeypatch.setattr(calibration, "measured", lambda: half)
     first = calibration.machine_speeds()
-    assert first == dict.fromkeys(calibration.KINDS, pytest.approx(0.5))
+    assert first == dict.fromkeys(calibration.WORK_KINDS, pytest.approx(0.5))
     assert len(list(folder.iterdir())) == 1
     monkeypatch.setattr(calibration, "measured", lambda: pytest.fail("measured again"))
     calibration.machine_speeds.cache_clear()
@@ -42,15 +42,15 @@ def test_a_folder_without_room_or_a_broken_file_leave_the_table(folder, monkeypa
 
 
 def test_every_part_of_the_table_has_a_speed():
-    assert set(SPEEDS) == set(TIMED) == set(OVERHEAD) == set(calibration.KINDS) - {"start"}
-    assert {kind for kinds in calibration.KINDS.values() for kind in kinds} == set(calibration.REFERENCE)
+    assert set(SPEEDS) == set(TIMED) == set(STAGE_OVERHEAD) == set(calibration.WORK_KINDS) - {"start"}
+    assert {kind for kinds in calibration.WORK_KINDS.values() for kind in kinds} == set(calibration.REFERENCE)
 
 
 def test_the_machine_changes_the_stated_seconds_and_nothing_else(monkeypatch):
     source = from_arrays(np.zeros((20_000, 10), np.float32), np.arange(20_000) % 2)
     plans = []
     for speed in (1.0, 4.0):
-        each = dict.fromkeys(calibration.KINDS, speed)
+        each = dict.fromkeys(calibration.WORK_KINDS, speed)
         monkeypatch.setattr("dkernel.training.memory_plan.machine_speeds", lambda each=each: each)
         plans.append(Plan.of(source, Recipe(), SerialExecutor()).as_dict())
     slow, fast = ({name: plan.pop(name) for name in ("seconds", "least_seconds")} for plan in plans)

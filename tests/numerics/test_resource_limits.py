@@ -17,7 +17,7 @@ POD = "kubepods/pod-1/job"
 def groups(tmp_path, monkeypatch):
     """write(lines of /proc/self/cgroup, file -> text below /sys/fs/cgroup)."""
     monkeypatch.setattr(limits, "PROCESS", tmp_path / "cgroup")
-    monkeypatch.setattr(limits, "GROUPS", tmp_path / "fs")
+    monkeypatch.setattr(limits, "CGROUPS", tmp_path / "fs")
     if hasattr(os, "sched_getaffinity"):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     monkeypatch.setattr(os, "cpu_count", lambda: 64)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.kernels import parse
 from dkernel.numerics.rows import squares, stacked
-from dkernel.numerics.sparse_rows import FOLDS, RangeNames, SparseRows, as_sparse, is_wide, named
+from dkernel.numerics.sparse_rows import FOLDED_COLUMNS, RangeNames, SparseRows, as_sparse, is_wide, named
 
 KERNELS = [
     "Gaussian(gamma=0.1)", "Exponential(2.0)", "Matern(1.5, 2.0)", "Matern(1.2, 2.0)", "RationalQuadratic(1.0, 2.0)",
@@ -67,7 +67,7 @@ def test_a_row_has_the_same_products_alone_and_among_others():
 def test_folding_keeps_likeness():
     X, dense = random_rows(400, density=0.002)
     folded = X.folded()
-    assert folded.shape == (400, FOLDS)
+    assert folded.shape == (400, FOLDED_COLUMNS)
     np.testing.assert_allclose(np.abs(folded).sum(), np.abs(dense).sum(), rtol=0.05)
     np.testing.assert_array_equal(X[5:6].folded()[0], folded[5])
 

@@ -1,14 +1,9 @@
 """The compiled loops are their numpy twins, and the walk over tiles is a plain product."""
 
-import os
-import tempfile
-import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from numba.core import caching
-from numba.core import config as settings
 
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
@@ -185,40 +180,3 @@ def test_an_empty_block_has_no_scores_and_no_gradient():
     G, g = tiling.accumulate(columns, X, coef, intercept, lambda S, _: S)
     assert not G.any()
     assert not g.any()
-
-
-def doubled(x):
-    for i in range(x.size):
-        x[i] *= 2
-
-
-@pytest.mark.parametrize(("others", "kept"), [(0o700, True), (0o777, False)])
-def test_loops_are_cached_in_temporary_files_where_nothing_else_works(
-    monkeypatch, tmp_path, others, kept
-):  # fmt: skip
-    """Neither the code nor the home can be written; and a folder that others can write is not trusted."""
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
-    monkeypatch.setattr(settings, "CACHE_DIR", "")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = tmp_path / f"dkernel-loops-{os.getuid()}"
-    folder.mkdir()
-    folder.chmod(others)
-    for _ in range(2):
-        x = np.ones(3, np.float32)
-        tiling.compiled("void(float32[::1])")(doubled)(x)
-        assert x.tolist() == [2.0, 2.0, 2.0]
-    assert bool(list(folder.rglob("*.nbi"))) is kept
-    assert settings.CACHE_DIR == ""
-
-
-def test_loops_are_loaded_in_a_thread_and_are_the_callers_own_afterwards():
-    loop, other = (tiling.compiled("void(float32[::1])")(doubled) for _ in range(2))
-    before = set(threading.enumerate())
-    tiling.load_beside([loop, other])
-    for thread in set(threading.enumerate()) - before:
-        thread.join()
-    assert loop.load() is loop.load()
-    x = np.ones(3, np.float32)
-    loop(x)
-    other(x)
-    assert x.tolist() == [4.0, 4.0, 4.0]

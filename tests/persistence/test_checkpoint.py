@@ -151,7 +151,7 @@ def test_given_landmarks(tmp_path, stop_after):
 
 
 def test_passes_that_were_undone(tmp_path, monkeypatch, stop_after):
-    monkeypatch.setattr(sgd, "WORSE", 0.0)
+    monkeypatch.setattr(sgd, "WORSE_PASS", 0.0)
     recipe = RECIPE.replace(rounds=4)
     expected = digest(fit(None, recipe=recipe), tmp_path)
     for step in (2, 5, 7, 10, 14):
@@ -205,7 +205,7 @@ def test_a_fit_that_continues_on_another_kind_of_processor_says_so(monkeypatch, 
 def test_a_survey_goes_on_in_its_middle(damage, tmp_path, whole, monkeypatch):
     monkeypatch.setattr(block_reader, "PART_BYTES", 0)
     monkeypatch.setattr(read_groups, "MOST_UNITS", 1)  # small units are read together otherwise
-    monkeypatch.setattr(block_reader, "GROUPS", 1)
+    monkeypatch.setattr(block_reader, "WINDOW_TASKS", 1)
     step, seen = Survey.step, []
 
     def counted(self, block, piece, broadcast):

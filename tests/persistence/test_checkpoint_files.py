@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
+from dkernel.data import store
 from dkernel.errors import ClusterError
-from dkernel.persistence import tensor_file
 from dkernel.persistence.checkpoint import Checkpoint, FolderJournal, run_of
 from dkernel.streaming.progress import Progress
 from tests.training.fits import RECIPE, a_source, digest, fit
@@ -61,9 +61,9 @@ class _File:
 def disk(monkeypatch):
     def put(refuse, code=errno.ENOSPC):
         disk = Disk(refuse, code)
-        monkeypatch.setattr(tensor_file, "open", disk.open, raising=False)
+        monkeypatch.setattr(store, "open", disk.open, raising=False)
         for name in ("fsync", "replace"):
-            monkeypatch.setattr(tensor_file.os, name, disk.checked(REAL[name]))
+            monkeypatch.setattr(store.os, name, disk.checked(REAL[name]))
         return disk
 
     return put

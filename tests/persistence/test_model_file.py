@@ -14,7 +14,7 @@ from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.persistence import model_file
-from dkernel.persistence.model_file import PROTOCOL, digest_of, load, read_header, save
+from dkernel.persistence.model_file import MODEL_VERSION, digest_of, load, read_header, save
 from dkernel.recipe import Recipe
 
 CLASSES = {
@@ -108,7 +108,7 @@ def test_header_is_read_without_the_tensors(path, monkeypatch):
     save(a_model(), path)
     monkeypatch.setattr(model_file, "read_tensors", None)
     header = read_header(path)
-    assert header["protocol"] == PROTOCOL
+    assert header["protocol"] == MODEL_VERSION
     assert header["classes"] == {"dtype": "bool", "values": [False, True]}
     assert Recipe.from_dict(header["recipe"]) == a_model().recipe
 

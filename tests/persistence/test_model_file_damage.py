@@ -10,7 +10,7 @@ from dkernel.errors import ModelFileError
 from dkernel.features import Scaling
 from dkernel.model import Model
 from dkernel.persistence import model_file, tensor_file
-from dkernel.persistence.model_file import PROTOCOL, load, read_header, save
+from dkernel.persistence.model_file import MODEL_VERSION, load, read_header, save
 from tests.features.catalogue import CATALOGUE
 from tests.persistence.test_model_file import a_model
 
@@ -213,7 +213,7 @@ def harmless(path, limit, room=32 * 2**20):
 
 
 def test_a_newer_protocol_says_so(path):
-    forge(path, lambda d: d.update(protocol=PROTOCOL + 1))
+    forge(path, lambda d: d.update(protocol=MODEL_VERSION + 1))
     for read in (load, read_header):
         with pytest.raises(ModelFileError, match="made by a newer dkernel"):
             read(path)

@@ -11,7 +11,7 @@ from dkernel.errors import DKernelError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.preconditioner import Preconditioner
-from dkernel.persistence.serialization import KINDS, decoded, encoded
+from dkernel.persistence.serialization import CODECS, decoded, encoded
 from dkernel.recipe import Recipe
 from dkernel.solving.sgd_round import SGDState
 from dkernel.streaming.survey import ColumnMoments, Reservoir
@@ -112,4 +112,4 @@ def test_nothing_but_the_kinds():
         encoded(Foreign())
     with pytest.raises(DKernelError, match=r"'os\.system' is unknown"):
         decoded({"value": 0, "kind": "os.system", "of": [["command", "true"]]}, {})
-    assert all(kind.of.__module__.startswith("dkernel.") for kind in KINDS.values())
+    assert all(kind.of.__module__.startswith("dkernel.") for kind in CODECS.values())

@@ -90,6 +90,12 @@ def test_points_of_sets_that_are_absent_are_left_out(tmp_path, capsys):
     assert "python scripts/bench/data.py --data" in capsys.readouterr().err
 
 
+def test_points_without_data_and_without_a_line_end_with_1(tmp_path):
+    words = ["--data", str(tmp_path), "--only", "^magic.*grids/256"]
+    assert study.main([*words, "--lines", str(tmp_path / "study.jsonl")]) == 1
+    assert study.main(words) == 0  # the repository has their lines
+
+
 def made_lines(errors):
     """Lines of (method, size) -> error, on every set, and the choices."""
     points = {

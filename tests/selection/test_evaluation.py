@@ -8,7 +8,7 @@ from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.losses import loss_named
 from dkernel.problem.targets import Targets
-from dkernel.selection.evaluation import PATH, Fidelity, FitValidationSplit, evaluate_candidate
+from dkernel.selection.evaluation import JUDGING_ALPHAS, Fidelity, FitValidationSplit, evaluate_candidate
 
 LEVEL = Fidelity(40, 301, 150)
 SCALING = Scaling("none", np.zeros(3), np.ones(3))
@@ -29,7 +29,7 @@ def plain(kernel, half, loss):
     ridge = np.zeros((len(Z) + 1,) * 2)
     ridge[:-1, :-1] = kernel(Z, Z)
     losses = []
-    for alpha in PATH:
+    for alpha in JUDGING_ALPHAS:
         coef = np.linalg.lstsq(F.T @ (w[:, None] * F) / w.sum() + alpha * ridge, F.T @ (w[:, None] * y) / w.sum())[0]
         each = loss.judged(2.0 * half.y_judged[:, None] - 1, G @ coef)[:, 0]
         losses.append(np.average(each, weights=half.weight_judged))
@@ -49,7 +49,7 @@ def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, w
         np.testing.assert_array_equal(again.coef, found.coef)
 
 
-@pytest.mark.parametrize("near", PATH)
+@pytest.mark.parametrize("near", JUDGING_ALPHAS)
 def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
     half, loss, targets = halves(False), loss_named("squared_hinge"), Targets(np.array([0, 1]))
     whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL)

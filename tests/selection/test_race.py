@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dkernel.selection.race import MANY, MOST_ROWS, Curve, Race
+from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, Curve, Race
 from dkernel.selection.ways import Way
 
 KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
@@ -68,6 +68,6 @@ def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
 )
 def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
     found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
-    assert found.has_many_rows == (found.n >= MANY * MOST_ROWS)
+    assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
     found.leave_kernel()
     assert found.ways == left

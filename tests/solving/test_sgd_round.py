@@ -8,7 +8,7 @@ import pytest
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import factorize
 from dkernel.solving import sgd_round
-from dkernel.solving.sgd_round import CLIP, MEMORY, PSGD, WINDOWS
+from dkernel.solving.sgd_round import CLIP, LENGTH_ROUNDS, PSGD, WINDOWS
 
 
 def rng(seed=0):
@@ -60,7 +60,7 @@ def test_a_gradient_that_is_far_longer_than_usual_makes_no_longer_step():
     for times, expected in ((0.5, 0.5), (CLIP, CLIP), (100.0, CLIP), (1e6, CLIP)):
         long = psgd.advance(first, gradient * times, 500, 16, pull=np.zeros_like(first.v))
         np.testing.assert_allclose(long.v - first.v, expected * usual, rtol=1e-10)
-        np.testing.assert_allclose(long.usual / first.usual, 1 + (expected - 1) / MEMORY, rtol=1e-10)
+        np.testing.assert_allclose(long.usual / first.usual, 1 + (expected - 1) / LENGTH_ROUNDS, rtol=1e-10)
     # Each head for itself: a target is learned as it would be alone.
     mixed = gradient * np.array([100.0, 1.0, 1.0, 1.0])
     moved = psgd.advance(first, mixed, 500, 16, pull=np.zeros_like(first.v)).v - first.v

@@ -17,8 +17,8 @@ from dkernel.problem.sizes import POLISH
 from dkernel.recipe import Recipe
 from dkernel.solving import normal_equations
 from dkernel.solving.driver import Solver
-from dkernel.solving.normal_equations import ALPHAS, FOLDS
-from dkernel.solving.sgd_setup import PATH
+from dkernel.solving.normal_equations import GRAM_FOLDS, NORMAL_ALPHAS
+from dkernel.solving.sgd_setup import ALPHA_PATH
 from dkernel.training.fit import plan, train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
@@ -150,7 +150,7 @@ def path_of(n=240, **changes):
 
 def test_the_path_is_that_of_single_fits():
     X, y, model, path = path_of(alpha="auto")
-    assert tuple(path["alpha"]) == ALPHAS
+    assert tuple(path["alpha"]) == NORMAL_ALPHAS
     F = features(model, X)
     for i in (8, 20, 32, 40):
         alpha = path["alpha"][i]
@@ -162,7 +162,7 @@ def test_the_path_is_that_of_single_fits():
         assert path["freedom"][i] == pytest.approx(np.trace(hat), rel=1e-6)
         assert path["gcv"][i] == pytest.approx(mse / (1 - np.trace(hat) / len(X)) ** 2, rel=1e-6)
     assert float(model.recipe.alpha) == path["alpha"][path["kfold"].argmin()]
-    assert 0 < path["kfold"].argmin() < len(ALPHAS) - 1
+    assert 0 < path["kfold"].argmin() < len(NORMAL_ALPHAS) - 1
 
 
 def test_leave_one_out_is_leaving_one_out():
@@ -187,9 +187,9 @@ def test_leave_one_out_is_leaving_one_out():
 def test_k_folds_are_k_fits():
     X, y, model, path = path_of(4200, alpha=1e-3)  # of fewer rows equal ones are merged, in another order
     F = features(model, X)
-    fold = row_hash(0, "folds", 0, len(X)) % np.uint64(FOLDS)
+    fold = row_hash(0, "folds", 0, len(X)) % np.uint64(GRAM_FOLDS)
     total = 0.0
-    for k in range(FOLDS):
+    for k in range(GRAM_FOLDS):
         w, b = ridge(F[fold != k], y[fold != k], 1e-3)
         total += float(np.sum((F[fold == k] @ w + b - y[fold == k]) ** 2))
     assert path["kfold"][0] == pytest.approx(total / len(X), rel=1e-6)
@@ -265,8 +265,8 @@ def test_the_holdout_chooses_among_converged_alphas():
     X, y = waves(1500, noise=2.0)
     result = fit(from_arrays(X, y), solver="lbfgs", alpha="auto", holdout=0.2, n_components=200)
     path = result.history[-1]["path"]
-    assert len(path) == len(PATH)
-    assert result.model.recipe.alpha == float(min(path, key=path.get)) > min(PATH)
+    assert len(path) == len(ALPHA_PATH)
+    assert result.model.recipe.alpha == float(min(path, key=path.get)) > min(ALPHA_PATH)
     assert result.model.facts["holdout"]["loss"] == min(path.values())
 
 
@@ -306,6 +306,6 @@ def test_the_plan_knows_the_solver():
     matrix = 8 * 200 * 200
     assert [plans[name]["passes"] for name in ("psgd", *SQUARED)] == [1 + POLISH, 1, 100, 100]
     needed = {name: found["worker_bytes"] + found["client_bytes"] for name, found in plans.items()}
-    assert needed["normal"] >= needed["psgd"] + FOLDS * matrix
+    assert needed["normal"] >= needed["psgd"] + GRAM_FOLDS * matrix
     assert plans["normal"]["pass_flops"] > plans["psgd"]["pass_flops"] + 500 * 200 * 150
     assert plan(from_arrays(X, y), RECIPE.replace(polish=3), SerialExecutor())["passes"] == 4

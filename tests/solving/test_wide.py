@@ -41,7 +41,7 @@ def wide(monkeypatch):
         "dkernel.training.memory_plan",
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)
-    monkeypatch.setattr(sketch, "ROWS", 1024)
+    monkeypatch.setattr(sketch, "SKETCH_ROWS", 1024)
     monkeypatch.setattr("dkernel.features.nystrom.BLOCK", 512)
     monkeypatch.setattr(sketch, "BLOCK", 512)
 
@@ -164,7 +164,7 @@ def test_a_gram_matrix_in_blocks_is_that_of_all_columns(monkeypatch, block):
     from dkernel.problem import components, gram
 
     monkeypatch.setattr(gram, "MIRRORED", block)
-    monkeypatch.setattr(components, "STRIP", 16)
+    monkeypatch.setattr(components, "COMPONENT_STRIP", 16)
     F = np.random.default_rng(0).standard_normal((50, 31))
     total = made_gram(F)
     np.testing.assert_array_equal(total, total.T)

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster, wait
 from dkernel import KernelClassifier
 from dkernel.errors import DataError, DKernelWarning
 from dkernel.persistence import model_file
-from dkernel.streaming.homes import MOST, homes
+from dkernel.streaming.homes import MOST_UNEVEN, homes
 from tests.streaming.sources import rings
 
 CHUNKS, ROWS = 8, 1500
@@ -28,7 +28,7 @@ def test_nobody_reads_much_more_than_one_and_a_half_shares(seed):
     found, moved = homes(rows, holders, threads)
     share = sum(rows) / sum(threads.values())
     for worker, n in threads.items():
-        assert sum(r for r, at in zip(rows, found, strict=True) if at == worker) <= MOST * share * n + max(rows)
+        assert sum(r for r, at in zip(rows, found, strict=True) if at == worker) <= MOST_UNEVEN * share * n + max(rows)
     assert moved == [i for i, at in enumerate(found) if holders[i] and at not in holders[i]]
 
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from dkernel.errors import RecipeError
-from dkernel.streaming.progress import KINDS, Progress
+from dkernel.streaming.progress import PROGRESS_KINDS, Progress
 
 
 class Clock:
@@ -72,7 +72,7 @@ def test_none_says_nothing():
     assert told("none") == ""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROGRESS_KINDS)
 def test_without_a_terminal_there_are_no_control_characters(kind):
     stream, clock = io.StringIO(), Clock()
     with Progress(kind, stream, clock=clock) as progress:

@@ -148,6 +148,6 @@ def test_the_sums_of_a_reading_do_not_know_how_it_was_cut(source, monkeypatch):
 
     whole = job()
     for groups, units in ((1, 1), (1, 7), (3, 5), (2, 16)):
-        monkeypatch.setattr(block_reader, "GROUPS", groups)
+        monkeypatch.setattr(block_reader, "WINDOW_TASKS", groups)
         monkeypatch.setattr(read_groups, "MOST_UNITS", units)
         assert job() == whole

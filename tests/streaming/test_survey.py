@@ -46,7 +46,7 @@ def test_of_many_rows_a_compiled_function_finds_the_same(monkeypatch, dtype):
     X, y = X.astype(dtype), np.arange(len(X)) % 3
     X[::7, 2], X[1::7, 2] = 0.0, -0.0
     found = survey(source_of(X, y, [(9000, 1), (10_999,)]))
-    monkeypatch.setattr("dkernel.streaming.survey.MANY", 1)
+    monkeypatch.setattr("dkernel.streaming.survey.COMPILED_ROWS", 1)
     tallied = survey(source_of(X, y, [(9000, 1), (10_999,)]))
     for name in ("low", "high", "sums", "weight", "labels"):
         np.testing.assert_array_equal(getattr(tallied, name), getattr(found, name))

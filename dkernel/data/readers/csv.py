@@ -24,7 +24,7 @@ from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_end
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.tiling import PIECE_ROWS
 
-_FIRST = 1000  # values of a column that tell what it was meant to hold
+_KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
 _DELIMITERS = (",", ";", "\t", "|")
@@ -260,13 +260,13 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
-    first = [value for value in column.slice(0, _FIRST).to_pylist() if value is not None and value not in NULLS]
+    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None and value not in NULLS]
     return _fitting(first, pa.float64()) > len(first) / 2
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:
     """True if more of the first values are true or false than are numbers."""
-    first = [value for value in column.slice(0, _FIRST).to_pylist() if isinstance(value, str) and value]
+    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if isinstance(value, str) and value]
     return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
 
 

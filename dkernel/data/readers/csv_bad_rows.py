@@ -19,9 +19,9 @@ from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-ABSENT = "the value is missing"
+MISSING_VALUE = "the value is missing"
 # Text that pyarrow surely reads as a number; other text is tried.
-_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+_PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
@@ -92,9 +92,9 @@ def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict
     words = coded.dictionary.to_pylist()
     sure = np.zeros(len(words), bool)
     if kind == pa.float64() and words:
-        sure = pc.match_substring_regex(coded.dictionary, _NUMBER).to_numpy(zero_copy_only=False)
+        sure = pc.match_substring_regex(coded.dictionary, _PLAIN_NUMBER).to_numpy(zero_copy_only=False)
     verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
-    wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == ABSENT)}
+    wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == MISSING_VALUE)}
     indices = coded.indices.to_numpy(zero_copy_only=False)
     return {row: wrong[int(indices[row])] for row in np.flatnonzero(np.isin(indices, list(wrong))).tolist()}
 
@@ -112,7 +112,7 @@ def _verdict(word: bytes, kind: pa.DataType) -> str:
     except pa.ArrowInvalid:
         what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
         return f"{_shown(word)} is not {what}"
-    return ABSENT if missing else ""
+    return MISSING_VALUE if missing else ""
 
 
 def _no_text(column: pa.ChunkedArray) -> dict[int, str]:

@@ -8,7 +8,7 @@ from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import NULLS
 from dkernel.errors import DataError
 
-ABSENT = pa.array(NULLS)
+NULL_VALUES = pa.array(NULLS)
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
@@ -19,7 +19,7 @@ def typed(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
         if not (wanted.is_category(name) or wanted.is_date(name)):
             continue
         column = table.column(name)
-        column = pc.if_else(pc.is_in(column, ABSENT), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(pc.is_in(column, NULL_VALUES), pa.scalar(None, pa.string()), column)
         if wanted.is_date(name):
             column = _dates(column, name, place)
         table = table.set_column(j, name, column)
@@ -39,7 +39,7 @@ def _dates(column: pa.ChunkedArray, name: str, place: Place) -> pa.ChunkedArray:
 def no_dates(column: pa.ChunkedArray) -> dict[int, str]:
     """The rows whose text is no date or time, with the reason; a missing value is none of them."""
     words = column.cast(pa.string()).to_pylist()
-    absent = set(ABSENT.to_pylist())
+    absent = set(NULL_VALUES.to_pylist())
     distinct = {word for word in words if word is not None and word not in absent}
     fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
     best = max(DATES, key=lambda form: len(fits[form]))

@@ -33,7 +33,7 @@ _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
 
 
 @dataclass(frozen=True)
-class Rows:
+class ParsedRows:
     """Parsed lines: label (rows,), and for every stored value its row, index and value."""
 
     label: NDArray[np.float64]
@@ -43,7 +43,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class ChunkCounts:
+class PartCounts:
     """Content of one file: steps, the least and the largest index and the row of it, whether labels are integers,
     and how many values are stored."""
 
@@ -97,7 +97,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return tables
 
 
-def _width(files: Sequence[File], counted: Sequence[ChunkCounts], request: ReadOptions) -> tuple[int, int]:
+def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOptions) -> tuple[int, int]:
     """(index of the first feature, number of features) of all files together."""
     if isinstance(request.columns, RangeNames):
         request = replace(
@@ -126,7 +126,7 @@ def _width(files: Sequence[File], counted: Sequence[ChunkCounts], request: ReadO
     return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
 
 
-def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: bool = False) -> ChunkCounts:
+def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: bool = False) -> PartCounts:
     """Rows and indices of one file; runs on a worker. With `quarantine` a bad line is a row without indices."""
     file.check()
     steps = Steps(0, step_rows, lines=0)
@@ -151,7 +151,7 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
         integer = integer and bool((rows.label == np.rint(rows.label)).all())
         stored += len(rows.index)
         steps.add(offset, block, ends[kept])
-    return ChunkCounts(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
+    return PartCounts(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
 
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -251,7 +251,7 @@ def _block(data: bytes, file: File, part: FilePart, wanted: ReadColumns) -> Unch
     )
 
 
-def _sparse(rows: Rows, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
+def _sparse(rows: ParsedRows, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
     base, p = part.extra
     inside = rows.index < base + p
     flat = rows.row[inside] * p + (rows.index[inside] - base)
@@ -280,7 +280,7 @@ def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, b
         raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} occurs twice.")
 
 
-def parse(data: bytes, name: str, first_row: int) -> Rows:
+def parse(data: bytes, name: str, first_row: int) -> ParsedRows:
     """Lines of text as numbers; comments and 'qid:' are left out.
 
     Examples
@@ -297,7 +297,7 @@ def parse(data: bytes, name: str, first_row: int) -> Rows:
     starts = np.flatnonzero(begins)
     if not len(starts):
         empty = np.empty(0)
-        return Rows(empty, empty.astype(np.int64), empty.astype(np.int64), empty)
+        return ParsedRows(empty, empty.astype(np.int64), empty.astype(np.int64), empty)
     line_of = np.searchsorted(np.flatnonzero(text == 10), starts)
     is_label = np.concatenate([[True], np.diff(line_of) > 0])
     colons = np.flatnonzero(text == 58)
@@ -320,7 +320,9 @@ def parse(data: bytes, name: str, first_row: int) -> Rows:
         raise _odd(
             data, name, first_row, int(row_of[~is_label][int(((index != np.rint(index)) | (index < 0)).argmax())])
         )
-    return Rows(numbers[place[is_label]], row_of[~is_label], index.astype(np.int64), numbers[place[~is_label] + 1])
+    return ParsedRows(
+        numbers[place[is_label]], row_of[~is_label], index.astype(np.int64), numbers[place[~is_label] + 1]
+    )
 
 
 def _odd(data: bytes, name: str, first_row: int, row: int | None) -> DataError:

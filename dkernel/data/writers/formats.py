@@ -1,7 +1,7 @@
 """One class per output format: how a worker writes a part, and how the client makes one output of the parts.
 
 A part is complete in itself and is written from a stream of Arrow tables, so neither side ever holds more than a
-part. What the parts become is decided by the ending of the destination's name: `FORMATS` is the catalogue, a new
+part. What the parts become is decided by the ending of the destination's name: `OUTPUT_FORMATS` is the catalogue, a new
 format is one class and one line in it.
 """
 
@@ -20,7 +20,7 @@ from dkernel.data.writers.format import Format, is_number, is_text
 from dkernel.errors import DataError, UnsupportedError
 
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
-GROUP_ROWS = 131072
+ROW_GROUP = 131072
 # Formats of files that are not written: a folder of such a name would only be a puzzle to its finder.
 _NOT_WRITTEN = (
     ".gz",
@@ -48,11 +48,11 @@ _NOT_WRITTEN = (
 
 
 def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Join tables until each has at least GROUP_ROWS rows, but for the last."""
+    """Join tables until each has at least ROW_GROUP rows, but for the last."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        if sum(t.num_rows for t in waiting) >= GROUP_ROWS:
+        if sum(t.num_rows for t in waiting) >= ROW_GROUP:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:
@@ -200,10 +200,10 @@ class Zarr(Format):
                 raise DataError(f"Column {name!r} cannot be the name of a Zarr array: rename it, or write .parquet.")
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        FORMATS[".parquet"].stage(tables, path)
+        OUTPUT_FORMATS[".parquet"].stage(tables, path)
 
     def count_part(self, path: Path) -> int:
-        return FORMATS[".parquet"].count_part(path)
+        return OUTPUT_FORMATS[".parquet"].count_part(path)
 
     def count_output(self, path: Path) -> int:
         import zarr
@@ -211,7 +211,7 @@ class Zarr(Format):
         return min(array.shape[0] for _, array in zarr.open_group(path, mode="r").arrays())
 
     def agree(self, parts: Sequence[Path]) -> None:
-        FORMATS[".parquet"].agree(parts)
+        OUTPUT_FORMATS[".parquet"].agree(parts)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
         import zarr
@@ -220,7 +220,7 @@ class Zarr(Format):
         arrays, rows = {}, sum(map(self.count_part, parts))
         for name, kind in zip(columns, _schema_of(parts[0]).types, strict=True):
             dtype = str if is_text(kind) else np.dtype(kind.to_pandas_dtype())
-            arrays[name] = group.create_array(name, shape=(rows,), chunks=(GROUP_ROWS,), dtype=dtype)
+            arrays[name] = group.create_array(name, shape=(rows,), chunks=(ROW_GROUP,), dtype=dtype)
         first = 0
         for table in _sliced(row_groups(parts)):
             for name, array in arrays.items():
@@ -231,14 +231,14 @@ class Zarr(Format):
 
 
 def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Cut the rows into tables of GROUP_ROWS rows, but for the last."""
+    """Cut the rows into tables of ROW_GROUP rows, but for the last."""
     rest: pa.Table | None = None
     for table in gathered(tables):
         whole = table if rest is None else pa.concat_tables([rest, table])
         first = 0
-        while whole.num_rows - first >= GROUP_ROWS:
-            yield whole.slice(first, GROUP_ROWS)
-            first += GROUP_ROWS
+        while whole.num_rows - first >= ROW_GROUP:
+            yield whole.slice(first, ROW_GROUP)
+            first += ROW_GROUP
         rest = whole.slice(first)
     if rest is not None and rest.num_rows:
         yield rest
@@ -257,8 +257,8 @@ def _filled(table: pa.Table, name: str, ending: str) -> np.ndarray:
     return np.array(column.to_pylist(), dtype=np.dtypes.StringDType())
 
 
-FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Parquet(), Csv(), Npy(), Zarr())}
-FORMATS |= dict.fromkeys((".pq", ".parq"), FORMATS[".parquet"])
+OUTPUT_FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Parquet(), Csv(), Npy(), Zarr())}
+OUTPUT_FORMATS |= dict.fromkeys((".pq", ".parq"), OUTPUT_FORMATS[".parquet"])
 
 
 def format_of(path: Path) -> Format:
@@ -269,6 +269,6 @@ def format_of(path: Path) -> Format:
             f"{path.name}: {ending} files are not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
             "or a name without an ending for a folder of Parquet files."
         )
-    form = FORMATS.get(ending, FORMATS[""])
+    form = OUTPUT_FORMATS.get(ending, OUTPUT_FORMATS[""])
     form.ready()
     return form

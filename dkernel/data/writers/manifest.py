@@ -21,12 +21,12 @@ import pyarrow as pa
 from dkernel.data.rejected_rows import csv_of
 from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.format import Format
-from dkernel.data.writers.formats import FORMATS
+from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
 from dkernel.encoding.unseen import Counted, added
 from dkernel.errors import DataError, DKernelError
 
-PROTOCOL = 2  # version of the manifest; it is raised where an older dkernel could not read it
+MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 
@@ -108,7 +108,7 @@ class OutputPlace:
     @property
     def format(self) -> Format:
         """The format of the part."""
-        return Partitioned(self.keys) if self.keys else FORMATS[self.ending]
+        return Partitioned(self.keys) if self.keys else OUTPUT_FORMATS[self.ending]
 
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
@@ -232,7 +232,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         document = {
-            "protocol": PROTOCOL,
+            "protocol": MANIFEST_VERSION,
             "job": dict(self.job),
             "rows": self.rows,
             "rejected": self.rejected,
@@ -250,7 +250,7 @@ class Manifest:
         """The manifest, or None if these bytes are not one that this release understands."""
         try:
             document = json.loads(content)
-            if document["protocol"] != PROTOCOL:
+            if document["protocol"] != MANIFEST_VERSION:
                 return None
             files = tuple(Entry(**entry) for entry in document["files"])
             listed, filled = document["rejects"], document.get("filled", {})
@@ -262,7 +262,7 @@ class Manifest:
 
 def staging_name(name: str, job: Mapping[str, str]) -> str:
     """The name of the staging folder of a job, hidden beside its output `name`."""
-    text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
+    text = json.dumps({"protocol": MANIFEST_VERSION, **job}, sort_keys=True)
     return f".{name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

@@ -9,12 +9,13 @@ A single file is one upload, and a store shows an object when it has all of it; 
 `.NAME.manifest.json`. There is no lock: two clients with the same job write the same bytes to the same names.
 """
 
-import contextlib
 import hashlib
+import json
+import os
 import posixpath
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, rows_of
+from dkernel.data.store import explained, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
@@ -39,7 +41,7 @@ from dkernel.data.writers.manifest import (
     write_part,
 )
 from dkernel.encoding.unseen import Counted
-from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 
 def destination_of(path: Any, overwrite: bool = False, partition_by: Sequence[str] = ()) -> "AnyDestination":
@@ -50,8 +52,8 @@ def destination_of(path: Any, overwrite: bool = False, partition_by: Sequence[st
     >>> type(destination_of("memory://bucket/scores")).__name__, type(destination_of("scores")).__name__
     ('StoreDestination', 'Destination')
     """
-    if "://" not in str(path):
-        return Destination(path, overwrite, partition_by)
+    if not is_url(path):
+        return Destination(os.fspath(path).removeprefix("file://"), overwrite, partition_by)
     if partition_by:
         raise UnsupportedError(f"{path}: an output in a store is not divided. Write it to a folder, and copy that.")
     return StoreDestination(str(path), overwrite)
@@ -64,42 +66,15 @@ class StorePlace(OutputPlace):
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
     ) -> OutputPart:
-        """Write the part on this machine's disk, then put it into the store: its list of bad rows first."""
-        system, folder = _reach(self.folder)
+        """Write the part on this machine's disk, then put it into the store: its lists first."""
+        system, folder = reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, filled)
-            with _explained(self.folder):
-                for name in ([part.rejects] if part.rejected else []) + [part.staged]:
+            with explained(self.folder):
+                lists = ([part.rejects] if part.rejected else []) + ([part.counts] if part.filled else [])
+                for name in (*lists, part.staged):
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
         return part
-
-
-def _reach(url: str) -> tuple[Any, str]:
-    import fsspec
-
-    try:
-        system, path = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        raise UnsupportedError(f"{url}: this kind of address cannot be written to ({error}).") from None
-    return system, str(path).rstrip("/")
-
-
-@contextlib.contextmanager
-def _explained(url: str) -> Iterator[None]:
-    """Turn errors of a store into errors of dkernel; its libraries have no error type in common."""
-    try:
-        yield
-    except DKernelError:
-        raise
-    except PermissionError as error:
-        raise DataError(f"{url}: not writable ({error}). Check the credentials of client and workers.") from error
-    except FileNotFoundError as error:
-        raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
-    except Exception as error:
-        raise ClusterError(
-            f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished "
-            "is kept."
-        ) from error
 
 
 class StoreDestination:
@@ -113,7 +88,7 @@ class StoreDestination:
                 f"{url}: a Zarr group is many objects that cannot appear as one. Choose .parquet, .csv or .npy, or a "
                 "name without an ending for a folder of Parquet files."
             )
-        self.system, self.root = _reach(self.path)
+        self.system, self.root = reach(self.path)
 
     def _beside(self, name: str, url: bool = False) -> str:
         return posixpath.join(posixpath.dirname(self.path if url else self.root), name)
@@ -137,9 +112,13 @@ class StoreDestination:
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten."""
-        with _explained(self.path):
+        with explained(self.path):
             self.system.invalidate_cache()
-            there = self.listed(self.root) if self.format.folder else self.listed(posixpath.dirname(self.root))
+            there = (
+                files_at(self.system, self.root)
+                if self.format.folder
+                else files_at(self.system, posixpath.dirname(self.root))
+            )
             if not self.format.folder and self._name not in there:
                 return None
             found = self._read_manifest()
@@ -167,15 +146,6 @@ class StoreDestination:
                 "would delete them. Choose another name, or move them away."
             )
 
-    def listed(self, folder: str) -> dict[str, int]:
-        """Name -> bytes of the objects right inside a folder; none of a folder that is not there."""
-        try:
-            entries = self.system.ls(folder, detail=True)
-        except FileNotFoundError:
-            return {}
-        names = {posixpath.basename(e["name"].rstrip("/")): e for e in entries if e["name"].rstrip("/") != folder}
-        return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
-
     def _read_manifest(self) -> Manifest | None:
         try:
             return Manifest.from_bytes(self.system.cat_file(self.manifest))
@@ -193,7 +163,7 @@ class StoreDestination:
     def sweep(self, job: Mapping[str, str]) -> None:
         """Remove what is staged for this job. Of other jobs nobody can tell whether they live, so theirs stays."""
         folder = self._beside(self.staging(job))
-        if self.listed(folder):
+        if files_at(self.system, folder):
             self.system.rm(folder, recursive=True)
 
 
@@ -216,7 +186,7 @@ class StoreStaging:
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
-        with _explained(self.url):
+        with explained(self.url):
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
 
@@ -227,27 +197,31 @@ class StoreStaging:
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
         found: dict[int, OutputPart] = {}
-        with _explained(self.url):
+        with explained(self.url):
             self.system.invalidate_cache()
-            there = self.destination.listed(self.folder)
+            there = files_at(self.system, self.folder)
         for name, size in sorted(there.items()):
             part = OutputPart.of_name(name, size)
             whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
             if part and whole and (not part.rejected or part.rejects in there):
-                found.setdefault(part.index, part)
+                found.setdefault(part.index, self._with_counts(part) if part.counts in there else part)
         return found
+
+    def _with_counts(self, part: OutputPart) -> OutputPart:
+        with explained(self.url):
+            return replace(part, filled=json.loads(self.system.cat_file(f"{self.folder}/{part.counts}")))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                with _explained(self.url):
+                with explained(self.url):
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
                 yield from rows_of(listed)
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
         """Make the output of all its parts and let it appear."""
-        with _explained(self.destination.path):
+        with explained(self.destination.path):
             self.system.invalidate_cache()
             manifest = (
                 self._commit_folder(parts) if self.destination.format.folder else self._commit_file(parts, columns)
@@ -266,7 +240,7 @@ class StoreStaging:
         count = sum(part.rejected for part in listed)
         entry = Entry(REJECTS_NAME, count, len(lists), hashlib.sha256(lists).hexdigest()) if listed else None
         manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts))
-        there = place.listed(root)
+        there = files_at(self.system, root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")
         self.system.pipe_file(f"{root}/_manifest.json", manifest.to_bytes())
@@ -283,7 +257,7 @@ class StoreStaging:
     def _check_copies(self, folder: str, sizes: Mapping[str, int]) -> None:
         """Refuse objects of a folder that are not as large as what they were made of."""
         self.system.invalidate_cache()
-        there = self.destination.listed(folder)
+        there = files_at(self.system, folder)
         if wrong := [name for name, size in sizes.items() if there.get(name) != size]:
             raise ClusterError(
                 f"{self.destination.path}: {wrong[0]} is not whole in the store. Run the same command again."

@@ -19,7 +19,7 @@ from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
@@ -218,7 +218,7 @@ class MapTransformer(TransformerBase):
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
     out = np.empty((len(X), map.n_components), X.dtype)
-    step = max(ROWS, STRIP_VALUES // map.n_components // ROWS * ROWS)
+    step = max(TILE_ROWS, STRIP_VALUES // map.n_components // TILE_ROWS * TILE_ROWS)
     for first in range(0, len(X), step):
         out[first : first + step] = map.components(X[first : first + step], X.dtype.name)
     out *= map.whitening

@@ -22,7 +22,7 @@ from dkernel.problem.finite_check import check_products
 from dkernel.recipe import Recipe, SettledRecipe
 from dkernel.selection.landmark_selection import sample_rows
 
-SAMPLE = 20_000  # rows on which clusters begin
+CLUSTER_SAMPLE = 20_000  # rows on which clusters begin
 
 
 class Embedding(Unsupervised):
@@ -59,9 +59,9 @@ class Embedding(Unsupervised):
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
 
     def _sample(self, source: Source, seed: int, executor: Executor) -> NDArray[Any]:
-        """Draw up to SAMPLE rows by hash."""
+        """Draw up to CLUSTER_SAMPLE rows by hash."""
         recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-        return sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+        return sample_rows(source, recipe, min(source.n_rows, CLUSTER_SAMPLE), executor)[1]
 
     def _centered(self, phi: Phi, rows: NDArray[Any], source: Source) -> Phi:
         """φ of the rows less the offsets of columns that are far from 0, where the kernel sees no shift.

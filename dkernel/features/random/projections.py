@@ -5,7 +5,7 @@ A structured projection needs 3 log2(q) sums a frequency instead of p products, 
 as good as orthogonal directions. Cosines included, a column costs as much as by a product at p = 64 and at 90 (q =
 128), 0.4 of it at 256 and a sixth at 784. Lengths are drawn from the kernel's own law in q dimensions; the directions
 are sums of q random signs, uniform on the sphere but for a part that falls with q, so q is at least 32: at 8 a bias can
-be measured (see LEAST). Frequencies of Fastfood follow the law exactly.
+be measured (see LEAST_COORDINATES). Frequencies of Fastfood follow the law exactly.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,8 @@ MOST_STORED = 2**22
 MOST_KEPT = 2**26  # bytes of frequencies that a process keeps; those beyond it are drawn in every tile
 SEEDED = 256  # frequencies of one draw: those of a tile of cosines and its sines
 
-LEAST = 32  # coordinates of a block: at p = 5, 8 of them have a bias of six standard errors of 400 seeds, 32 none
+# Coordinates of a block: at p = 5, 8 of them have a bias of six standard errors of 400 seeds, 32 none.
+LEAST_COORDINATES = 32
 
 
 class Projection(FromArguments, ABC):
@@ -222,7 +223,7 @@ class Fast(Projection):
     @classmethod
     def draw(cls, sampling: str, kernel: Kernel, p: int, m: int, seed: int) -> "Fast":
         """m frequencies of the kernel's law, a function of the seed."""
-        q = max(LEAST, 1 << max(p - 1, 0).bit_length())
+        q = max(LEAST_COORDINATES, 1 << max(p - 1, 0).bit_length())
         blocks = -(-m // q)
         # The norm of a draw in q dimensions has the law that makes a uniform direction a draw; a block of it at a time.
         lengths = np.concatenate(

@@ -10,7 +10,6 @@ from functools import singledispatch
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.kernels.algebra import Product, Scaled, Sum
@@ -18,13 +17,13 @@ from dkernel.kernels.base import Kernel
 from dkernel.kernels.distances import squared_l2
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
 from dkernel.kernels.stationary import Gaussian, Laplacian
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 
-F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
-CORNER = 1e-6
+CORNER_LENGTH = 1e-6
 MOST_OUTPUTS = 16  # outputs that have gradients of their own; more are combined at random
-STRIP = 1024  # rows whose slopes exist at one time
+SLOPE_STRIP = 1024  # rows whose slopes exist at one time
 
 
 def slopes(kernel: Kernel, X: F64, Z: F64) -> F64:
@@ -91,8 +90,8 @@ def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) ->
     """
     coef = combined_outputs(coef, seed)
     total = np.zeros((X.shape[1],) * 2)
-    for start in range(0, len(X), STRIP):
-        for G in gradients(kernel, X[start : start + STRIP], Z, coef):
+    for start in range(0, len(X), SLOPE_STRIP):
+        for G in gradients(kernel, X[start : start + SLOPE_STRIP], Z, coef):
             total += G.T @ G
     return total
 
@@ -151,8 +150,8 @@ def _(kernel: Matern) -> Rule:
     def rule(X: F64, Z: F64) -> F64:
         nu, length = kernel.nu, kernel._number
         a = np.sqrt(2 * nu * squared_l2(X, Z, 1e-12 * length * length)) / length
-        near = a < CORNER
-        a[near] = CORNER
+        near = a < CORNER_LENGTH
+        a[near] = CORNER_LENGTH
         if nu in (0.5, 1.5):  # a^(ν-1) K_(ν-1)(a) is exp(-a) of these, and 1/a times that at 1/2
             out: F64 = np.exp(-a)
             if nu == 0.5:

@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.functions import FunctionKernel
 from dkernel.kernels.parse import parse
-
-F64 = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics import tiling
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import exp2_products, fits
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
-FAR = 1e36  # a squared norm; twice the product of two of these is still a float32 number
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
+LARGEST_SQUARE = 1e36  # a squared norm; twice the product of two of these is still a float32 number
 
 
 class LandmarkColumns(ABC):
@@ -71,7 +69,7 @@ def blocks_of(wide: F64) -> list[F32]:
 def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
     """Rows without the center, times the factor, with a 1 and their squared norms behind, (r, p + 2).
 
-    Those over FAR, whose products would be no float32 numbers, are nearer, as `within` has them.
+    Those over LARGEST_SQUARE, whose products would be no float32 numbers, are nearer, as `within` has them.
     """
     r, p = X.shape
     wide = np.empty((r, p + 2), dtype=np.float32)
@@ -81,8 +79,8 @@ def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | No
             centred *= factor
         norms = np.einsum("ij,ij->i", centred, centred, out=wide[:, p + 1])
     wide[:, p] = 1
-    if not norms.max(initial=0.0) <= FAR:
-        far = ~(norms <= FAR)
+    if not norms.max(initial=0.0) <= LARGEST_SQUARE:
+        far = ~(norms <= LARGEST_SQUARE)
         rows = within((X[far].astype(np.float64) - center) * (1.0 if factor is None else factor))
         wide[far, :p], wide[far, p + 1] = rows, np.einsum("ij,ij->i", rows, rows)
     return wide
@@ -90,12 +88,12 @@ def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | No
 
 def center_of(Z: F64) -> NDArray[np.float32]:
     """The mean of landmarks; where some are as far as `within` means it the median, which they do not move."""
-    far = np.abs(Z).max(initial=0.0) > FAR**0.5 / 10
+    far = np.abs(Z).max(initial=0.0) > LARGEST_SQUARE**0.5 / 10
     return np.asarray(np.median(Z, axis=0) if far else Z.mean(axis=0)).astype(np.float32)
 
 
 def within(rows: F64) -> F64:
-    """The rows, those of a squared norm over FAR drawn in to it: their distances to others stay as good as infinite.
+    """Draw rows of a larger squared norm in to LARGEST_SQUARE: their distances to others stay as good as infinite.
 
     Examples
     --------
@@ -103,8 +101,12 @@ def within(rows: F64) -> F64:
     True
     """
     norms = np.einsum("ij,ij->i", rows, rows)
-    far = norms > FAR
-    return np.where(far[:, None], rows * np.sqrt(FAR / np.maximum(norms, FAR))[:, None], rows) if far.any() else rows
+    far = norms > LARGEST_SQUARE
+    return (
+        np.where(far[:, None], rows * np.sqrt(LARGEST_SQUARE / np.maximum(norms, LARGEST_SQUARE))[:, None], rows)
+        if far.any()
+        else rows
+    )
 
 
 class GaussianColumns(LandmarkColumns):

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import (
     COLUMN_BLOCK,
@@ -15,15 +14,14 @@ from dkernel.kernels.landmark_columns.base import (
     within,
 )
 from dkernel.numerics import tiling
+from dkernel.numerics.array_types import F32, F64
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 # A float32 sgemm makes a squared distance wrong by this share of ‖x‖² + ‖z‖².
 CANCELLED = 4e-7
-DISTANCE_TOLERANCE = 1e-6  # a distance may be wrong by this share of the length
+FLOAT32_TOLERANCE = 1e-6  # a distance may be wrong by this share of the length
 NODES_PER_UNIT = 2048  # a profile bends by less than 1e-7 between two
-FARTHEST = 40  # exp(-40) is 4e-18
-NODES = FARTHEST * NODES_PER_UNIT + 1  # both ends
+LARGEST_EXPONENT = 40  # exp(-40) is 4e-18
+NODES = LARGEST_EXPONENT * NODES_PER_UNIT + 1  # both ends
 
 
 class SquaredColumns(LandmarkColumns):
@@ -35,7 +33,7 @@ class SquaredColumns(LandmarkColumns):
     the landmarks, never on other rows.
     """
 
-    def __init__(self, Z: F64, length: float, sharp: bool = False, tolerance: float = DISTANCE_TOLERANCE) -> None:
+    def __init__(self, Z: F64, length: float, sharp: bool = False, tolerance: float = FLOAT32_TOLERANCE) -> None:
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
         self._center = center_of(Z)
@@ -82,7 +80,7 @@ class DecayColumns(SquaredColumns):
         b: float,
         c: float,
         sharp: bool,
-        tolerance: float = DISTANCE_TOLERANCE,
+        tolerance: float = FLOAT32_TOLERANCE,
     ) -> None:
         super().__init__(Z, length / (slope * LOG2_E), sharp, tolerance)
         self._b, self._c = b / LOG2_E, c / LOG2_E**2
@@ -118,8 +116,8 @@ class RationalColumns(SquaredColumns):
 class TabulatedColumns(SquaredColumns):
     """A profile of a = slope · ‖x - z‖ / length that no short formula gives: read from a table, linearly in between.
 
-    The table ends at FARTHEST, where a profile that decays as exp(-a) is 0 in float32, and beyond it stays as it is
-    there. Between two of its NODES such a profile bends by less than 1e-7.
+    The table ends at LARGEST_EXPONENT, where a profile that decays as exp(-a) is 0 in float32, and beyond it stays so.
+    Between two of its NODES such a profile bends by less than 1e-7.
     """
 
     def __init__(self, Z: F64, length: float, slope: float, profile: Callable[[F64], F64], sharp: bool) -> None:

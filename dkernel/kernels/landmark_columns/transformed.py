@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
+from dkernel.numerics.array_types import F32, F64
 
 
 class ChangedColumns(LandmarkColumns):

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.numerics.array_types import F64
 from dkernel.validation import nearest_name
 
-F64 = NDArray[np.float64]
 SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
 SOBOL_MAX_DIMS = 21201  # dimensions in SciPy's table of directions
 # A uniform number nearer to 0 or 1 than this would become an infinite or useless frequency.

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from dkernel.kernels.spectra.laws import EDGE, Law, NormalLaw
+from dkernel.numerics.array_types import F64
 
-F64 = NDArray[np.float64]
 # A frequency longer than this many reciprocal lengths spends all digits of a float32 phase (as CAUCHY_EDGE has it).
 LONGEST = 1e6
 

@@ -19,8 +19,8 @@ from dkernel.linear.solvers.alpha_path import AlphaPath
 
 Array = NDArray[np.float64]
 
-STEPS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
-ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
+STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
+LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class LBFGS(Batch):
         if not state.passes:
             return state.v
         step = self._heads(state.scale) * state.direction
-        return np.concatenate([state.v + t * step for t in STEPS], axis=1)
+        return np.concatenate([state.v + t * step for t in STEP_LENGTHS], axis=1)
 
     def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
         points = self.candidates(state)
@@ -196,7 +196,7 @@ class LBFGS(Batch):
             # L-BFGS remembers 12 pairs.
             pairs=(*state.pairs, (v - state.v, g - state.gradient))[-12:] if better.any() else state.pairs,
             scale=np.where(better, 1.0, state.scale * self._shorter(slope, slopes[-1])),
-            failures=np.where(better, 0.0, state.failures + ~(-slope > ROUNDING * np.abs(state.value))),
+            failures=np.where(better, 0.0, state.failures + ~(-slope > LOSS_ROUNDING * np.abs(state.value))),
             passes=state.passes + 1,
         )
         return self._turned(moved)
@@ -213,7 +213,7 @@ class LBFGS(Batch):
         slope, last : of the value along the steps, at v and at the shortest candidate
         """
         rise = np.where(last > 0, last - slope, np.inf)
-        return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEPS[-1]
+        return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEP_LENGTHS[-1]
 
     def _taken(self, state: BatchState, values: Array, slope: Array, slopes: Array) -> Array:
         """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
@@ -227,8 +227,10 @@ class LBFGS(Batch):
         slope, slopes : of the value along the steps, at v and at the candidates
         """
         # A step must gain 1e-4 of what the slope promises (Armijo).
-        fell = np.stack([value <= state.value + 1e-4 * t * slope for t, value in zip(STEPS, values, strict=True)])
-        level = values <= state.value + ROUNDING * np.abs(state.value)
+        fell = np.stack(
+            [value <= state.value + 1e-4 * t * slope for t, value in zip(STEP_LENGTHS, values, strict=True)]
+        )
+        level = values <= state.value + LOSS_ROUNDING * np.abs(state.value)
         flat = level & (np.abs(slopes) <= FLATTER * np.abs(slope))
         return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
 

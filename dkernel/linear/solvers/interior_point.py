@@ -23,7 +23,7 @@ from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
 
 Array = NDArray[np.float64]
 
-INSIDE = 0.995  # a step goes this share of the way to the nearest bound
+STEP_SHARE = 0.995  # a step goes this share of the way to the nearest bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class _Path:
         ahead = float(((x + far * dx) * (z + far * dz) + (left - far * dx) * (t + far * dt)).mean()) / 2
         aim = mu * (max(ahead, 0.0) / mu) ** 3
         dx, dz, dt, db = towards(aim - x * z - dx * dz, aim - left * t + dx * dt)
-        far = min(1.0, INSIDE * self._longest(dx, dz, dt, 1.0 / INSIDE))
+        far = min(1.0, STEP_SHARE * self._longest(dx, dz, dt, 1.0 / STEP_SHARE))
         self.x, self.left, self.z, self.t = x + far * dx, left - far * dx, z + far * dz, t + far * dt
         self.b += far * db
         self._moved()

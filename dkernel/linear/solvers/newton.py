@@ -94,7 +94,7 @@ class Newton:
     Y: Array
     w: Array
     loss: Loss
-    last: list["_System"] = field(default_factory=list, repr=False)
+    last: list["_NewtonSystem"] = field(default_factory=list, repr=False)
 
     def optimum(self, alpha: float, tolerance: float = 1e-9, start: Array | None = None) -> Reached:
         """The minimizer for one α.
@@ -178,19 +178,19 @@ class Newton:
             d[curved], beta, late = self._solved(system, *given)
         return d, beta, late & (not self.loss.joint)
 
-    def _system(self, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_System":
+    def _system(self, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
         """The system of the step before, if it is the same, as near the optimum of a quadratic loss; or a new one."""
         for known in self.last:
             same = known.exact >= exact and np.array_equal(known.curved, curved) and np.array_equal(known.ridge, ridge)
             if same:
                 return known
         self.last.clear()  # its pages serve the next
-        self.last.append(_System.of(self.K, curved, ridge, alpha, exact))
+        self.last.append(_NewtonSystem.of(self.K, curved, ridge, alpha, exact))
         return self.last[0]
 
     def _solved(
         self,
-        system: "_System",
+        system: "_NewtonSystem",
         bent: Callable[[Outputs], Callable[[Array], Array]],
         r: Array,
         rest: Array,
@@ -253,7 +253,7 @@ class Newton:
 
 
 @dataclass(frozen=True, eq=False)
-class _System:
+class _NewtonSystem:
     """K + diag(ridge) of the rows with curvature, and an intercept, factored.
 
     Parameters
@@ -274,7 +274,7 @@ class _System:
     exact: bool
 
     @classmethod
-    def of(cls, K: Array, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_System":
+    def of(cls, K: Array, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
         """The system, in float32 unless it is to be `exact` or has no factor there."""
         own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
         inverse = None if exact else _single(own, ridge)

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 NARROW = 1e-3  # the last width is this share of the spread of the first scores
 # A zone is done when a step would gain this share of the objective: in the last zone, and in those before it.
-DONE, NEAR = 1e-6, 1e-3
+DONE, NEARLY_DONE = 1e-6, 1e-3
 SHARES = 0.5 ** np.arange(1, 8)  # shares of a step that are tried beside the whole of it
 TINY = 1e-12  # this share of the largest entry of Newton's matrix is added against rounding
 
@@ -146,7 +146,7 @@ class Path:
             return False
         self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(found[0])
         self._step, self._slope = decrement(total, self.v, self.nu, self.width)
-        enough = DONE if len(self.left) == 1 else NEAR
+        enough = DONE if len(self.left) == 1 else NEARLY_DONE
         if self._slope <= enough * max(abs(self._best), self.nu * abs(float(self.v[-1]))):
             del self.left[0]
             self.points, self._best, self._share = self.v[:, None], np.inf, 0.0

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.products import PANEL, packed
 from dkernel.numerics.tiling import aligned
 
 # Heads of a walk. With AVX-512 and with AVX2 a walk of 26 is a fifth quicker than the products of a library in training
 # and as quick in scoring; one of 32 is as quick in training and a fifth slower in scoring.
-MOST_HEADS = 28
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
+MOST_FUSED_HEADS = 28
 
 
 @dataclass(frozen=True, eq=False)

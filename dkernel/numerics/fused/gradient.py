@@ -13,32 +13,18 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.fused.products import (
-    PANEL,
-    STRIP,
-    VectorBuilder,
-    arrays_of,
-    cgutils,
-    exp2_block,
-    in_strips,
-    sincos_block,
-)
-from dkernel.numerics.fused.scores import LANES, add_scores, clear, sum_lanes
-from dkernel.numerics.tiling import aligned, compiled, inner, scratch
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
+from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
+from dkernel.numerics.loops import compiled, inner, instruction
+from dkernel.numerics.tiling import aligned, scratch
 
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
-TOGETHER = 4  # heads whose gradients are summed at a time
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 DERIVATIVES = {
     name: code
@@ -82,80 +68,20 @@ def descend(
     G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((len(strips), heads), np.float32)
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
-    code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    WALKS[panels.function](
-        strips,
-        panels.packed,
-        laid,
-        intercept.astype(np.float32),
-        targets,
-        w,
-        code,
-        number,
-        tile,
-        sums,
-        sums.reshape(-1),
-        R,
-        S,
-        part,
-        part.reshape(-1),
-        G,
-        g,
-    )
+    loss = DERIVATIVES[derivative[0]], np.float32(derivative[1])
+    work = tile, sums, sums.reshape(-1), R, part, part.reshape(-1)
+    walk = GRADIENT_WALKS[panels.function]
+    walk(strips, panels.packed, laid, intercept.astype(np.float32), targets, w, loss, work, (G, g, S))
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
 def _tall(panels: int, heads: int) -> int:
     """Rows of a tile: a function of columns and heads alone, since it is part of the result's bits."""
     rows = min(TILE_BYTES // (4 * PANEL * panels), SUMS_BYTES // (4 * LANES * heads), FLUSH)
-    return max(2, rows // STRIP) * STRIP
+    return max(2, rows // PRODUCT_STRIP) * PRODUCT_STRIP
 
 
-def _gradient(heads: int) -> Any:
-    """The intrinsic part[h : h + heads, j, layer] += sum over i < rows of tile[j, layer, i] * R[i, h : h + heads]."""
-
-    @intrinsic
-    def gradient(
-        typingctx: Any,  # noqa: ARG001
-        tile: Any,
-        R: Any,
-        part: Any,
-        rows: Any,
-        j: Any,
-        layer: Any,
-        h: Any,
-    ) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target = registers()
-            assert target is not None
-            maker, (C, D, G) = VectorBuilder(builder, target.lanes), arrays_of(context, builder, signature, arguments)
-            count, panel, layer, head = arguments[3:]
-            whole = count.type
-            of_tile, of_rest, of_sum = (
-                cgutils.unpack_tuple(builder, array.shape, n) for array, n in ((C, 4), (D, 2), (G, 4))
-            )
-            for group in target.groups(PANEL, heads):
-                columns = [whole(part * target.lanes) for part in group]
-                sums = maker.variables(heads, len(columns))
-                with cgutils.for_range(builder, count) as loop:
-                    at = [maker.index(of_tile, (panel, layer, loop.index, column)) for column in columns]
-                    values = [maker.load(C, each) for each in at]
-                    for e, line in enumerate(sums):
-                        r = maker.spread(D, maker.index(of_rest, (loop.index, builder.add(head, whole(e)))))
-                        for value, place in zip(values, line, strict=True):
-                            builder.store(maker.fma(value, r, builder.load(place)), place)
-                for e, line in enumerate(sums):
-                    for column, place in zip(columns, line, strict=True):
-                        to = maker.index(of_sum, (builder.add(head, whole(e)), panel, layer, column))
-                        maker.store(builder.fadd(maker.load(G, to), builder.load(place)), G, to)
-            return context.get_dummy_value()
-
-        return types.void(tile, R, part, rows, j, layer, h), generate
-
-    return gradient
-
-
-_several, _single = _gradient(TOGETHER), _gradient(1)
+_several, _single = instruction("several_gradients"), instruction("single_gradient")
 
 
 @inner()
@@ -190,26 +116,15 @@ def _flush(whole: Any, G: Any) -> None:
 
 
 @inner()
-def _add_gradients(
-    start: Any,
-    n: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    g: Any,
-) -> None:
+def _add_gradients(start: Any, n: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any) -> None:
     """Scores, derivatives and gradients of n rows whose columns are there."""
+    code, number = loss
+    tile, sums, _, R, part, _ = work
+    _, g, S = out
     heads = part.shape[0]
     for i in range(n):
         for h in range(heads):
-            s = sum_lanes(sums, i, h) + shift[h]  # type: ignore[call-arg]
+            s = sum_lanes(sums, i, h) + shift[h]
             S[start + i, h] = s
             y = targets[start + i, h % targets.shape[1]]
             R[i, h] = weight[start + i] * _derivative(code, number, y, s)
@@ -225,35 +140,21 @@ def _add_gradients(
                 h += 1
 
 
-_SIGNATURE = (
+_GRADIENT_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
-    "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
-    "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
+    "Tuple((int64, float32)), "
+    "Tuple((float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, :, :, ::1], "
+    "float32[::1])), Tuple((float64[::1], float64[::1], float32[:, ::1])))"
 )
 
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _exp2_walk(
-    rows: Any,
-    panels: Any,
-    coef: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    lanes: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    whole: Any,
-    G: Any,
-    g: Any,
+    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
 ) -> None:
+    tile, sums, lanes, _, _, whole = work
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -262,33 +163,18 @@ def _exp2_walk(
             for i in range(0, n, 4):
                 exp2_block(rows, panels[j : j + 1], tile[j], start, i, 0)
                 add_scores(tile[j], coef, sums, i, i, j)
-        _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
+        _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, G)
+            _flush(whole, out[0])
             since = 0
 
 
-@compiled(_SIGNATURE)
+@compiled(_GRADIENT_SIGNATURE)
 def _sincos_walk(
-    rows: Any,
-    panels: Any,
-    coef: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    lanes: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    whole: Any,
-    G: Any,
-    g: Any,
+    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
 ) -> None:
+    tile, sums, lanes, _, _, whole = work
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -297,12 +183,12 @@ def _sincos_walk(
             for i in range(0, n, 4):
                 sincos_block(rows, panels[j : j + 1], tile[j], start, i, 0)
                 add_scores(tile[j], coef, sums, i, i, j)
-        _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
+        _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, G)
+            _flush(whole, out[0])
             since = 0
 
 
-WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+GRADIENT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, cast
 
 from llvmlite import binding
-from numba.core import codegen, config
+
+from dkernel.numerics.machine_code import processor_features
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,10 @@ AVX512, AVX2, NEON = Registers("AVX-512", 16, 32), Registers("AVX2", 8, 16), Reg
 
 @cache
 def registers() -> Registers | None:
-    """The registers of the processor that numba compiles for, this one or the one it was told; None of others."""
+    """The registers of the processor that loops are compiled for, this one or the one named; None of others."""
     if binding.get_process_triple().startswith(("aarch64", "arm64")):
         return NEON
-    settings, host = cast(Any, config), cast(Any, codegen)  # without types
-    told = settings.CPU_FEATURES
-    features = (host.get_host_cpu_features() if told is None else told).split(",")
+    features = processor_features().split(",")
     if "+avx512f" in features:
         return AVX512
     return AVX2 if {"+avx2", "+fma"} <= {*features} else None

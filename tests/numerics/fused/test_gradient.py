@@ -101,5 +101,5 @@ def test_a_column_is_where_its_coefficient_is():
 def test_maps_that_go_another_way_say_so():
     assert FourierMap.draw(KERNEL, 5, 64, 0, form="offset").panels is None
     assert FourierMap.draw(KERNEL, 5, 64, 0, "structured").panels is None
-    assert map_of("nystrom", 64, p=products.MOST).panels is None
-    assert map_of("fourier", 64, p=products.MOST + 1).panels is None
+    assert map_of("nystrom", 64, p=products.MOST_DATA_COLUMNS).panels is None
+    assert map_of("fourier", 64, p=products.MOST_DATA_COLUMNS + 1).panels is None

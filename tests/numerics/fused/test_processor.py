@@ -7,18 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
 from llvmlite import binding
-from numba.core import codegen
-from numba.core import config as settings
 
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
-from dkernel.numerics.fused import gradient, processor, products, scores
-from dkernel.numerics.tiling import FLAGS
+from dkernel.numerics.fused import gradient, instructions, processor, products, scores
+from dkernel.numerics.loops import FLAGS, called
 
 ROOT = Path(__file__).parents[3]
 KINDS = {"AVX-512": processor.AVX512, "AVX2": processor.AVX2, "NEON": processor.NEON}
@@ -33,13 +32,13 @@ def gradients(tile, R, part):
     """The sums of four heads together, and those of a fifth."""
     for j in range(tile.shape[0]):
         for layer in range(tile.shape[1]):
-            gradient._several(tile, R, part, tile.shape[2], j, layer, 0)
-            gradient._single(tile, R, part, tile.shape[2], j, layer, 4)
+            instructions.several_gradients(tile, R, part, tile.shape[2], j, layer, 0)
+            instructions.single_gradient(tile, R, part, tile.shape[2], j, layer, 4)
 
 
 SIGNATURES = {
-    "products": products._SIGNATURE,
-    "scores": scores._SIGNATURE,
+    "products": products._PRODUCT_SIGNATURE,
+    "scores": scores._SCORE_SIGNATURE,
     "gradients": "void(float32[:, :, :, ::1], float32[:, ::1], float32[:, :, :, ::1])",
 }
 
@@ -48,15 +47,14 @@ SIGNATURES = {
 def loops():
     """Kind of processor, name -> the loop compiled with vectors of that kind; they run here, whatever "here" is."""
     sources = {
-        "products": products.WALKS["sincos"]._source,
-        "scores": scores.WALKS["exp2"]._source,
+        "products": called(products.PRODUCT_WALKS["sincos"]._source),
+        "scores": called(scores.SCORE_WALKS["exp2"]._source),
         "gradients": gradients,
     }
     made = {}
     with pytest.MonkeyPatch.context() as patch:
         for kind, registers in KINDS.items():
-            for module in (products, gradient):
-                patch.setattr(module, "registers", lambda registers=registers: registers)
+            patch.setattr(instructions, "registers", lambda registers=registers: registers)
             for name, source in sources.items():
                 loop = numba.njit(SIGNATURES[name], fastmath=FLAGS, nogil=True, error_model="numpy")
                 made[kind, name] = loop(source)
@@ -126,10 +124,13 @@ def test_groups_are_all_vectors_of_a_panel_and_fit_into_the_registers(kind, rows
         ("+avx2,+fma,+avx512f", "", None),
     ],
 )
-def test_registers_are_those_that_numba_compiles_for(monkeypatch, host, told, found):
+def test_registers_are_those_that_loops_are_compiled_for(monkeypatch, host, told, found):
     monkeypatch.setattr(binding, "get_process_triple", lambda: "x86_64-unknown-linux-gnu")
-    monkeypatch.setattr(codegen, "get_host_cpu_features", lambda: host)
-    monkeypatch.setattr(settings, "CPU_FEATURES", told)
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: SimpleNamespace(flatten=lambda: host))
+    if told is None:
+        monkeypatch.delenv("NUMBA_CPU_FEATURES", raising=False)
+    else:
+        monkeypatch.setenv("NUMBA_CPU_FEATURES", told)
     assert processor.registers.__wrapped__() == found
 
 

@@ -1,0 +1,46 @@
+"""`dkernel cancel`: the end of a job that was given to a cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.options import setting
+
+
+@click.command(cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
+@click.argument("run", metavar="RUN")
+@setting(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
+)
+@setting("--debug", is_flag=True, help="Print tracebacks.")
+def cancel(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
+    """End the job that `dkernel train --detach` named RUN, and wait for its end.
+
+    Its checkpoint stays: the same train command goes on from there. Exit code 0 when the job is over.
+
+    \b
+    dkernel cancel model.safetensors
+    """
+    from dkernel.cli.driver import wish_of
+    from dkernel.diagnostics.follow import follow, is_over, read_record, record_of
+    from dkernel.errors import DataError
+
+    where = record_of(run)
+    record: dict[str, Any] | None = read_record(where)
+    if record is None:
+        raise DataError(f"{where}: there is no run record. Name the job as dkernel train --detach printed it.")
+    if "job" not in record:
+        raise DataError(
+            f"{where}: this run was not given to a cluster. End process {record.get('pid')} on {record.get('host')} by "
+            "SIGTERM."
+        )
+    if not is_over(record):
+        Path(wish_of(where)).touch()
+        *_, record = follow(where, patience)
+        Path(wish_of(where)).unlink(missing_ok=True)
+    click.echo(f"{run}: {record['status']}, exit code {record['exit_code']}")

@@ -1,0 +1,241 @@
+"""The driver of a job that was given to a cluster: a task that runs the job's command, and runs it again.
+
+The command is a process of its own on the machine of a worker: `dkernel train` with the settings of the one that was
+given, `--resume`, and the scheduler of that worker. So it has signals, exit codes and memory of its own. Where the
+worker dies its pipe closes, which ends the process, and Dask runs the task again elsewhere: the command goes on from
+its checkpoint. What is known of the job stands in its run record; beside that are its log, and while somebody wants it
+to end, a file that says so.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from dkernel.cli.exit_codes import AGAIN, GRACE
+from dkernel.cli.options import config_text
+from dkernel.cli.run_record import JOB, Record, beside
+from dkernel.data.writers.atomic import write_file
+from dkernel.diagnostics.follow import is_over, is_stale, read_record
+from dkernel.execution.connection import PATIENCE
+from dkernel.execution.user_modules import UserModule
+
+BY_SIGTERM = 143  # that of a command which SIGTERM stops
+_LOOK = 1.0  # seconds between two looks at the process and at the wish to cancel
+_PAUSE = GRACE + 2.0  # seconds before a command is run again: a process of before has ended by then
+
+
+@dataclass(frozen=True)
+class ClusterJob:
+    """A command for a cluster.
+
+    Parameters
+    ----------
+    record : path of its run record, which is also its name
+    settings : the command's, as the text of a config file
+    digest : of the settings that the command was given
+    modules : of --import
+    retries : times that it is run again after exit code 75
+    dead_after : seconds without news after which it counts as dead; a cluster may take so long to miss a worker
+    """
+
+    record: str
+    settings: str
+    digest: str
+    modules: tuple[UserModule, ...] = ()
+    retries: int = 0
+    dead_after: float = PATIENCE
+
+    def entry(self, left: int) -> dict[str, Any]:
+        """What the run record says of it, with so many retries left."""
+        return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
+
+
+def log_of(record: str) -> str:
+    """The log of a job.
+
+    Examples
+    --------
+    >>> log_of("/models/m.run.json"), wish_of("/models/m.run.json")
+    ('/models/m.log', '/models/m.cancel')
+    """
+    return f"{_stem(record)}.log"
+
+
+def wish_of(record: str) -> str:
+    """The file whose presence asks the driver of a job to end it."""
+    return f"{_stem(record)}.cancel"
+
+
+def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
+    """Give the command with these settings to the cluster, unless the job is there already."""
+    from dkernel.execution.base import Call
+    from dkernel.execution.connect import connect
+    from dkernel.execution.user_modules import user_modules
+
+    if not (values["scheduler"] or values["scheduler_file"]):
+        raise click.UsageError("--detach gives the job to a cluster: give --scheduler or --scheduler-file too.", ctx)
+    if values["checkpoint"] is None:
+        raise click.UsageError(
+            "--detach: give --checkpoint DIR too. Where the worker of the job dies, another goes on from there.", ctx
+        )
+    record = str(_absolute(beside(values["out"], values["record"])))
+    settings = config_text(ctx, {**values, **_of_the_driver(values), "record": record})
+    digest = hashlib.sha256(settings.encode()).hexdigest()
+    job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
+    with connect(**place) as executor:
+        executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin, (job,))])
+        # Dask has one task of a key: of a job that is there already this changes nothing.
+        key = f"dkernel-job-{hashlib.sha256(record.encode()).hexdigest()[:32]}"
+        executor.hand_over(Call(key, drive, (job,)))
+    return job
+
+
+def _of_the_driver(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that the driver's command has in place of those that were given: every path is a whole one."""
+    paths = ("out", "checkpoint", "report", "scratch")
+    found: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}
+    found["data"] = [_absolute(name) for name in values["data"]]
+    unset = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")  # those of the worker are taken
+    return {**found, **dict.fromkeys(unset), "detach": False, "resume": True, "json": False, "progress": "log"}
+
+
+def _absolute(path: Any) -> Any:
+    return path if "://" in str(path) else os.path.join(os.getcwd(), path)
+
+
+def _stem(record: str) -> str:
+    return record.removesuffix(".json").removesuffix(".run")
+
+
+def begin(job: ClusterJob) -> None:
+    """Enter a job in its run record, unless it is there already; runs on a worker, whose complaints the submitter sees.
+
+    Raises
+    ------
+    DataError : the record cannot be written, or is that of a run with other settings that is not over
+    """
+    from dkernel.cli.outputs import check_writable
+    from dkernel.errors import DataError
+
+    check_writable("--record", job.record)
+    found = read_record(job.record)
+    if found is None or is_over(found) or is_stale(found):
+        Path(wish_of(job.record)).unlink(missing_ok=True)
+        record = Record()
+        record.note(job=job.entry(job.retries))
+        record.enter(job.record, "queued")
+    elif found.get("job", {}).get("settings") != job.digest:
+        raise DataError(
+            f"{job.record}: a run with other settings is writing this record (process {found['pid']} on "
+            f"{found['host']}). Wait for its end, cancel it with dkernel cancel, or choose another --out."
+        )
+
+
+def drive(job: ClusterJob) -> int:
+    """Run the command of a job, and again while its exit code says so; runs on a worker. Returns the exit code."""
+    from dkernel.execution.in_task import leave_pool
+
+    leave_pool()  # a worker with one thread has it for the tasks of the job
+    with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:
+        words = _command(job, folder)
+        for left in range(job.retries, -1, -1):
+            code = _run(job, words, folder, left)
+            if code != AGAIN or not left or _wished(job, _PAUSE):
+                break
+    if Path(wish_of(job.record)).exists():
+        code = _cancelled(job, code)
+    return code
+
+
+def _command(job: ClusterJob, folder: str) -> list[str]:
+    """The words of the command; its settings and modules are written to `folder`."""
+    from dkernel.execution.in_task import options_of_scheduler
+
+    Path(folder, "job.toml").write_text(job.settings, encoding="utf-8")
+    words = [sys.executable, "-c", "from dkernel.cli.driver import command; command()", "train"]
+    words += ["--config", str(Path(folder, "job.toml"))]
+    for module in job.modules:
+        if module.source is None:
+            words += ["--import", module.name]
+        else:
+            path = Path(folder, Path(module.path).name)
+            path.write_text(module.source, encoding="utf-8")
+            words += ["--import", str(path)]
+    return words + [word for option in options_of_scheduler().items() for word in option]
+
+
+def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
+    """Run the command once, to its end or until somebody wants it to end."""
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
+    with open(log_of(job.record), "ab") as log:
+        log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n".encode())
+        log.flush()
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            env={**settings, JOB: json.dumps(job.entry(left))},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+        )
+        with process:
+            while (code := _ended(process, _LOOK)) is None:
+                if Path(wish_of(job.record)).exists():
+                    process.terminate()
+                    code = _ended(process, _PAUSE)
+                    process.kill()
+    return AGAIN if code is None or code < 0 else code  # one that was killed goes on as well
+
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code of a process that ends in so many seconds, else None."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
+    return None
+
+
+def _wished(job: ClusterJob, seconds: float) -> bool:
+    """True if somebody wants the job to end, as seen at the end of so many seconds at most."""
+    end, wish = time.monotonic() + seconds, Path(wish_of(job.record))
+    while not wish.exists() and (left := end - time.monotonic()) > 0:
+        time.sleep(min(_LOOK, left))
+    return wish.exists()
+
+
+def _cancelled(job: ClusterJob, code: int) -> int:
+    """Write to the record that the job was cancelled, unless it was over before."""
+    record = read_record(job.record)
+    if record is not None and record["status"] != "done":
+        record |= {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
+        write_file(Path(job.record), (json.dumps(record, indent=2) + "\n").encode())
+        code = BY_SIGTERM
+    Path(wish_of(job.record)).unlink(missing_ok=True)
+    return code
+
+
+def command() -> None:
+    """Be the command of a job: it ends with the pipe of its driver, whose worker is gone then."""
+    from dkernel.cli import main
+
+    def end_with_driver() -> None:
+        os.read(0, 1)  # not by sys.stdin, whose lock a thread may not have when Python ends
+        os._exit(AGAIN)
+
+    threading.Thread(target=end_with_driver, name="dkernel-driver", daemon=True).start()
+    sys.argv[0] = "dkernel"
+    main(prog_name="dkernel")

@@ -1,0 +1,51 @@
+"""`dkernel jobs`: the runs whose records are in a folder."""
+
+import json as json_
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.options import setting
+
+
+@click.command(cls=ExitCodeCommand, short_help="List the runs of a folder.")
+@click.argument("folder", metavar="[FOLDER]", default=".")
+@setting("--json", is_flag=True, help="Print one JSON object for each run.")
+@setting("--debug", is_flag=True, help="Print tracebacks.")
+def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
+    """List the runs whose records are in FOLDER, those of `dkernel train --detach` and others, the newest last.
+
+    \b
+    dkernel jobs /shared/models
+    """
+    from dkernel.diagnostics.follow import read_record
+
+    found = [(path, read_record(str(path))) for path in Path(folder).glob("*.run.json")]
+    runs = sorted((_row(path, record) for path, record in found if record is not None), key=lambda row: row["started"])
+    if json:
+        for row in runs:
+            click.echo(json_.dumps(row))
+        return
+    names = ("job", "status", "exit_code", "started", "progress")
+    cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in runs)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _row(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    from dkernel.diagnostics.follow import is_over, is_stale
+    from dkernel.streaming.progress import format_progress
+
+    dead = not is_over(record) and is_stale(record)
+    state = record.get("progress")
+    return {
+        "job": str(path).removesuffix(".run.json"),
+        "status": "dead" if dead else record["status"],
+        "exit_code": record.get("exit_code"),
+        "started": record.get("started"),
+        "progress": record.get("error") or (format_progress(state) if state else None),
+    }

@@ -1,0 +1,89 @@
+"""Rows that come as a stream of Arrow batches, of Polars, DuckDB, Ibis or Arrow, kept once as a file on scratch.
+
+A fit reads its rows several times, and a stream may be read once; a batch is in memory at a time.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from dkernel.data.paths import File, expand
+from dkernel.data.scratch import Scratch, folder_of
+from dkernel.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GROUP_ROWS = 131_072  # rows of a row group, whatever the library's batches: they decide the chunks, and so the bits
+
+
+def is_stream(rows: Any) -> bool:
+    """True if rows come in batches: a LazyFrame of Polars, or what has an Arrow stream and is no frame in memory.
+
+    Examples
+    --------
+    >>> import pandas, pyarrow
+    >>> table = pyarrow.table({"a": [1.0]})
+    >>> is_stream(pandas.DataFrame()), is_stream(table), is_stream(table.to_reader())
+    (False, False, True)
+    """
+    if hasattr(rows, "collect_batches"):
+        return True
+    in_memory = hasattr(rows, "iloc") or (hasattr(rows, "to_pandas") and hasattr(rows, "__len__"))
+    return hasattr(rows, "__arrow_c_stream__") and not in_memory
+
+
+def reader_of(rows: Any) -> "pa.RecordBatchReader":
+    """The batches of a stream, in their order."""
+    import pyarrow as pa
+
+    if not hasattr(rows, "collect_batches"):
+        return pa.RecordBatchReader.from_stream(rows)
+    schema = rows.collect_schema().to_frame().to_arrow().schema
+    frames = (frame.to_arrow().cast(schema).to_batches() for frame in rows.collect_batches(maintain_order=True))
+    return pa.RecordBatchReader.from_batches(schema, chain.from_iterable(frames))
+
+
+def frames_of(rows: Any) -> Iterator[Any]:
+    """The rows of a stream as data frames of pandas, a batch each."""
+    for batch in reader_of(rows):
+        if batch.num_rows:
+            yield batch.to_pandas()
+
+
+def stored(rows: Any, scratch: Scratch) -> File:
+    """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    folder = folder_of(scratch)
+    staged = tempfile.mkdtemp(prefix=".stream-", dir=folder)
+    try:
+        try:
+            pa.dataset.write_dataset(
+                reader_of(rows),
+                staged,
+                format="parquet",
+                min_rows_per_group=GROUP_ROWS,
+                max_rows_per_group=GROUP_ROWS,
+                use_threads=False,
+            )
+        except pa.ArrowException as error:
+            raise DataError(f"The rows of the {type(rows).__name__} cannot be kept as Parquet ({error}).") from None
+        parts = [os.path.join(staged, name) for name in os.listdir(staged)]
+        if not parts:
+            raise DataError(f"The {type(rows).__name__} has no rows.")
+        with open(parts[0], "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        name = f"stream-{digest}.parquet"
+        target = os.path.join(folder, name)
+        os.utime(parts[0], ns=(0, 0))  # a file is known by its date too, and that of equal rows is equal
+        os.replace(parts[0], target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return replace(expand(target)[0], name=name)

@@ -1,0 +1,329 @@
+"""Where models, checkpoints, records and reports are kept: a folder of a disk, or a URL of what fsspec reaches.
+
+    store, name = file_of("s3://bucket/run/model.safetensors")
+    with store.replacing(name) as file:
+        file.write(content)
+
+A file appears whole or not at all. On a disk it takes its name by a rename when all of it is there. An object store has
+no rename and needs none: it shows an object when it has all of its bytes. Remote file systems (sftp, HDFS, ...) show
+what has come so far, so there the file comes under a hidden name first.
+"""
+
+import contextlib
+import os
+import posixpath
+import tempfile
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dkernel.data.writers.atomic import sync, trouble
+from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+
+OBJECT_STORES = {
+    *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "r2", "hf", "memory"),
+}
+"""Protocols of fsspec under which an object is there with all of its bytes or not at all."""
+_HEADER_BYTES = 2**20  # that are fetched at one time of a file whose first bytes are read
+
+
+class Store(ABC):
+    """A folder of files, none of which is ever seen in part.
+
+    Examples
+    --------
+    >>> store, name = file_of("memory://bucket/notes.txt")
+    >>> with store.replacing(name) as file:
+    ...     _ = file.write(b"whole")
+    >>> store.names(), store.has(name)
+    (['notes.txt'], True)
+    >>> store.remove(name)
+    """
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The path or the URL of the folder."""
+
+    @abstractmethod
+    def path(self, name: str) -> str:
+        """The path or the URL of a file, for messages."""
+
+    @abstractmethod
+    def within(self, name: str) -> "Store":
+        """A folder in this one."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of the files in this folder, sorted; none where there is no folder."""
+
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """True if there is such a file."""
+
+    @abstractmethod
+    def reading(self, name: str, all_of_it: bool = True) -> AbstractContextManager[BinaryIO]:
+        """The file to read from, `all_of_it` or only some of its bytes; FileNotFoundError if there is none."""
+
+    @abstractmethod
+    def replacing(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """A file that takes the place of `name` when all of it is there, and vanishes when anything fails."""
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    @abstractmethod
+    def check_writable(self) -> None:
+        """Refuse, without a trace, a folder to which nothing can be written."""
+
+
+def store_of(folder: str | os.PathLike[str]) -> Store:
+    """The store of a folder: of this file system, or where the URL says.
+
+    Examples
+    --------
+    >>> store_of("file:///tmp/run").path("a"), store_of("memory://run").path("a")
+    ('/tmp/run/a', 'memory://run/a')
+    """
+    text = os.fspath(folder).removeprefix("file://")
+    return UrlStore(text.rstrip("/")) if is_url(text) else FolderStore(Path(text))
+
+
+def file_of(path: str | os.PathLike[str]) -> tuple[Store, str]:
+    """The store in which a file lies, and its name there.
+
+    Raises
+    ------
+    DataError : the path ends without a name
+    """
+    text = os.fspath(path).removeprefix("file://")
+    if not is_url(text):
+        return FolderStore(Path(text).parent), Path(text).name
+    folder, _, name = text.rpartition("/")
+    if not name or folder.endswith("/"):
+        raise DataError(f"{text}: a file needs a bucket and a name, such as s3://bucket/model.safetensors.")
+    return UrlStore(folder), name
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """True for the address of a store, False for a path of this file system.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/a"), is_url("folder/a"), is_url("file:///folder/a")
+    (True, False, False)
+    """
+    return "://" in os.fspath(path).removeprefix("file://")
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Make or replace a small file in one step."""
+    store, name = file_of(path)
+    with store.replacing(name) as file:
+        file.write(content)
+
+
+@dataclass(frozen=True)
+class FolderStore(Store):
+    """A folder of a file system of this machine."""
+
+    folder: Path
+
+    @property
+    def where(self) -> str:
+        return str(self.folder)
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def within(self, name: str) -> "FolderStore":
+        return FolderStore(self.folder / name)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*"))
+
+    def has(self, name: str) -> bool:
+        return (self.folder / name).exists()
+
+    @contextlib.contextmanager
+    def reading(self, name: str, all_of_it: bool = True) -> Iterator[BinaryIO]:  # noqa: ARG002
+        with open(self.folder / name, "rb") as file:
+            yield file
+
+    @contextlib.contextmanager
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        path = self.folder / name
+        staged = path.with_name(f".{name}.{uuid.uuid4().hex}.partial")
+        try:
+            with open(staged, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(staged, path)
+        except BaseException:
+            staged.unlink(missing_ok=True)
+            raise
+        sync(path.parent)  # the new name is only safe from a power cut when its directory is on the disk too
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
+
+    def check_writable(self) -> None:
+        try:
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise trouble(error, self.folder) from error
+
+
+@dataclass(frozen=True)
+class UrlStore(Store):
+    """A folder at a URL. What is read or written whole goes through a temporary file of this machine."""
+
+    url: str
+
+    @cached_property
+    def _reached(self) -> tuple[Any, str]:
+        return reach(self.url)
+
+    @property
+    def where(self) -> str:
+        return self.url
+
+    def _key(self, name: str) -> tuple[Any, str]:
+        """The file system, and what it calls a file. Others write there too: no listing is remembered."""
+        system, folder = self._reached
+        system.invalidate_cache()
+        return system, f"{folder}/{name}"
+
+    def path(self, name: str) -> str:
+        return f"{self.url}/{name}"
+
+    def within(self, name: str) -> "UrlStore":
+        return UrlStore(f"{self.url}/{name}")
+
+    def names(self) -> list[str]:
+        with explained(self.url):
+            system, _ = self._key("")
+            return sorted(files_at(system, self._reached[1]))
+
+    def has(self, name: str) -> bool:
+        with explained(self.path(name)):
+            system, key = self._key(name)
+            return bool(system.exists(key))
+
+    @contextlib.contextmanager
+    def reading(self, name: str, all_of_it: bool = True) -> Iterator[BinaryIO]:
+        with contextlib.ExitStack() as opened:
+            with explained(self.path(name), FileNotFoundError):
+                system, key = self._key(name)
+                if all_of_it:
+                    here = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dkernel-")), "file")
+                    system.get_file(key, str(here))
+                    file = opened.enter_context(open(here, "rb"))
+                else:
+                    file = opened.enter_context(system.open(key, "rb", block_size=_HEADER_BYTES))
+            yield file
+
+    @contextlib.contextmanager
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
+            staged = Path(here) / "file"
+            with open(staged, "xb") as file:
+                yield file
+            with explained(self.path(name)):
+                system, key = self._key(name)
+                _put(system, str(staged), key)
+
+    def remove(self, name: str) -> None:
+        with explained(self.path(name), FileNotFoundError), contextlib.suppress(FileNotFoundError):
+            system, key = self._key(name)
+            system.rm_file(key)
+
+    def check_writable(self) -> None:
+        with explained(self.url):
+            system, key = self._key(f".dkernel-{uuid.uuid4().hex}")
+            system.pipe_file(key, b"?")
+            system.rm_file(key)
+
+
+def _put(system: Any, here: str, key: str) -> None:
+    """Send a file to a store, where it is never seen in part."""
+    protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
+    if protocols & OBJECT_STORES:
+        system.put_file(here, key)
+        return
+    folder, name = posixpath.split(key)
+    hidden = f"{folder}/.{name}.{uuid.uuid4().hex}.partial"
+    try:
+        system.put_file(here, hidden)
+        system.mv(hidden, key)
+    except BaseException:
+        with contextlib.suppress(Exception):  # the first error says more
+            system.rm_file(hidden)
+        raise
+
+
+def files_at(system: Any, folder: str) -> dict[str, int]:
+    """Name -> bytes of the files right inside a folder; none of a folder that is not there."""
+    try:
+        entries = system.ls(folder, detail=True)
+    except FileNotFoundError:
+        return {}
+    names = {posixpath.basename(e["name"].rstrip("/")): e for e in entries if e["name"].rstrip("/") != folder}
+    return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
+
+
+def reach(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it."""
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        extra = "pip install 'dkernel[s3]'" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+        raise UnsupportedError(
+            f"{url}: this kind of address needs a package that is missing ({error}). {extra}."
+        ) from None
+    except ValueError as error:
+        raise UnsupportedError(f"{url}: this kind of address cannot be used ({error}).") from None
+    return system, str(path).rstrip("/")
+
+
+@contextlib.contextmanager
+def explained(url: str, *but: type[BaseException]) -> Iterator[None]:
+    """Turn errors of a store into errors of dkernel; its libraries have no error type in common.
+
+    Parameters
+    ----------
+    but : errors that the caller explains
+    """
+    try:
+        yield
+    except DKernelError:
+        raise
+    except but:
+        raise
+    except PermissionError as error:
+        raise DataError(
+            f"{url}: no permission ({error}). Give this user, or the role of client and workers, the right to list, "
+            "read, write and delete there."
+        ) from error
+    except FileNotFoundError as error:
+        raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
+    except Exception as error:
+        if "Credential" in type(error).__name__:
+            raise DataError(
+                f"{url}: there are no credentials for this store ({error}). Give them to the client and the workers: "
+                "variables such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
+            ) from error
+        raise ClusterError(
+            f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished "
+            "is kept."
+        ) from error

@@ -1,0 +1,49 @@
+"""What a task asks of the worker that runs it: its threads, its scheduler, and leave to wait for other tasks."""
+
+import importlib
+import sys
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+
+def worker_of_task() -> Any:
+    """The worker whose task runs in this thread; None where there is none.
+
+    Examples
+    --------
+    >>> worker_of_task() is None
+    True
+    """
+    if "distributed" not in sys.modules:
+        return None
+    try:
+        return importlib.import_module("distributed").get_worker()
+    except ValueError:
+        return None
+
+
+def local_folder() -> str:
+    """The folder in which a task may write to the disk of its worker; outside of Dask that for temporary files."""
+    worker = worker_of_task()
+    return tempfile.gettempdir() if worker is None else str(worker.local_directory)
+
+
+def leave_pool() -> None:
+    """Give the thread of this task back to its worker, which can then run the tasks that this one waits for."""
+    if worker_of_task() is not None:
+        with suppress(KeyError, AttributeError):  # it has left already, or is none of the pool
+            importlib.import_module("distributed").secede()
+
+
+def options_of_scheduler() -> dict[str, str]:
+    """The scheduler of this task's worker, and the certificates that the worker has, as options of a command."""
+    worker = worker_of_task()
+    security = worker.security
+    found = {
+        "--scheduler": worker.scheduler.address,
+        "--tls-ca-file": security.tls_ca_file,
+        "--tls-cert": security.tls_worker_cert,
+        "--tls-key": security.tls_worker_key,
+    }
+    return {option: str(value) for option, value in found.items() if value}

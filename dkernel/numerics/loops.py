@@ -1,0 +1,116 @@
+"""Loops that are compiled for this processor when they are first called, and kept on disk.
+
+A loop is a function of arrays and numbers with one signature. The functions that it calls are `inner` ones, or an
+`instruction` of `fused.instructions`. Nothing here imports numba before a loop has to be compiled.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial, update_wrapper
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+from dkernel.numerics.machine_code import LoopFile, emitted, loaded
+
+FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
+_compiler = threading.RLock()  # numba's compiler is one of the process
+
+
+class CompiledLoop:
+    """A loop that is compiled, or read from disk, when it is first called: a process calls a few of all there are."""
+
+    def __init__(self, function: Callable[..., None], signature: str, flags: set[str]) -> None:
+        update_wrapper(self, function)
+        self._source, self._signature, self._flags = function, signature, flags
+        self._lock = threading.Lock()
+        self._loop: Callable[..., None] | None = None
+
+    def __call__(self, *args: Any) -> None:
+        (self._loop or self.load())(*args)
+
+    def load(self) -> Callable[..., None]:
+        """Compile the loop, or read it from disk, unless that was done before."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = self._made()
+            return self._loop
+
+    def _made(self) -> Callable[..., None]:
+        code = self._source.__code__
+        file = LoopFile(code.co_filename, code.co_name, self._signature, self._flags)
+        kept = file.read()
+        if kept is None:
+            kept = self._emitted()
+            if kept is None:
+                with _compiler:
+                    whole: Callable[..., None] = self.compile()
+                    return whole
+            file.write(kept)
+        return loaded(kept, self._signature)
+
+    def _emitted(self) -> bytes | None:
+        """Machine code of the loop; None where numba has to call it, or is told not to compile."""
+        with _compiler:
+            loop = self.compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+            if not hasattr(loop, "inspect_llvm"):
+                return None
+            return emitted(loop.inspect_llvm(loop.signatures[0]), self._signature)
+
+    def compile(self, **options: bool) -> Any:
+        """The loop as numba compiles it."""
+        return _njit(self._flags, self._signature, **options)(called(self._source))
+
+
+def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
+    """A `CompiledLoop` of a function."""
+    return partial(CompiledLoop, signature=signature, flags=flags)
+
+
+def load_beside(loops: Sequence[CompiledLoop]) -> None:
+    """Load loops one after the other in a thread, while the caller does other work; the process may end between two."""
+
+    def load() -> None:
+        for loop in loops:
+            if threading.main_thread().is_alive():
+                loop.load()
+
+    threading.Thread(target=load, name="dkernel-loops").start()
+
+
+class LoopPart:
+    """What loops alone call; numba makes it when the first of them is compiled."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    @cached_property
+    def made(self) -> Any:
+        return self._make()
+
+
+def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
+    """A function that loops alone call: its code is a part of theirs."""
+    return lambda function: LoopPart(lambda: _njit(flags)(called(function)))
+
+
+def instruction(name: str) -> Any:
+    """A function of `fused.instructions`."""
+    return LoopPart(lambda: getattr(import_module("dkernel.numerics.fused.instructions"), name))
+
+
+def called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its parts as numba knows them."""
+    assert isinstance(function, FunctionType)
+    names = {*function.__code__.co_names}
+    found = {name: value for name, value in function.__globals__.items() if name in names}
+    parts = {name: value.made for name, value in found.items() if isinstance(value, LoopPart)}
+    scope = {**function.__globals__, **parts}
+    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+
+
+def _njit(flags: set[str], *signature: str, **options: bool) -> Any:
+    import numba
+
+    njit: Any = numba.njit  # its types know less than it takes
+    return njit(*signature, fastmath=flags, nogil=True, error_model="numpy", **options)

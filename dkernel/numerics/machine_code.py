@@ -1,0 +1,257 @@
+"""Machine code of loops: made by numba once, kept on disk, and called without numba from then on.
+
+numba takes a third of a second to import, and as long to prepare its compiler; a process whose loops are on disk needs
+neither. The code is that which numba makes of a loop alone: no object of Python, no error, nothing of numba's runtime.
+Where a loop is more than that, or the folder cannot be written, numba itself calls it.
+"""
+
+import ctypes
+import hashlib
+import os
+import re
+import stat
+import struct
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+SYMBOL = "dkernel_loop"
+_REFERENCES = "NRT_MemInfo_call_dtor"  # of arrays that numba has made itself: a loop makes none
+_WORDS_OF_NUMBERS = {
+    "int64": ("i64", "q"),
+    "uint32": ("i32", "I4x"),
+    "float32": ("float", "f4x"),
+    "float64": ("double", "d"),
+}
+_FIRST_BYTE = ctypes.c_char * 0  # begins where an array does, which may be empty
+_lock = threading.Lock()  # LLVM's compiler is one of the process
+
+
+def processor_name() -> str:
+    """The name of the processor that loops are compiled for: this one, or the one that numba is told."""
+    return os.environ.get("NUMBA_CPU_NAME") or str(binding.get_host_cpu_name())
+
+
+def processor_features() -> str:
+    """Its features, as LLVM writes them."""
+    told = os.environ.get("NUMBA_CPU_FEATURES")
+    if told is not None:
+        return told
+    with suppress(RuntimeError):  # LLVM knows none here
+        return str(binding.get_host_cpu_features().flatten())
+    return ""
+
+
+def loop_folder() -> str:
+    """The folder of the compiled loops: beside the code, in the home or for temporary files; "" for none."""
+    told = os.environ.get("NUMBA_CACHE_DIR")
+    if told:
+        with suppress(OSError):
+            os.makedirs(told, exist_ok=True)
+        return told if os.access(told, os.W_OK) else ""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache").expanduser(), "dkernel")
+    for folder in (Path(__file__).parent / "__pycache__", home):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return str(folder)
+    return _temporary_folder()
+
+
+def _temporary_folder() -> str:
+    """A folder that this user alone can write, since what it holds is run; "" where there is none."""
+    path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return ""
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return str(path) if own else ""
+
+
+class LoopFile:
+    """The machine code of one loop on disk, behind its own digest.
+
+    Parameters
+    ----------
+    source : file that defines the loop
+    name : of the loop
+    signature, flags : as numba takes them
+    """
+
+    def __init__(self, source: str, name: str, signature: str, flags: set[str]) -> None:
+        known = f"{Path(source).stem} {name} {signature} {sorted(flags)} {_surroundings()}".encode()
+        key = hashlib.sha256(known + Path(source).read_bytes()).hexdigest()[:32]
+        folder = loop_folder()
+        self.path = Path(folder, f"{Path(source).stem}.{name}-{key}.o") if folder else None
+
+    def read(self) -> bytes | None:
+        """The code; None where there is none, or it is damaged."""
+        with suppress(OSError):
+            digest, code = (kept := self.path.read_bytes() if self.path else b"")[:32], kept[32:]
+            if code and hashlib.sha256(code).digest() == digest:
+                return code
+        return None
+
+    def write(self, code: bytes) -> None:
+        """Keep the code, whole or not at all."""
+        if self.path is None:
+            return
+        part = self.path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        with suppress(OSError):
+            try:
+                part.write_bytes(hashlib.sha256(code).digest() + code)
+                part.replace(self.path)
+            finally:
+                part.unlink(missing_ok=True)
+
+
+@cache
+def _surroundings() -> str:
+    """All that decides the code beside a loop's own file: what it calls, the compiler, the processor, its settings."""
+    here = sorted(Path(__file__).parent.rglob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in here)).hexdigest()
+    settings = {name: value for name, value in os.environ.items() if name.startswith("NUMBA_")}
+    settings.pop("NUMBA_CACHE_DIR", None)
+    return (
+        f"{digest} {version('numba')} {binding.llvm_version_info} {processor_name()} {processor_features()} {settings}"
+    )
+
+
+def emitted(text: str, signature: str) -> bytes | None:
+    """Machine code of numba's module of one loop; None where it is not a function of arrays and numbers alone."""
+    _prepare()
+    module = binding.parse_assembly(text)
+    [loop] = [f for f in module.functions if not f.is_declaration and f.linkage == binding.Linkage.external]
+    called = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    taken = ["ptr", "ptr", *(word for kind in _kinds(signature) for word in kind.words)]
+    if [str(argument.type) for argument in loop.arguments] != taken or not called <= {_REFERENCES}:
+        return None
+    loop.name = "loop"
+    if called:
+        module.link_in(binding.parse_assembly(f"define void @{_REFERENCES}(ptr %0) {{ ret void }}"))
+    module.link_in(binding.parse_assembly(_entry(taken)))
+    for function in module.functions:
+        if not function.is_declaration and function.name != SYMBOL:
+            function.linkage = binding.Linkage.internal
+    return bytes(_machine().emit_object(module))
+
+
+def _entry(taken: Sequence[str]) -> str:
+    """A function of one pointer, to a word of 8 bytes for each argument of the loop behind its two places for results.
+
+    A loop returns nothing and raises nothing, but clears the first place.
+    """
+    words = [
+        f"%p{i} = getelementptr i64, ptr %words, i64 {i} %w{i} = load {kind}, ptr %p{i}"
+        for i, kind in enumerate(taken[2:])
+    ]
+    passed = ", ".join(["ptr %room", "ptr %room", *(f"{kind} %w{i}" for i, kind in enumerate(taken[2:]))])
+    return f"""
+        declare i32 @loop({", ".join(taken)})
+        define i32 @{SYMBOL}(ptr %words) {{
+          %room = alloca i64
+          {" ".join(words)}
+          %status = call i32 @loop({passed})
+          ret i32 %status
+        }}"""
+
+
+def loaded(code: bytes, signature: str) -> Callable[..., None]:
+    """The loop of some machine code, which takes what its signature says.
+
+    The engine lives as long as the process: nothing tells when the last call has returned.
+    """
+    with _lock:
+        _prepare()
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        _engines.append(engine)
+        return _caller(engine.get_function_address(SYMBOL), signature)
+
+
+_engines: list[Any] = []
+
+
+@cache
+def _prepare() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+@cache
+def _machine() -> Any:
+    triple = binding.get_process_triple()
+    reloc = "static" if triple.startswith("x86") else "default"  # as numba has it
+    return binding.Target.from_triple(triple).create_target_machine(
+        cpu=processor_name(), features=processor_features(), opt=3, reloc=reloc, jit=True
+    )
+
+
+@dataclass(frozen=True)
+class LoopArgument:
+    """What a loop takes in one place: an array, which numba passes as seven words and more, or a number.
+
+    An array is (owner, parent, size, item size, data), its shape and its strides.
+    """
+
+    name: str
+    dimensions: int
+    contiguous: bool
+
+    @property
+    def words(self) -> list[str]:
+        """Types of the words, as LLVM has them."""
+        if self.dimensions:
+            return ["ptr", "ptr", "i64", "i64", "ptr"] + ["i64"] * (2 * self.dimensions)
+        return [_WORDS_OF_NUMBERS[self.name][0]]
+
+    @property
+    def layout(self) -> str:
+        """The words in 8 bytes each, as `struct` has them."""
+        return f"{5 + 2 * self.dimensions}q" if self.dimensions else _WORDS_OF_NUMBERS[self.name][1]
+
+
+def _kinds(signature: str) -> list[LoopArgument]:
+    """What a loop of the signature `void(...)` takes.
+
+    Examples
+    --------
+    >>> _kinds("void(float32[:, ::1])")
+    [LoopArgument(name='float32', dimensions=2, contiguous=True)]
+    """
+    found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void"))
+    return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
+
+
+def _caller(address: int, signature: str) -> Callable[..., None]:
+    """A function of numpy arrays and numbers that calls the loop."""
+    kinds = [(np.dtype(kind.name), kind.dimensions, kind.contiguous) for kind in _kinds(signature)]
+    pack = struct.Struct("=" + "".join(kind.layout for kind in _kinds(signature))).pack
+    loop: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(address)
+
+    def call(*args: Any) -> None:
+        words: list[Any] = []
+        for (dtype, dimensions, contiguous), value in zip(kinds, args, strict=True):
+            if not dimensions:
+                words.append(value)
+                continue
+            flags = value.flags
+            if value.dtype != dtype or value.ndim != dimensions or not (flags.carray if contiguous else flags.behaved):
+                raise TypeError(f"A loop takes {signature}, but got {value.dtype} of shape {value.shape}.")
+            data = ctypes.addressof(_FIRST_BYTE.from_buffer(value)) if flags.c_contiguous else value.ctypes.data
+            words += (0, 0, value.size, value.itemsize, data, *value.shape, *value.strides)
+        loop(pack(*words))
+
+    return call

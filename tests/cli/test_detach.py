@@ -1,0 +1,195 @@
+"""`dkernel train --detach`: a job that a cluster has outlives its client, and its worker; it can be followed and ended.
+
+The job waits in its eighth round, by a module that it imports, until the test has done what it does to it.
+"""
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import Client
+
+from dkernel.cli import driver
+from dkernel.cli.exit_codes import AGAIN
+from tests.cli.conftest import FEATURES
+from tests.deploy.processes import Group, bin_folder, environment, wait_until
+
+HOLDING = """
+import pathlib, time
+from dkernel.solving import sgd
+a_round, here = sgd.Passes._round, pathlib.Path({folder!r})
+def wait(self, state):
+    if state.done == 7:
+        (here / "ready").touch()
+        while (here / "hold").exists():
+            time.sleep(0.05)
+    return a_round(self, state)
+sgd.Passes._round = wait
+"""
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory):
+    """A scheduler and two workers of one thread; a worker that is killed does not come again."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with Group(folder, environment(bin_folder(folder / "bin"))) as made:
+        made.file = folder / "scheduler.json"
+        made.start("scheduler", ["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", made.file])
+        for number in range(2):
+            worker(made, number)
+        yield made
+
+
+def worker(group, number):
+    options = ["--nthreads", 1, "--no-dashboard", "--memory-limit", 0, "--no-nanny", "--name", number]
+    return group.start(f"worker-{number}", ["dask", "worker", "--scheduler-file", group.file, *options])
+
+
+@pytest.fixture
+def job(group, data, tmp_path):
+    """The words of a job that waits in its eighth round while the file `hold` is there, and its name."""
+    (tmp_path / "hold").touch()
+    (tmp_path / "holding.py").write_text(HOLDING.format(folder=str(tmp_path)))
+    words = ["dkernel", "train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    words += ["--checkpoint", tmp_path / "c", "--import", tmp_path / "holding.py"]
+    return [*words, "--scheduler-file", group.file, "--detach"]
+
+
+def submit(group, job, expect=0):
+    group.run(f"submit-{len(group.running)}", job, expect=expect)
+    return group.log(f"submit-{len(group.running) - 1}")
+
+
+def record(folder):
+    return json.loads((folder / "m.run.json").read_text())
+
+
+def tasks_left(group):
+    """Keys on the scheduler that are of dkernel, without those that show an idle scheduler that somebody is there."""
+    with Client(scheduler_file=str(group.file)) as client:
+        keys = client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks])
+    return [key for key in keys if key.startswith("dkernel")]
+
+
+@pytest.mark.cluster
+def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tmp_path):
+    told = submit(group, job)
+    assert told.splitlines()[0] == str(tmp_path / "m")
+    wait_until((tmp_path / "ready").exists, "the eighth round")
+    driving = [key for key in tasks_left(group) if key.startswith("dkernel-job-")]
+    assert len(driving) == 1
+    assert "running" in run("jobs", tmp_path).stdout
+    (tmp_path / "hold").unlink()
+    done = run("watch", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+    assert "rows in" in (tmp_path / "m.log").read_text()
+    assert "done" in run("jobs", tmp_path).stdout
+    wait_until(lambda: not tasks_left(group), "the end of the driver")
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "holding.py", "m", "m.log", "m.run.json", "ready"}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tmp_path):
+    submit(group, job)
+    wait_until((tmp_path / "ready").exists, "the eighth round")
+    child = psutil.Process(record(tmp_path)["pid"])
+    os.kill(child.ppid(), signal.SIGKILL)
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the end of the command")
+    (tmp_path / "hold").unlink()
+    worker(group, 2)
+    done = run("watch", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+    assert record(tmp_path)["resumed_from"] == "pass 1 round 4/30"
+    assert (tmp_path / "m.log").read_text().count(f" on {os.uname().nodename}\n") == 2
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run, tmp_path):
+    submit(group, job)
+    wait_until((tmp_path / "ready").exists, "the eighth round")
+    other = submit(group, [*job, "--seed", 7], expect=65)
+    assert "a run with other settings is writing this record" in other
+    assert submit(group, job).splitlines()[0] == str(tmp_path / "m")
+    told = run("cancel", tmp_path / "m")
+    assert told.stdout == f"{tmp_path / 'm'}: cancelled, exit code 143\n"
+    assert run("watch", tmp_path / "m").exit_code == 143
+    wait_until(lambda: not tasks_left(group), "the end of the driver")
+    assert (tmp_path / "m.log").read_text().count(" on ") == 1, "one driver, though the job was submitted twice"
+    (tmp_path / "hold").unlink()
+    submit(group, job)
+    assert run("watch", tmp_path / "m").exit_code == 0
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+    assert record(tmp_path)["resumed_from"] == "pass 1 round 7/30"
+
+
+@pytest.mark.cluster
+def test_a_job_that_fails_ends_with_its_exit_code(group, job, run, tmp_path):
+    job[2] = tmp_path / "no such file.parquet"
+    submit(group, job)
+    done = run("watch", tmp_path / "m")
+    assert done.exit_code == 65
+    assert "no such file or folder" in done.stdout
+    assert "no such file or folder" in (tmp_path / "m.log").read_text()
+    assert run("cancel", tmp_path / "m").stdout == f"{tmp_path / 'm'}: failed, exit code 65\n"
+
+
+@pytest.mark.cluster
+def test_a_place_that_workers_cannot_write_to_is_refused(group, job, tmp_path):
+    job[job.index("--out") + 1] = tmp_path / "no such folder" / "m"
+    assert "the folder is not there" in submit(group, job, expect=65)
+
+
+def test_a_cluster_and_a_checkpoint_are_needed(run):
+    job = ["train", "rows.parquet", "--label", "y", "--out", "m", "--detach"]
+    assert "--detach gives the job to a cluster" in run(*job).stderr
+    assert "--detach: give --checkpoint" in run(*job, "--scheduler", "tcp://host:1").stderr
+
+
+def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run, tmp_path):
+    (tmp_path / "m.run.json").write_text(json.dumps({"status": "running", "pid": 42, "host": "there"}))
+    told = run("cancel", tmp_path / "m")
+    assert told.exit_code == 65
+    assert "End process 42 on there by SIGTERM" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("codes", "wish", "end"),
+    [([AGAIN, -9, 0], False, 0), ([AGAIN] * 3, False, AGAIN), ([65], False, 65), ([AGAIN], True, AGAIN)],
+    ids=["done", "given-up", "failed", "cancelled"],
+)
+def test_a_command_is_run_again_after_exit_code_75(codes, wish, end, monkeypatch, tmp_path):
+    job = driver.ClusterJob(str(tmp_path / "m.run.json"), "", "")
+    rest = iter(codes)
+
+    class Ended:
+        def __init__(self, *_, env, **__):
+            left.append(json.loads(env["DKERNEL_JOB"])["retries_left"])
+            self.code = next(rest)
+            if wish:
+                Path(driver.wish_of(job.record)).touch()
+
+        def wait(self, _):
+            return self.code
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    left = []
+    monkeypatch.setattr(driver.subprocess, "Popen", Ended)
+    monkeypatch.setattr(driver, "_PAUSE", 0.0)
+    monkeypatch.setattr(driver, "_command", lambda *_: [])
+    assert driver.drive(replace(job, retries=2)) == end
+    assert left == [2, 1, 0][: len(codes)]
+    assert next(rest, None) is None
+    assert not Path(driver.wish_of(job.record)).exists()

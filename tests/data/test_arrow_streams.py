@@ -1,0 +1,89 @@
+"""Rows that come in batches of Arrow: a fit of a stream is that of its rows, whatever library cuts it into batches."""
+
+import hashlib
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, open_source
+from dkernel.data.arrow_streams import GROUP_ROWS, stored
+from dkernel.data.scratch import Scratch
+from dkernel.errors import DataError
+
+N = 3000
+QUICK = {"kernel": "gaussian", "gamma": 0.5, "n_components": 32, "alpha": 1e-4, "local": "none", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    city = rng.choice(["Bern", "Rome", "Oslo"], N)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, N), unit="D")
+    label = (X[:, 0] > 0) ^ (city == "Rome")
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "city": city, "day": day, "label": label})
+    frame.loc[::7, "b"] = np.nan
+    return frame
+
+
+def streams(table, rows=500):
+    """Name -> a stream of the rows, in batches of some rows."""
+    return {
+        "reader": lambda: pa.Table.from_pandas(table, preserve_index=False).to_reader(max_chunksize=rows),
+        "lazy frame": lambda: pl.from_pandas(table).lazy(),
+        "relation": lambda: duckdb.connect().from_df(table),
+    }
+
+
+def model_bytes(machine, place):
+    dkernel.save(machine, place)
+    return place.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["reader", "lazy frame", "relation"])
+def test_a_fit_of_a_stream_is_that_of_a_file_of_its_rows(table, name, tmp_path):
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=GROUP_ROWS)
+    of_file = KernelClassifier(**QUICK).fit(open_source(tmp_path / "rows.parquet", label="label"))
+    make = streams(table)[name]
+    of_stream = KernelClassifier(**QUICK).fit(make(), "label")
+    X = table.drop(columns="label")
+    expected = of_file.decision_function(X)
+    np.testing.assert_allclose(of_stream.decision_function(X), expected, atol=1e-6)
+    assert of_stream.score(X, table["label"]) > 0.7
+    found = of_stream.decision_function(streams(X)[name]())
+    np.testing.assert_array_equal(found, of_stream.decision_function(X))
+
+
+def test_the_batches_of_a_stream_change_no_byte(table, tmp_path):
+    fits = [KernelClassifier(**QUICK).fit(streams(table, rows)["reader"](), "label") for rows in (7, 500, N)]
+    assert len({hashlib.sha256(model_bytes(fit, tmp_path / f"m{i}")).hexdigest() for i, fit in enumerate(fits)}) == 1
+
+
+def test_equal_rows_are_equal_files_so_a_checkpoint_goes_on(table, tmp_path):
+    files = [stored(streams(table, rows)["reader"](), Scratch.of(tmp_path / str(rows))) for rows in (100, 1000)]
+    assert len({(file.name, file.size, file.stamp) for file in files}) == 1
+    other = stored(streams(table[1:])["reader"](), Scratch.of(tmp_path))
+    assert other.name != files[0].name
+    assert [path.name for path in (tmp_path / "100").iterdir()] == [files[0].name]  # nothing else is left
+
+
+def test_weights_are_a_column_too(table):
+    weighted = table.assign(weight=np.arange(N) % 3)
+    machine = KernelClassifier(**QUICK).fit(pl.from_pandas(weighted).lazy(), "label", "weight")
+    assert list(machine.feature_names_in_) == ["a", "b", "city", "day"]
+
+
+def test_what_a_stream_needs_is_said(table):
+    with pytest.raises(DataError, match=r"X is a LazyFrame.*y must be the name of a column.*y is a ndarray"):
+        KernelClassifier(**QUICK).fit(pl.from_pandas(table).lazy(), np.zeros(N))
+    with pytest.raises(DataError, match="'labl'"):
+        KernelClassifier(**QUICK).fit(streams(table)["relation"](), "labl")
+    with pytest.raises(DataError, match="RecordBatchReader has no rows"):
+        open_source(streams(table[:0])["reader"](), label="label")
+    with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
+        KernelClassifier(**QUICK).partial_fit(pl.from_pandas(table[["a"]]).lazy(), table["label"], [False, True])

@@ -1,0 +1,159 @@
+"""Loops are compiled once, kept on disk whole, and called without numba."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dkernel.numerics import loops, machine_code
+
+ROOT = Path(__file__).parents[2]
+
+
+def doubled(x):
+    for i in range(x.size):
+        x[i] *= 2
+
+
+def mixed(X, wide, count, number, small, out):
+    """Each kind of argument: a view, an array of three dimensions, numbers of three types."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            out[i, j] = X[i, j] + wide[0, i, j] * count + number + small
+
+
+def powers(x):
+    for i in range(x.size):
+        x[i] = math_exp(x[i])
+
+
+@loops.inner()
+def math_exp(value):
+    return np.exp(value)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+MIXED = "void(float32[:, :], float64[:, :, ::1], int64, float32, uint32, float64[:, ::1])"
+
+
+def test_a_loop_takes_views_and_numbers_as_the_function_does(folder):
+    X, wide = np.arange(24, dtype=np.float32).reshape(4, 6)[::2, 1::2], np.arange(6.0).reshape(1, 2, 3)
+    found, wanted = np.zeros((2, 3)), np.zeros((2, 3))
+    loops.compiled(MIXED)(mixed)(X, wide, -3, 0.5, 2**32 - 1, found)
+    mixed(X, wide, -3, 0.5, 2**32 - 1, wanted)
+    assert found.tolist() == wanted.tolist()
+    assert [path.suffix for path in folder.iterdir()] == [".o"]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.ones(3),
+        np.ones((3, 1), np.float32),
+        np.ones(6, np.float32)[::2],
+        np.ones(3, ">f4"),
+        np.frombuffer(b"\0" * 12, np.float32),
+    ],
+)
+def test_a_loop_refuses_what_its_signature_does_not_say(x):
+    with pytest.raises(TypeError, match=r"A loop takes void\(float32\[::1\]\), but got"):
+        loops.compiled("void(float32[::1])")(doubled)(x)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_code_from_disk_has_the_bits_of_numba(size):
+    x = np.linspace(-3, 3, size, dtype=np.float32)
+    kept, other = x.copy(), x.copy()
+    loop = loops.compiled("void(float32[::1])")(powers)
+    loop(kept)
+    loop.compile()(other)
+    assert kept.tobytes() == other.tobytes()
+
+
+def test_a_damaged_file_is_compiled_again(folder):
+    loops.compiled("void(float32[::1])")(doubled).load()
+    [path] = folder.iterdir()
+    code = path.read_bytes()
+    for damaged in (b"", code[:40], code[:-1] + bytes([code[-1] ^ 1])):
+        path.write_bytes(damaged)
+        x = np.ones(3, np.float32)
+        loops.compiled("void(float32[::1])")(doubled)(x)
+        assert x.tolist() == [2.0, 2.0, 2.0]
+        assert path.read_bytes()[32:]
+        assert path.read_bytes() != damaged
+
+
+def test_another_processor_and_setting_have_files_of_their_own(monkeypatch):
+    names = set()
+    for setting in ({}, {"NUMBA_CPU_NAME": "haswell"}, {"NUMBA_OPT": "2"}):
+        with monkeypatch.context() as patch:
+            for name, value in setting.items():
+                patch.setenv(name, value)
+            machine_code._surroundings.cache_clear()
+            names.add(machine_code.LoopFile(__file__, "doubled", "void(float32[::1])", set()).path)
+    machine_code._surroundings.cache_clear()
+    assert len(names) == 3
+
+
+def test_numba_calls_a_loop_that_is_more_than_machine_code(folder, monkeypatch):
+    monkeypatch.setattr(machine_code, "emitted", lambda *_: None)
+    monkeypatch.setattr(loops, "emitted", lambda *_: None)
+    x = np.ones(3, np.float32)
+    loops.compiled("void(float32[::1])")(doubled)(x)
+    assert x.tolist() == [2.0, 2.0, 2.0]
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(("others", "kept"), [(0o700, True), (0o777, False)])
+def test_loops_are_kept_in_temporary_files_where_nothing_else_works(monkeypatch, tmp_path, others, kept):
+    """Neither the code nor the home can be written; and a folder that others can write is not trusted."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"dkernel-loops-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(others)
+    for _ in range(2):
+        x = np.ones(3, np.float32)
+        loops.compiled("void(float32[::1])")(doubled)(x)
+        assert x.tolist() == [2.0, 2.0, 2.0]
+    assert bool(list(folder.glob("*.o"))) is kept
+
+
+def test_a_second_process_loads_no_numba(tmp_path):
+    code = "import sys, numpy as np; from dkernel.numerics import tiling; tiling.exp2_inplace(np.zeros(1, np.float32))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", f"{code}; print('numba' in sys.modules)"],
+            check=True,
+            capture_output=True,
+            env=environment,
+            text=True,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert found == ["True", "False"]
+
+
+def test_loops_are_loaded_in_a_thread_and_are_the_callers_own_afterwards():
+    loop, other = (loops.compiled("void(float32[::1])")(doubled) for _ in range(2))
+    before = set(threading.enumerate())
+    loops.load_beside([loop, other])
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert loop.load() is loop.load()
+    x = np.ones(3, np.float32)
+    loop(x)
+    other(x)
+    assert x.tolist() == [4.0, 4.0, 4.0]
