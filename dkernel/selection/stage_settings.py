@@ -70,7 +70,7 @@ def cell_settings(place: Place) -> CellSettings:
 
 def best_width(loss: Callable[[Place], float], start: Place) -> Place:
     """The place of the smallest loss of grids with another width than that of `start`, which fewer rows have said."""
-    return descend(loss, start, (start[0] + 1, 2 * STEPS + 1, len(GRID_RIDGES)), axes=(1,))
+    return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), axes=(1,))
 
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
