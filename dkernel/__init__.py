@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TensorSketchFeatures,
         Tuner,
     )
+    from dkernel.estimators.explanation import Explanation, explain
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
     from dkernel.inference.gram_matrix import gram
@@ -68,6 +69,7 @@ __all__ = [
     "Cauchy",
     "Cells",
     "Exp",
+    "Explanation",
     "Exponential",
     "FeatureMapKernel",
     "FourierFeatures",
@@ -101,6 +103,7 @@ __all__ = [
     "Weighted",
     "__version__",
     "errors",
+    "explain",
     "gram",
     "is_psd",
     "load",
@@ -120,6 +123,7 @@ _NAMES = {
         "KernelPerceptron KernelRegressor MaclaurinFeatures NystromFeatures OneClassSVM SpectralClustering "
         "TensorSketchFeatures Tuner"
     ),
+    "dkernel.estimators.explanation": "Explanation explain",
     "dkernel.estimators.loading": "load",
     "dkernel.export.onnx": "to_onnx",
     "dkernel.export.pipeline": "to_sklearn",
