@@ -24,7 +24,7 @@ FIRST_SETTING, THEN = (1,), (0, 3, 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RaceFindings:
     """What a race has found for a local stage on the rows of a sample.
 
     Parameters
@@ -37,7 +37,7 @@ class Found:
     relevances: NDArray[np.float64] | None = None
 
 
-NOTHING = Found()
+NOTHING = RaceFindings()
 
 
 def grid_width(place: Place) -> float:

@@ -17,7 +17,7 @@ from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.selection.stage_settings import NOTHING, SIZES, Found, best_cells, cell_settings, lowest
+from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
@@ -110,7 +110,7 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: Found = NOTHING,
+    found: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 

@@ -21,7 +21,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.stage_settings import Found
+from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.driver import SolverResult, solve
@@ -249,7 +249,7 @@ def _fit_way(
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
-    found = {kind: Found(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    found = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
     local = _fit_local(request, data, problem, outcome, found) if found else None
     return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
@@ -286,7 +286,7 @@ def _fit_local(
     data: FitData,
     problem: FitProblem,
     outcome: SolverResult,
-    stages: Mapping[str, Found],
+    stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
     """The best of the local stages, with what a race has found for each."""
     run, class_weights = problem.run, problem.problem.class_weights

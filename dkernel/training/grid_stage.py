@@ -25,7 +25,7 @@ from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
     NOTHING,
-    Found,
+    RaceFindings,
     best_grids,
     best_width,
     grid_gamma,
@@ -152,7 +152,7 @@ def fit_grid_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: Found = NOTHING,
+    found: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 

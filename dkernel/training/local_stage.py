@@ -20,7 +20,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, given_groups
-from dkernel.selection.stage_settings import Found
+from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.residual import Residual
@@ -120,7 +120,7 @@ def fit_local(
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    stages: Mapping[str, Found],
+    stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
     """The best of some local stages; if the callback returns True in one, no other starts.
 
