@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TensorSketchFeatures,
         Tuner,
     )
+    from dkernel.estimators.scoring import score
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
     from dkernel.inference.gram_matrix import gram
@@ -109,6 +110,7 @@ __all__ = [
     "parse",
     "register",
     "save",
+    "score",
     "to_onnx",
     "to_sklearn",
 ]
@@ -121,6 +123,7 @@ _NAMES = {
         "TensorSketchFeatures Tuner"
     ),
     "dkernel.estimators.loading": "load",
+    "dkernel.estimators.scoring": "score",
     "dkernel.export.onnx": "to_onnx",
     "dkernel.export.pipeline": "to_sklearn",
     "dkernel.inference.gram_matrix": "gram",

@@ -133,9 +133,16 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def expand(
-    paths: str | os.PathLike | Sequence[str | os.PathLike], storage_options: Mapping[str, Any] | None = None
+    paths: str | os.PathLike | Sequence[str | os.PathLike],
+    storage_options: Mapping[str, Any] | None = None,
+    bad: dict[str, str] | None = None,
 ) -> list[File]:
-    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it."""
+    """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it.
+
+    Parameters
+    ----------
+    bad : takes the names and reasons of such files, which are then left out
+    """
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
@@ -145,7 +152,13 @@ def expand(
     files: list[File] = []
     for found in items:
         found.check()
-        files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
+        for path in found.paths:
+            try:
+                files.append(_file(path, options if "://" in path else {}))
+            except DataError as error:
+                if bad is None:
+                    raise
+                bad[path] = str(error)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
     if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
