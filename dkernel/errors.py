@@ -40,6 +40,10 @@ class MissingValueError(DataError):
     """A value is missing where every one is needed."""
 
 
+class UnseenFileError(DataError):
+    """There is no file of this name on this machine; others may have it."""
+
+
 class MissingLabelError(DataError):
     """A row to learn from or to evaluate has no label."""
 

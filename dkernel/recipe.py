@@ -15,7 +15,7 @@ from typing import Any, NewType
 from dkernel.errors import RecipeError
 from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.local_settings import STAGES, Cells, Grids, of_text, settings_of, stage_of
 from dkernel.parameters import PARAMETERS, meant_by
@@ -126,7 +126,7 @@ class Recipe:
                     )
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
-        self._check_solver(loss)
+        SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
         if self.calibration and loss.joint:
             raise RecipeError(
                 f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
@@ -169,31 +169,21 @@ class Recipe:
             if getattr(self, name) not in words:
                 raise RecipeError(f"{name}={getattr(self, name)!r} has no part in features='none'. Leave {name} out.")
 
-    def _check_solver(self, loss: Loss) -> None:
-        solver = SOLVERS[self.solver]
-        if solver.quadratic_only and not loss.quadratic:
-            raise RecipeError(
-                f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
-                f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
-            )
-        polish = 0 if self.polish == "auto" else self.polish
-        if not solver.takes(loss) or (polish and solver.in_rounds and not loss.smooth):
-            which = f"polish={self.polish}" if solver.takes(loss) else f"solver={self.solver!r}"
-            raise RecipeError(
-                f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "
-                f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
-            )
-        if polish and not solver.in_rounds:
-            raise RecipeError(
-                f"polish={self.polish} follows solver='psgd', and solver={self.solver!r} finds the optimum itself. "
-                "Leave polish out."
-            )
-
     def replace(self, **changes: Any) -> "Recipe":
         """A recipe with these parameters and all others as here."""
         for name in changes:
             _refuse_unknown(name)
         return _replace(self, **changes)
+
+    def with_passes(self) -> "Recipe":
+        """The recipe for rows that come in parts: solver="auto" then is the one that makes passes."""
+        return self.replace(solver="psgd") if self.solver == "auto" else self
+
+    @property
+    def components_open(self) -> bool:
+        """True if a sample may say how many components are enough."""
+        is_open = self.n_components == "auto" and self.landmarks == "uniform"
+        return is_open and not SOLVERS[self.solver].in_memory
 
     @property
     def constant_map(self) -> bool:

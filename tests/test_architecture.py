@@ -197,6 +197,27 @@ def test_functions_are_short():
     assert long == {}
 
 
+def test_functions_take_ten_parameters_at_most_but_for_the_faces():
+    """The faces: estimators, and what a package lists in its `__all__`."""
+    faces = {
+        name
+        for path in FILES
+        if path.name == "__init__.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for name in ast.literal_eval(node.value)
+    }
+    many = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name not in faces and room_of(module) != "estimators":
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in ("self", "cls") for argument in given)
+                if count > 10:
+                    many[f"{module}.{node.name}"] = count
+    assert many == {}
+
+
 def test_the_formatter_lays_out_the_whole_package():
     assert [str(path) for path in FILES if "# fmt:" in path.read_text(encoding="utf-8")] == []
 

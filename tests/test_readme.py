@@ -2,6 +2,7 @@
 the code say what it says.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -76,6 +77,21 @@ def test_the_first_page_names_all_pages():
 def test_files_that_it_names_are_there(page):
     for name in set(re.findall(r"\b(?:scripts|tests|dkernel)/[\w/]+\.(?:py|sh|toml)", text_of(page))):
         assert (ROOT / name).exists(), name
+
+
+def skips(file):
+    """True if a test of this file is skipped where something other than a package is missing."""
+    text, calls = file.read_text(), ("skip", "skipif")
+    return "skip" in text and any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls
+        for node in ast.walk(ast.parse(text))
+    )
+
+
+def test_the_page_of_tests_names_those_that_may_be_skipped():
+    names = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").glob("**/test_*.py") if skips(file)}
+    table = text_of("tests/README.md").split("is skipped and names it:")[1].split("\n## ")[0]
+    assert set(re.findall(r"tests/[\w/]+\.py", table)) == names
 
 
 def with_neighbours(script):

@@ -58,10 +58,9 @@ def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: fl
     from dkernel.errors import ClusterError
     from dkernel.execution.connect import client_at, dashboard_of
 
-    job = _job(values)
     try:
         with client_at(**place) as client:
-            found = diagnose(client, job, patience).as_dict()
+            found = diagnose(client, _job(values, client), patience).as_dict()
             return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
@@ -73,7 +72,7 @@ def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
     return {"scheduler": client.scheduler.address, "dashboard": dashboard}
 
 
-def _job(values: Mapping[str, Any]) -> Any:
+def _job(values: Mapping[str, Any], client: Any) -> Any:
     from dkernel.diagnostics.doctor import DoctorRequest as Asked
     from dkernel.errors import DKernelError
 
@@ -94,11 +93,25 @@ def _job(values: Mapping[str, Any]) -> Any:
     try:
         check_outputs(values)
         recipe = recipe_of(values)
-        source, recipe = open_for(values, recipe)
+        source, recipe = _opened(values, recipe, client)
     except (DKernelError, OSError) as error:
         return Asked(**asked, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
     return Asked(source, recipe, **asked, files=files)
+
+
+def _opened(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
+    """The source and the recipe for its label; workers open what only they see, where there are any."""
+    from dkernel.errors import UnseenFileError
+    from dkernel.execution.cluster import ClusterExecutor
+
+    try:
+        return open_for(values, recipe)
+    except UnseenFileError:
+        if client is None or not client.nthreads():
+            raise
+        with ClusterExecutor(client) as executor:
+            return open_for(values, recipe, executor)
 
 
 def _is_packed(data: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,8 +84,9 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        with counting_bad_rows(_opened, values, model):
-            source = _opened(values, model)
+        opened = partial(_opened, executor=executor)
+        with counting_bad_rows(opened, values, model):
+            source = opened(values, model)
             figures = run(model, source, executor, progress)
         if rejected := rejected_of(source)["rows_rejected"]:
             figures["rejected"] = rejected
@@ -96,14 +98,15 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     return figures
 
 
-def _opened(values: Mapping[str, Any], model: Any) -> Any:
+def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
     """The source that the options name, as this model reads it."""
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.open_files import open_files
 
-    return open_source(
+    return open_files(
         list(values["data"]),
+        executor,
         label=values["label"] or model.label,
         weight=values["weight"],
         columns=model.columns,

@@ -78,7 +78,7 @@ def _early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     ended, solver = early_end(facts["facts"]), facts["facts"].get("solver") or {}
     if "passes" not in solver:
         return ended
-    option = "polish" if SOLVERS[facts["solver"]].in_rounds else "passes"
+    option = SOLVERS[facts["solver"]].continued_by
     return {name: f"{text}; more: --{option} {2 * solver['passes']}" for name, text in ended.items()}
 
 

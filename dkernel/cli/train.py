@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -174,14 +175,13 @@ def loss_of(values: Mapping[str, Any]) -> str | None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
-    from dkernel.linear.solvers.catalogue import SOLVERS
+    from dkernel.linear.solvers.catalogue import loss_for
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    solver = SOLVERS.get(given.get("solver", ""))
-    if solver is not None and solver.quadratic_only:
-        given.setdefault("loss", "squared")
+    if loss := loss_for(given["solver"]):
+        given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
         check_gamma(recipe.kernels, recipe.gamma)
@@ -196,12 +196,13 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
 
 
-def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
-    """The source that the options name."""
-    from dkernel.data import open_source
+def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> Any:
+    """The source that the options name; workers of the executor may see files that this process does not."""
+    from dkernel.streaming.open_files import open_files
 
-    return open_source(
+    return open_files(
         list(values["data"]),
+        executor,
         label=values["label"],
         weight=values["weight"],
         exclude=values["exclude"] or (),
@@ -216,9 +217,9 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     )
 
 
-def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
+def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:
     """The source that the options name, and the recipe for its label."""
-    source = open_rows(values, recipe)
+    source = open_rows(values, recipe, executor)
     if source.dtype == "float64":
         recipe = recipe.replace(dtype="float64")
     return source, _for_label(values, recipe, source.label_kind)
@@ -259,11 +260,12 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
-            source, recipe = open_for(values, recipe)
+        opened = partial(open_rows, executor=executor)
+        with record.phase("open"), counting_bad_rows(opened, values, recipe):
+            source, recipe = open_for(values, recipe, executor)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
+        with record.phase("train"), counting_bad_rows(opened, values, recipe):
             result = run(
                 source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
             )
@@ -298,8 +300,8 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.training.fit import plan
     from dkernel.training.memory_plan import format_plan
 
-    with connect(**place) as executor, counting_bad_rows(open_rows, values, recipe):
-        source, recipe = open_for(values, recipe)
+    with connect(**place) as executor, counting_bad_rows(partial(open_rows, executor=executor), values, recipe):
+        source, recipe = open_for(values, recipe, executor)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
         found = plan(source, recipe, executor, [compared])
     if values["json"]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,12 +138,14 @@ def _tune(
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
     with running(record, values, place) as (progress, executor):
-        with record.phase("open"), counting_bad_rows(open_rows, values, recipe):
+        opened = partial(open_rows, executor=executor)
+        with record.phase("open"), counting_bad_rows(opened, values, recipe):
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
-            source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
+            recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
+            source, recipe = open_for(asked, recipe, executor)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
-        with record.phase("train"), counting_bad_rows(open_rows, values, recipe):
+        with record.phase("train"), counting_bad_rows(opened, values, recipe):
             found = run(
                 source,
                 recipe,

@@ -74,10 +74,10 @@ def update(ctx: click.Context, /, **values: Any) -> None:
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data import open_source
     from dkernel.data.encoded_columns import reading_of
     from dkernel.persistence import model_file
     from dkernel.problem.targets import Targets
+    from dkernel.streaming.open_files import open_files
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
@@ -86,8 +86,9 @@ def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record
     with running(record, values, place) as (progress, executor):
 
         def opened(paths: list[str], weight: str | None) -> Any:
-            return open_source(
+            return open_files(
                 paths,
+                executor,
                 label=values["label"] or model.label,
                 weight=weight,
                 columns=model.columns,

@@ -22,7 +22,7 @@ Place = Callable[[int], str]
 
 # The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
-COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
+COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "duration", "other", "empty")
 
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
 MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
@@ -191,7 +191,7 @@ def kind_of_dtype(dtype: Any) -> str:
         "S": "text",
         "T": "text",
         "M": "date",
-        "m": "date",
+        "m": "duration",
     }.get(dtype.kind, "other")
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
-from dkernel.data.object_columns import NUMBERS, object_columns, word_of
+from dkernel.data.object_columns import NUMBERS, TIMES, object_columns, word_of
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
@@ -212,11 +212,11 @@ def _objects(
         kind = word_of(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
-    dates = [name for name, kind in kinds.items() if encoded.get(name) == "date" and kind in NUMBERS]
-    if dates and not table.inferred:  # of text, the reader names the row
+    times = [name for name in kinds if encoded.get(name) in TIMES and kinds[name] in (*NUMBERS, *TIMES)]
+    if times and not table.inferred:  # of text, the reader names the row
         raise DataError(
-            f"{table.file.name}: column {dates[0]!r} holds {word_of(kinds[dates[0]])}, and the model takes dates or "
-            "times there."
+            f"{table.file.name}: column {times[0]!r} holds {word_of(kinds[times[0]])}, and the model takes "
+            f"{word_of(encoded[times[0]])} there."
         )
     if table.inferred:
         if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
@@ -234,7 +234,9 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
     if encoded == "category":
         return kind != "other"
     # Where a word stands among the dates of text, the reader names its row.
-    return encoded == "date" and (kind in ("date", "empty") or (table.inferred and kind == "text"))
+    if encoded == "date" and table.inferred and kind == "text":
+        return True
+    return encoded in TIMES and kind in (encoded, "empty")
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:

@@ -28,11 +28,11 @@ COUNTED = 2048
 def encoded_kinds(
     columns: Sequence[str], kinds: Sequence[Mapping[str, str]], coded: frozenset[str], request: ReadOptions, where: str
 ) -> dict[str, str] | None:
-    """The kind of each feature, "number", "date" or "category"; None where all are plain numbers or objects.
+    """The kind of each feature, as of an encoding; None where all are plain numbers or objects.
 
     Parameters
     ----------
-    kinds : of each table with rows, column -> one of block.KINDS
+    kinds : of each table with rows, column -> one of block.COLUMN_KINDS
     coded : columns that are stored as categories
     where : the file, or X, for messages
     """
@@ -48,7 +48,7 @@ def encoded_kinds(
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
         if name in named or (request.categorical != "none" and (name in coded or found[name] == {"text"})):
             return "category"
-        return "date" if found[name] == {"date"} else "number"
+        return found[name].pop() if found[name] in ({"date"}, {"duration"}) else "number"
 
     domains = domains_of(request.kernel, columns)
     free = [name for name in columns if domains.get(name, "any") == "any"]

@@ -66,7 +66,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
+    """One file: `kinds` maps each column to its kind (block.COLUMN_KINDS), in the file's order.
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
     last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file
@@ -109,9 +109,10 @@ class FileSchema:
 class ReadColumns:
     """Columns that are read from every file: `columns` are the features in order; `kinds` are of all that are named.
 
-    `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
-    a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
-    as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between files.
+    `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date",
+    a "duration" or a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the
+    names of folders, as whole numbers or as text. `kept_types` are the Arrow types of kept columns that differ between
+    files.
     """
 
     columns: Sequence[str]

@@ -8,7 +8,9 @@ from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
 
 NUMBERS = ("bool", "int", "float", "digits")
-"""The kinds (block.KINDS) that are numbers."""
+"""The kinds (block.COLUMN_KINDS) that are numbers."""
+
+TIMES = ("date", "duration")
 
 
 def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
@@ -41,7 +43,8 @@ def object_columns(
     Parameters
     ----------
     kernel : None takes all columns as numbers
-    kinds : of each feature, as in block.KINDS; "empty" fits everything, and a "guess" is a number that may be text
+    kinds : of each feature, as in block.COLUMN_KINDS; "empty" fits everything, and a "guess" is a number that may be
+        text
     where : the file, or X
     flag : whether the reader has an option --exclude
     fitted : whether the columns are those of a model, which needs them all
@@ -80,6 +83,7 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
         "text": f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
         f"Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
         "date": "or store it as a date or as seconds",
+        "duration": "or store it as seconds",
     }.get(kind, "or make columns of numbers or text of its parts")
     what = f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature"
     return f"{what}: {exclude}, {advice}."
@@ -94,6 +98,7 @@ def word_of(kind: str) -> str:
         "digits": "numbers as text",
         "text": "text",
         "date": "dates or times",
+        "duration": "durations",
         "other": "values of another type (lists, bytes, ...)",
     }.get(kind, "nothing")
 

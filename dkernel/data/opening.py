@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +23,14 @@ from dkernel.data.column_selection import select
 from dkernel.data.encoded_columns import learned, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
-from dkernel.data.paths import File, expand
+from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpacked
 from dkernel.data.source import Source, Unit
+from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import without_bad_files
 from dkernel.encoding import Encoding
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.validation import DTYPES, HEAD, dtype_for
@@ -206,10 +208,9 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    if is_stream(paths):
-        paths = stored(paths, Scratch.of(scratch))
+    paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
     bad: dict[str, str] = {}
-    files = _with_encoding_of_text(_expanded(paths, storage_options, bad if max_bad_files else None), text_encoding)
+    files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
     look = partial(_looked_at, request=request, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
         request = replace(request, keep=_all_kept(files, look, request))
@@ -218,8 +219,8 @@ def open_source(
         if bad:
             raise DataError(next(iter(bad.values())))
         tables, chosen = look(files)
-    except DataError:
-        if not max_bad_files:
+    except DataError as error:
+        if not max_bad_files or isinstance(error, UnseenFileError):
             raise
         files, bad = without_bad_files(files, lambda file: look([file]), max_bad_files, bad)
         tables, chosen = look(files)
@@ -237,13 +238,17 @@ def open_source(
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
 
 
-def _expanded(paths: Any, storage_options: Mapping[str, Any] | None, bad: dict[str, str] | None) -> list[File]:
-    """The files that are named; among the names may be files that are known already."""
-    if isinstance(paths, File):
-        return [paths]
-    if isinstance(paths, list) and any(isinstance(path, File) for path in paths):
-        return [file for path in paths for file in ([path] if isinstance(path, File) else expand(path, bad=bad))]
-    return expand(paths, storage_options, bad)
+def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
+    """What was named, with a file on scratch in the place of each stream and each table with a log."""
+    listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
+    for i, item in enumerate(listed):
+        if is_stream(item):
+            listed[i] = stored(item, scratch)
+        elif isinstance(item, File):
+            continue
+        elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
+            listed[i] = stored(rows, scratch)
+    return listed
 
 
 def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:

@@ -14,12 +14,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dkernel.data.table_formats import refuse_tables
-from dkernel.errors import DataError, DKernelWarning, RecipeError
+from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -105,6 +106,8 @@ class File:
                 ) from None
             raise self.gone(error) from None
         if now != (self.size, self.stamp):
+            if self.local and platform.node() != self.host:
+                raise differing(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
             raise DataError(
                 f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "
                 "Leave the data alone while they are used, and start again."
@@ -115,10 +118,40 @@ class File:
         here = platform.node()
         if here == self.host:
             return DataError(f"{self.name}: the file is gone since it was opened ({error}).")
+        return differing(self.name, (here, None), (self.host, (self.size, self.stamp)))
+
+
+def differing(
+    name: str, here: tuple[str, tuple[int, str] | None], there: tuple[str, tuple[int, str] | None]
+) -> DataError:
+    """The error of a local file that is not the same on two machines.
+
+    Parameters
+    ----------
+    here, there : the machine, with the size and the stamp of the file there, or None where it is not
+
+    Examples
+    --------
+    >>> print(differing("a.csv", ("b", None), ("c", (9, "0"))))
+    a.csv: the worker on b does not see this file, which c does. Mount it on every worker under the same name, or give \
+    the data as a URL; `dkernel doctor` checks this.
+    """
+    if here[1] is None or there[1] is None:
+        without, has = (here[0], there[0]) if here[1] is None else (there[0], here[0])
         return DataError(
-            f"{self.name}: the worker on {here} does not see this file, which {self.host} does ({error}). Mount it on "
-            "every worker under the same name, or give the data as a URL; `dkernel doctor` checks this."
+            f"{name}: the worker on {without} does not see this file, which {has} does. Mount it on every worker under "
+            "the same name, or give the data as a URL; `dkernel doctor` checks this."
         )
+    (machine, (size, stamp)), (other, (other_size, other_stamp)) = (here[0], here[1]), (there[0], there[1])
+    return DataError(
+        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {_date(stamp)}) than {other} "
+        f"({other_size} bytes of {_date(other_stamp)}). Copies must be equal, with their dates (rsync -t, cp -p), and "
+        "data be left alone while they are used. Make them so, and start again."
+    )
+
+
+def _date(stamp: str) -> str:
+    return datetime.fromtimestamp(int(stamp) / 1e9, UTC).isoformat(" ", "seconds")
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
@@ -133,11 +166,13 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def expand(
-    paths: str | os.PathLike | Sequence[str | os.PathLike],
+    paths: str | os.PathLike | Sequence[str | os.PathLike | File],
     storage_options: Mapping[str, Any] | None = None,
     bad: dict[str, str] | None = None,
 ) -> list[File]:
     """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it.
+
+    A File stands for itself.
 
     Parameters
     ----------
@@ -147,16 +182,19 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [_found(_text(item), options) for item in listed]
-    refuse_tables([folder for found in items for folder in found.folders], options)
+    items = [item if isinstance(item, File) else _found(_text(item), options) for item in listed]
+    refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files: list[File] = []
-    for found in items:
-        found.check()
-        for path in found.paths:
+    for item in items:
+        if isinstance(item, File):
+            files.append(item)
+            continue
+        item.check()
+        for path in item.paths:
             try:
                 files.append(_file(path, options if "://" in path else {}))
             except DataError as error:
-                if bad is None:
+                if bad is None or isinstance(error, UnseenFileError):
                     raise
                 bad[path] = str(error)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
@@ -216,7 +254,7 @@ class _Found:
             if "://" in self.text
             else "no file matches.",
         }
-        raise DataError(f"{self.text}: {why[self.kind]}")
+        raise (DataError if "://" in self.text else UnseenFileError)(f"{self.text}: {why[self.kind]}")
 
 
 def _found(text: str, options: dict[str, Any]) -> _Found:
@@ -362,7 +400,9 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     try:
         size, stamp = _stat(path, options)
     except FileNotFoundError:
-        raise DataError(f"{path}: {_UNSEEN if '://' in path else 'there is no such file on this machine'}.") from None
+        if "://" in path:
+            raise DataError(f"{path}: {_UNSEEN}.") from None
+        raise UnseenFileError(f"{path}: there is no such file on this machine.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
     ending, compression = _split(path)

@@ -39,6 +39,10 @@ class Unit:
         """Rows of all its chunks."""
         return sum(self.rows)
 
+    def labels(self) -> NDArray[Any]:
+        """The labels of its rows, which are read here and now."""
+        return np.concatenate([block.y for block in get_sync(dict(self.task.__dask_graph__()), self.task.key)])
+
 
 @dataclass(frozen=True)
 class Source:
@@ -148,11 +152,6 @@ class Source:
         dtype = "O" if self.label_dtype in (None, "U") else self.label_dtype
         chunks = (self.chunk_rows,) if self.targets == 1 else (self.chunk_rows, (self.targets,))
         return None if self.label is None else self._array("y", chunks, dtype)
-
-    def first_labels(self) -> NDArray[Any]:
-        """The labels of the first unit, which is read here and now."""
-        task = self.units[0].task
-        return np.concatenate([block.y for block in get_sync(dict(task.__dask_graph__()), task.key)])
 
     @property
     def weight_array(self) -> "da.Array | None":

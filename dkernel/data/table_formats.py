@@ -1,15 +1,18 @@
 """Folders of Delta, Iceberg and Hudi tables, which have a log of their live rows.
 
-Their files also hold rows that were removed or replaced, so they are refused.
+Their files also hold rows that were removed or replaced. The package deltalake or pyiceberg reads the newest snapshot
+of a table; without it, and of files inside a table, they are refused.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from dkernel.errors import DataError
 
+_PACKAGED = {"a Delta": "delta", "an Iceberg": "iceberg"}  # that read the newest snapshot
 _LIVE_ROWS = {
     "a Delta": "pyarrow.dataset.write_dataset(deltalake.DeltaTable('{}').to_pyarrow_dataset(), 'live', "
     "format='parquet')",
@@ -23,11 +26,51 @@ def refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
     """Refuse folders of which one is, or lies in, a table with a log; `options` are those of fsspec for URLs."""
     for table in dict.fromkeys(table for folder in folders for table in tables_of(folder)):
         if (kind := _kind(table, options)) is not None:
+            extra = _PACKAGED.get(kind)
+            own = f"Name the table's own folder, with pip install 'dkernel[{extra}]', or write" if extra else "Write"
             raise DataError(
                 f"{table or '.'}: this is the folder of {kind} table, whose files also hold rows that were removed or "
-                "replaced. Write the live rows to a folder of Parquet files, and name that folder: "
+                f"replaced. {own} the live rows to a folder of Parquet files, and name that folder: "
                 f"{_LIVE_ROWS[kind].format(table or '.')}"
             )
+
+
+def live_rows(folder: str, options: Mapping[str, Any]) -> Any:
+    """The rows of the newest snapshot of a table as a stream of Arrow batches; None if it is none that can be read.
+
+    A table at a URL is read with the credentials of the environment.
+
+    Raises
+    ------
+    DataError
+        if the table has what its package does not read, such as deletion vectors
+    """
+    folder = folder.rstrip("/") or folder
+    read = {"a Delta": _delta_rows, "an Iceberg": _iceberg_rows}.get(_kind(folder, options) or "")
+    if read is None:
+        return None
+    try:
+        return read(folder)
+    except ImportError:
+        return None  # refused by name, with the package
+    except Exception as error:  # each package has errors of its own
+        raise DataError(f"{folder}: this table cannot be read ({type(error).__name__}: {error}).") from None
+
+
+def _delta_rows(folder: str) -> Any:
+    from deltalake import DeltaTable
+
+    return DeltaTable(folder).to_pyarrow_dataset().scanner().to_reader()
+
+
+def _iceberg_rows(folder: str) -> Any:
+    import fsspec
+    from pyiceberg.table import StaticTable
+
+    system, place = fsspec.core.url_to_fs(f"{folder}/metadata")
+    found = {re.match(r"v?(\d+)", os.path.basename(path)): path for path in system.glob(f"{place}/*.metadata.json")}
+    newest = max((int(match[1]), path) for match, path in found.items() if match)[1]
+    return StaticTable.from_metadata(system.unstrip_protocol(newest)).scan().to_arrow_batch_reader()
 
 
 def tables_of(folder: str) -> list[str]:

@@ -260,7 +260,7 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
                 f"{os.path.dirname(token)} is another folder there than on the client",
                 "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
             )
-        if facts["unreadable"]:
+        if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
             yield Finding(
                 "data",

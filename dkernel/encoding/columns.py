@@ -27,14 +27,14 @@ MARKS = {"missing": MISSING_MARK, "unknown": UNKNOWN_MARK, "absent": NOT_THERE}
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number, or a date in seconds.
+    """A number, or a date or a duration in seconds.
 
     Parameters
     ----------
     mean : what stands for a missing value, after the offset
     indicator : whether training saw missing values: a second input is then 1 where the value is missing, else 0
     offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
-    kind : "number", or "date"
+    kind : "number", "date" or "duration"
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
     levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
 
@@ -240,7 +240,7 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})
     numbers = found["mean"], found["offset"]
     if (
-        kind not in ("number", "date")
+        kind not in ("number", "date", "duration")
         or type(found["indicator"]) is not bool
         or type(found.get("calendar", False)) is not bool
     ):
@@ -250,6 +250,6 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     levels = found.get("levels", [])
     if not isinstance(levels, list) or not all(type(level) is float and np.isfinite(level) for level in levels):
         raise ValueError("the levels of a number are no list of finite numbers")
-    if (kind == "date" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
-        raise ValueError("the levels of a number are those of a date, or do not increase")
+    if (kind != "number" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
+        raise ValueError("the levels of a number are those of a date or a duration, or do not increase")
     return NumberColumn(**{**found, "levels": tuple(levels)})

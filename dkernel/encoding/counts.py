@@ -281,7 +281,7 @@ class TableCounts:
 
         Parameters
         ----------
-        kinds : of each column: "number", "date" or "category"
+        kinds : of each column: "number", "date", "duration" or "category"
         label, weight : (n,), of rows that have them
         first : number of the first row, among all rows of positive weight
         """

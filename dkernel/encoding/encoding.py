@@ -49,7 +49,7 @@ class Encoding:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Column -> "number", "date" or "category"."""
+        """Column -> "number", "date", "duration" or "category"."""
         return {column.name: column.kind for column in self.columns}
 
     @property

@@ -6,7 +6,8 @@ values do not differ by more than their rows do, v is 0 and the column has no me
 
 A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
 is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows of
-positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks.
+positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k
+counts as k rows, which are in folds one after the other; it has the means of the first of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,14 +123,13 @@ class LabelCounts:
         cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.int64]
     ) -> "LabelCounts":
         """The sums of rows whose value of the category is at this place among `values`, -1 for another."""
-        used = label.used & (places >= 0)
         m, moments, classes = len(values), None, None
-        at = folds[used] * m + places[used]
-        weight = None if label.weight is None else label.weight[used]
+        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
+        at = fold * m + places[rows]
+        copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         ones = np.ones(len(at)) if weight is None else weight
-        copies = np.bincount(at, copies_of(ones), LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
         if label.numbers is not None:
-            y = label.numbers[used]
+            y = label.numbers[rows]
             terms = [(ones, 3 * at)]
             terms += [(each, 3 * at + 1) for each in products(y, weight)]
             terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
@@ -138,9 +138,10 @@ class LabelCounts:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        found = places_of(classes or (), label.classes or ())[label.codes[used]] if c else at
-        rows = ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
-        return cls(values, copies, moments, classes, rows)
+        found = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        return cls(
+            values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
+        )
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
         """The sums of all rows; values of several parts stay in their order."""
@@ -232,6 +233,31 @@ def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     [0.0, 1.0, 1.0, 3.0, 3.0]
     """
     return np.ceil(weight)
+
+
+def _with_copies(
+    rows: NDArray[np.int64], folds: NDArray[np.int64], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Each row once for every fold that copies of it are in: the row, the fold, the weight there and the copies.
+
+    The first copy is in the fold of the row, each further one in the next fold. With all its weight in one fold, a row
+    of a table of counts would get the means of the rows that have the other labels.
+
+    Examples
+    --------
+    >>> _with_copies(np.array([0]), np.array([3]), np.array([7.0]))[1:3]
+    (array([3, 4, 0, 1, 2]), array([2., 2., 1., 1., 1.]))
+    """
+    if weight is None:
+        return rows, folds[rows], None, None
+    parts = []
+    copies, each = copies_of(weight), weight / np.maximum(copies_of(weight), 1)
+    for step in range(LABEL_FOLDS):
+        there = rows[copies[rows] > step]
+        many = np.ceil((copies[there] - step) / LABEL_FOLDS)
+        parts.append((there, (folds[there] + step) % LABEL_FOLDS, each[there] * many, many))
+    rows, fold, weights, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, fold, weights, counts
 
 
 def has_weight(weight: Any) -> NDArray[np.bool_]:

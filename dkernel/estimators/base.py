@@ -35,6 +35,7 @@ from dkernel.estimators.validation import (
     categorical_of,
     checked_rows,
     dtype_of_rows,
+    is_mixed,
     open_stream,
     rule_of,
     seed_of,
@@ -291,8 +292,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """Passes over the data in which the weights were learned."""
         solved = self.model_.facts.get("solver", {}).get("passes", 0)
         recipe = self.model_.recipe
-        streamed = recipe.passes if SOLVERS[recipe.solver].in_rounds else 0
-        return max(1, int(streamed) + int(solved))
+        return max(1, SOLVERS[recipe.solver].in_passes(recipe.passes) + int(solved))
 
     @property
     def feature_weights_(self) -> Any:
@@ -347,8 +347,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
             )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
-        if recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        recipe = recipe.with_passes()
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":
@@ -465,7 +464,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
-        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+        if is_mixed(X) or (self.model_.encoding is not None and hasattr(self, "feature_names_in_")):
             X = as_frame(X, self.model_.columns)
         return checked_rows(self, X, objects=bool(self.model_.objects))
 

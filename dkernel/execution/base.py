@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
+from dkernel.cost import THREADS_BASE
 from dkernel.errors import DKernelError, UnsupportedError
 
 T = TypeVar("T")
@@ -104,6 +105,10 @@ class Executor(ABC):
     """
 
     name: str
+    in_process: bool = True
+    """Whether the process of the client does the work."""
+    base_bytes: tuple[int, int] = (THREADS_BASE, 0)
+    """Bytes of a worker that does nothing, and of the client beside it."""
     memory_limit: int | None = None
     """Bytes of each of them, None without a limit."""
 
@@ -147,6 +152,29 @@ class Executor(ABC):
     def workers(self) -> int:
         """Processes that compute; 1 where this process does."""
         return max(1, len(self.processes()))
+
+    def on_this_process(self) -> "Executor":
+        """An executor of the threads of this process: itself, where it is one."""
+        return self
+
+    def keeps_work_here(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
+        """True if work on rows of this process, whose result may be large, is better done in it than by the workers."""
+        return True
+
+    def received_bytes(self, n_bytes: int) -> int:  # noqa: ARG002 - a result is no copy
+        """Bytes of the copies of results in this process, of one of n_bytes on each slot."""
+        return 0
+
+    @property
+    def counts_workers(self) -> bool:
+        """True if the memory of workers is counted apart from that of the client."""
+        return self.memory_limit is not None
+
+    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:
+        """Bytes of a worker in the largest phase, or where it is this process, beside those of the client's largest."""
+        if self.counts_workers:
+            return max(worker)
+        return max(own + of_client for own, of_client in zip(worker, client, strict=True)) - max(client)
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""

@@ -22,10 +22,12 @@ from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
 from dask.local import get_sync
 
+from dkernel.cost import CLIENT_BASE, WORKER_BASE
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.execution.connection import PATIENCE, TICK, Connection
 from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answered
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
 from dkernel.execution.tasks import Slot, run_task, unchanged
@@ -33,6 +35,7 @@ from dkernel.execution.user_modules import user_modules
 from dkernel.execution.values import Future, Remote
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
+from dkernel.numerics.threads import usable_cores
 
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
@@ -42,7 +45,29 @@ MESSAGE_BYTES = 2**20
 Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
 
-class ClusterExecutor(Executor):
+class RemoteExecutor(Executor):
+    """Base class of executors whose workers are other processes: what a plan asks them."""
+
+    name = "cluster"
+    in_process = False
+    base_bytes = (WORKER_BASE, CLIENT_BASE)
+
+    def on_this_process(self) -> Executor:
+        return ThreadsExecutor(min(self.slots, usable_cores()))
+
+    def keeps_work_here(self, large: bool) -> bool:
+        # The rows are here already, and a large result takes longer to travel than to make.
+        return large and usable_cores() >= self.slots
+
+    def received_bytes(self, n_bytes: int) -> int:
+        return self.slots * n_bytes
+
+    @property
+    def counts_workers(self) -> bool:
+        return True
+
+
+class ClusterExecutor(RemoteExecutor):
     """Computes the calls on the workers of a `distributed.Client`, which stays the caller's to close.
 
     Parameters
@@ -52,8 +77,6 @@ class ClusterExecutor(Executor):
     least : workers to wait for at the start
     own : whether the workers were started for this run, and log for nobody else
     """
-
-    name = "cluster"
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
         if client.asynchronous:

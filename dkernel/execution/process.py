@@ -9,9 +9,10 @@ import importlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -29,13 +30,8 @@ from dkernel.numerics.threads import one_blas_thread
 T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
-_IMPORTED_AHEAD = (
-    "dkernel.data.readers.npy",
-    "dkernel.data.readers.parquet",
-    "dkernel.problem.objective",
-    "dkernel.inference.score",
-    "dkernel.streaming.survey",
-)
+_task_modules = ["dkernel.data.readers.npy", "dkernel.data.readers.parquet"]
+"""Modules that tasks need: readers, and those that call `imported_ahead`."""
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
@@ -134,12 +130,12 @@ def prepared(settings: Settings, function: Callable[[], T]) -> T:
         return function()
 
 
-def check_process(settings: Settings) -> int:
+def check_process(settings: Settings, modules: Sequence[str]) -> int:
     """The first task of a worker: bytes of memory that its machine or container leaves it.
 
-    A RefusedWorkerError unless it can run the others, whose imports are done ahead.
+    A RefusedWorkerError unless it can run the others, whose modules are imported ahead.
     """
-    prepared(settings, import_ahead)
+    prepared(settings, partial(import_modules_of_tasks, modules))
     return memory_limit()
 
 
@@ -168,9 +164,19 @@ def quiet_logs() -> Iterator[None]:
                     logging.getLogger(name).setLevel(level)
 
 
-def import_ahead() -> None:
-    """Import the modules of the tasks on all workers at the same time, before the first tasks would wait for them."""
-    for name in _IMPORTED_AHEAD:
+def imported_ahead(module: str) -> None:
+    """Have workers import this module of tasks before the first of them; of a client that has imported it."""
+    _task_modules.append(module)
+
+
+def task_modules() -> tuple[str, ...]:
+    """The modules that workers are to import ahead."""
+    return tuple(_task_modules)
+
+
+def import_modules_of_tasks(modules: Sequence[str]) -> None:
+    """Import these on all workers at the same time, before the first tasks would wait for them."""
+    for name in modules:
         importlib.import_module(name)
     importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
 

@@ -9,7 +9,7 @@ from typing import Any
 from dkernel.errors import ClusterError, DKernelWarning
 from dkernel.execution.connection import Connection
 from dkernel.execution.failures import RefusedWorkerError
-from dkernel.execution.process import Settings, check_process
+from dkernel.execution.process import Settings, check_process, task_modules
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
@@ -82,7 +82,9 @@ class WorkerPool:
             client = self.connection.reach()
             self._checks[worker] = (
                 there[worker],
-                client.submit(check_process, self.settings, key=key, workers=[worker], pure=False, priority=1),
+                client.submit(
+                    check_process, self.settings, task_modules(), key=key, workers=[worker], pure=False, priority=1
+                ),
             )
 
     def _end_checks(self) -> None:

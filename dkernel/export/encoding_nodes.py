@@ -23,8 +23,8 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
     """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
 
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
-    seconds since 1970 in UTC, of a time those since midnight. A category whose rare values share inputs has an input
-    more, int64: the CRC-32 of the text in UTF-8, which no operator computes.
+    seconds since 1970 in UTC, of a time those since midnight; a duration is a number, its seconds. A category whose
+    rare values share inputs has an input more, int64: the CRC-32 of the text in UTF-8, which no operator computes.
     """
     parts: list[str] = []
     infos: list[onnx.ValueInfoProto] = []

@@ -1,8 +1,9 @@
 """The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import time
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -19,6 +20,8 @@ from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS, calendar_of
 from dkernel.encoding.words import BOOL, DATE, DURATION, NUMBER, TEXT, TIME, in_kind, spellings
 from dkernel.errors import UnsupportedError
+
+SECOND = pd.Timedelta(1, "s").as_unit("us")  # nanoseconds are some 300 years alone
 
 
 def encoder_of(encoding: Encoding) -> Any:
@@ -59,7 +62,12 @@ def _part(column: NumberColumn | CategoryColumn, strict: bool) -> Any:
     imputer = SimpleImputer(
         strategy="constant", fill_value=column.mean, add_indicator=column.indicator, keep_empty_features=True
     )
-    first = _number() if column.kind == "number" else _seconds(column)
+    made: dict[str, Callable[[], Pipeline]] = {
+        "number": _number,
+        "date": partial(_since, column),
+        "duration": _duration,
+    }
+    first = made[column.kind]()
     return first if strict else Pipeline([("number", first), ("missing", imputer)])
 
 
@@ -151,6 +159,7 @@ def _hashed(column: CategoryColumn) -> Pipeline:
     return Pipeline(
         [
             ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
+            ("missing", FunctionTransformer(pd.DataFrame.where, kw_args={"cond": pd.DataFrame.notna, "other": np.nan})),
             ("rare", FunctionTransformer(pd.DataFrame.replace, kw_args={"to_replace": known, "value": np.nan})),
             ("bytes", FunctionTransformer(pd.DataFrame.map, kw_args={"func": str.encode, "na_action": "ignore"})),
             ("hash", FunctionTransformer(pd.DataFrame.map, kw_args={"func": zlib.crc32, "na_action": "ignore"})),
@@ -179,20 +188,20 @@ def _levels(column: NumberColumn) -> Pipeline:
     )
 
 
-def _seconds(column: NumberColumn) -> Pipeline:
+def _since(column: NumberColumn) -> Pipeline:
     """Seconds from the offset of the encoding, which is the first date of the training."""
     begin = pd.Timestamp(int(column.offset), unit="s").as_unit("us")
-    return Pipeline(
-        [
-            *_moments(pd.DataFrame),
-            ("since", FunctionTransformer(pd.DataFrame.sub, kw_args={"other": begin})),
-            ("seconds", FunctionTransformer(pd.DataFrame.div, kw_args={"other": pd.Timedelta(1, "s").as_unit("us")})),
-        ]
-    )
+    return Pipeline([*_moments(pd.DataFrame), *_steps(("sub", begin), ("div", SECOND))])
+
+
+def _duration() -> Pipeline:
+    """Seconds of durations of any unit."""
+    durations = ("duration", FunctionTransformer(np.asarray, kw_args={"dtype": "timedelta64[us]"}))
+    return Pipeline([durations, ("frame", FunctionTransformer(pd.DataFrame)), *_steps(("div", SECOND))])
 
 
 def _moments(made: type) -> list[Any]:
-    """Dates in UTC, of any zone and unit; a duration is one from 1970 on."""
+    """Dates in UTC, of any zone and unit."""
     return [
         ("moment", FunctionTransformer(np.asarray, kw_args={"dtype": "datetime64[us]"})),
         ("frame", FunctionTransformer(made)),
@@ -202,7 +211,7 @@ def _moments(made: type) -> list[Any]:
 def _calendar(column: NumberColumn) -> dict[str, Pipeline]:
     """Year, month, weekday and hour of a series of dates, as `dkernel.encoding.columns.calendar_of` has them."""
     year = calendar_of(np.array([np.nan]), column.mean + column.offset)[0, 0]
-    day = pd.Timedelta(1, "D").as_unit("us")  # nanoseconds are some years alone
+    day = pd.Timedelta(1, "D").as_unit("us")
     hour = [("sub", pd.Timestamp(0).as_unit("us")), ("mod", day), ("div", day)]
     return {
         "year": Pipeline([*_attribute("dt.year"), ("missing", SimpleImputer(strategy="constant", fill_value=year))]),
@@ -242,4 +251,6 @@ def _made(column: NumberColumn | CategoryColumn) -> Any:
         return pd.array([column.levels[0] if column.levels else "", None], dtype="object")
     if column.kind == "date":
         return pd.to_datetime([pd.Timestamp(int(column.offset), unit="s"), pd.NaT])
+    if column.kind == "duration":
+        return pd.to_timedelta([pd.Timedelta(0), pd.NaT])
     return [column.mean, np.nan]

@@ -31,11 +31,14 @@ from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destin
 from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.execution.process import imported_ahead
 from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.read_groups import Task, grouped
+
+imported_ahead(__name__)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
+from dkernel.data.arrow_streams import is_stream
 from dkernel.data.encoded_columns import reading_of
-from dkernel.data.opening import open_source
 from dkernel.data.paths import expand
 from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles
@@ -14,6 +14,7 @@ from dkernel.execution.base import Executor
 from dkernel.inference.score import ScoreResult, score
 from dkernel.model import Model
 from dkernel.persistence.model_file import digest_of
+from dkernel.streaming.open_files import open_files
 
 
 def score_files(
@@ -38,6 +39,7 @@ def score_files(
     writing : further arguments of `score`
     """
     reading, divided = reading or {}, tuple(partition_by)
+    data = [data] if isinstance(data, (str, PathLike)) or is_stream(data) else list(data)
     form, left = destination_of(out, partition_by=divided).format, []
     if done is not None:
         bad: dict[str, str] = {}
@@ -45,8 +47,9 @@ def score_files(
         if not left:
             return ScoreResult(0, 0, str(out), skipped=True, bad_files=bad), None
         data = [*left, *bad]
-    source = open_source(
+    source = open_files(
         data,
+        executor,
         columns=model.columns,
         keep=tuple(dict.fromkeys([*keep, *divided])),
         dtype=model.recipe.dtype,

@@ -1,7 +1,7 @@
 """Loops that are compiled for this processor when they are first called, and kept on disk.
 
-A loop is a function of arrays and numbers with one signature. The functions that it calls are `inner` ones, or an
-`instruction` of `fused.instructions`. Nothing here imports numba before a loop has to be compiled.
+A loop is a function of arrays, numbers and tuples of both with one signature. The functions that it calls are `inner`
+ones, or an `instruction` of `fused.instructions`. Nothing here imports numba before a loop has to be compiled.
 """
 
 import threading

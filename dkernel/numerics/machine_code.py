@@ -224,26 +224,29 @@ class LoopArgument:
 
 
 def _kinds(signature: str) -> list[LoopArgument]:
-    """What a loop of the signature `void(...)` takes.
+    """What a loop of the signature `void(...)` takes; of a tuple what is in it, one after the other.
 
     Examples
     --------
     >>> _kinds("void(float32[:, ::1])")
     [LoopArgument(name='float32', dimensions=2, contiguous=True)]
+    >>> [kind.name for kind in _kinds("void(int64, Tuple((float32, int8)))")]
+    ['int64', 'float32', 'int8']
     """
-    found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void"))
+    found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void").replace("Tuple", ""))
     return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
 
 
 def _caller(address: int, signature: str) -> Callable[..., None]:
-    """A function of numpy arrays and numbers that calls the loop."""
+    """A function of numpy arrays, numbers and tuples of both that calls the loop."""
     kinds = [(np.dtype(kind.name), kind.dimensions, kind.contiguous) for kind in _kinds(signature)]
     pack = struct.Struct("=" + "".join(kind.layout for kind in _kinds(signature))).pack
     loop: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(address)
 
     def call(*args: Any) -> None:
         words: list[Any] = []
-        for (dtype, dimensions, contiguous), value in zip(kinds, args, strict=True):
+        values = [part for value in args for part in (value if isinstance(value, tuple) else (value,))]
+        for (dtype, dimensions, contiguous), value in zip(kinds, values, strict=True):
             if not dimensions:
                 words.append(value)
                 continue

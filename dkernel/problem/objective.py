@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.execution.process import imported_ahead
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
@@ -17,6 +18,8 @@ from dkernel.problem.components import COMPONENT_STRIP, with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
+
+imported_ahead(__name__)
 
 Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]

@@ -147,8 +147,8 @@ class Sizes:
         auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
         passes = recipe.passes if isinstance(recipe.passes, int) else 1
-        if recipe.passes == "auto" and SOLVERS[recipe.solver].in_rounds:
-            passes = cls.passes_of(n, p, components, sample)
+        if recipe.passes == "auto":
+            passes = max(1, SOLVERS[recipe.solver].in_passes(cls.passes_of(n, p, components, sample)))
         polish = 0 if recipe.polish == "auto" else int(recipe.polish)
         if recipe.polish == "auto" and _is_open(recipe):
             polish = POLISH if taught else cls.polish_of(n, p, components)

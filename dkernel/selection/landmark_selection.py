@@ -24,7 +24,7 @@ from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
-from dkernel.selection.model_selection import select_model
+from dkernel.selection.model_selection import Choice, select_model
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
@@ -131,7 +131,8 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
         loss = loss_named(recipe.loss)
-        kernel = select_model(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
+        choice = Choice(recipe, survey, found, Targets(None), loss, rows, 0.0)
+        kernel = select_model(choice, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):
         return kernel, found.X[:rows].copy()
     with one_blas_thread():

@@ -7,7 +7,7 @@ share of the fit's predicted flops, never a time.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
@@ -30,26 +30,10 @@ from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.streaming.survey import SurveyResult
 
-NO_WAYS: Mapping[Way, float] = {}
 
-
-def select_model(
-    recipe: Recipe,
-    survey: SurveyResult,
-    rows: Block,
-    targets: Targets,
-    loss: Loss,
-    components: int,
-    flops: float,
-    executor: Executor,
-    key: str,
-    drawing: Drawing | None = None,
-    encoding: Encoding | None = None,
-    joint: Loss | None = None,
-    ways: Mapping[Way, float] = NO_WAYS,
-    problem: SampleProblem | None = None,
-) -> SelectedModel:
-    """Kernel and scaling with every "auto", "median" and "scale" replaced.
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What is to be chosen, and for which fit.
 
     Parameters
     ----------
@@ -61,14 +45,33 @@ def select_model(
     ways : to fit the machine, from which the choice takes one or two, and the predicted seconds of each
     problem : of their local stages
     """
-    space = CandidateSpace(recipe, survey, rows, drawing, encoding)
+
+    recipe: Recipe
+    survey: SurveyResult
+    rows: Block
+    targets: Targets
+    loss: Loss
+    components: int
+    flops: float
+    drawing: Drawing | None = None
+    encoding: Encoding | None = None
+    joint: Loss | None = None
+    ways: Mapping[Way, float] = field(default_factory=dict)
+    problem: SampleProblem | None = None
+
+
+def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
+    """Kernel and scaling with every "auto", "median" and "scale" replaced."""
+    recipe, survey, rows, loss = choice.recipe, choice.survey, choice.rows, choice.loss
+    drawing, ways, problem = choice.drawing, choice.ways, choice.problem
+    space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
     candidates = space.candidates()
     if len(ways) < 2 and len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
     # An exact map is its kernel, as landmarks have it, and has the components that it has.
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
-    split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, flops)
-    with Judge(split, loss, targets, space.p, components, drawn, budget, executor, key) as judge:
+    split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
+    with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
         race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, list(ways))
         search = Search(space, judge, candidates, race=race)
         best = climb(search)
@@ -78,7 +81,9 @@ def select_model(
             selected = replace(selected, why=why, ways=race.end(), relevances=race.learned.get("grids"))
         else:
             selected = replace(selected, ways=tuple(ways))
-        return selected if joint is None else _beside_joint_linear(search, selected, best.candidate, joint)
+        return (
+            selected if choice.joint is None else _beside_joint_linear(search, selected, best.candidate, choice.joint)
+        )
 
 
 def climb(search: Search) -> Trial:

@@ -8,7 +8,6 @@ followed in the same way.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from dkernel.cost import Cost
 from dkernel.execution.base import Handle
-from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import stored
@@ -198,6 +196,11 @@ class Solver(StateMachine[S, SolverResult]):
         return 0
 
     @classmethod
+    def client_squares(cls, columns: int) -> int:
+        """Matrices of all pairs of columns that the client has at one time while it solves without a preconditioner."""
+        return 14 + cls.squares(columns)
+
+    @classmethod
     def cost(cls, sizes: Sizes, outputs: int, task_rows: int) -> Cost:
         """Cost of all readings.
 
@@ -239,13 +242,6 @@ def judged(
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)
-
-
-def solver_class(name: str) -> type[Solver[Any]]:
-    """The class of a solver of the catalogue."""
-    module, _, of = SOLVERS[name].implementation.partition(":")
-    found: type[Solver[Any]] = getattr(import_module(module), of)
-    return found
 
 
 def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | None) -> R:

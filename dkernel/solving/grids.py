@@ -28,7 +28,7 @@ from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
 from dkernel.solving.residual import Residual
-from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
+from dkernel.streaming.repeated_reading import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
 RESIDUAL_WIDTHS = 2.0, 0.05

@@ -9,8 +9,9 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.components import COMPONENT_STRIP
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import HEADS, solver_class, tile_bytes
-from dkernel.solving.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS, runs_on_client
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import HEADS, tile_bytes
+from dkernel.solving.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
 
 
@@ -25,7 +26,7 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -
     worker, beside = _tasks(executor, D, outputs, squares, _is_sketched(sizes, recipe))
     landmarks = by_landmarks(recipe.features, auto=True)
     return Cost(
-        flops=setup_flops(sizes, recipe) if SOLVERS[recipe.solver].prepared else 0.0,
+        flops=setup_flops(sizes, recipe),
         worker_bytes=worker,
         client_bytes=max(squares, picking) + beside,
         left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
@@ -45,7 +46,9 @@ def task_bytes(columns: int, outputs: int, wide: bool) -> int:
 
 
 def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
-    """Flops of a setup that prepares a solver."""
+    """Flops of the setup, 0 for a solver that prepares nothing."""
+    if not SOLVERS[recipe.solver].prepared:
+        return 0.0
     p, D = sizes.p, sizes.components
     products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
     picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
@@ -68,10 +71,8 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     landmarks, D = by_landmarks(recipe.features, auto=True), sizes.components
     if _is_sketched(sizes, recipe):
         return _wide_client(D, by_landmarks(recipe.features))
-    if SOLVERS[recipe.solver].in_memory:
-        return 9 * 8 * D * D
     if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:
-        return (14 + solver_class(recipe.solver).squares(D)) * 8 * D * D
+        return SOLVER_CLASSES[recipe.solver].client_squares(D) * 8 * D * D
     factors = len(ALPHA_PATH) if recipe.alpha == "auto" and not sizes.large else 1
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 
@@ -79,12 +80,11 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
 def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
     """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
     threads = max(1, executor.slots // executor.workers)
-    apart, home = executor.name == "cluster", runs_on_client(executor, wide)
+    home = executor.keeps_work_here(large=not wide)
     beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
-    if apart and home:
+    if home and not executor.in_process:
         return threads * tile_bytes(columns, outputs), beside
-    limited = apart or executor.memory_limit is not None
-    return (threads * task_bytes(columns, outputs, wide) if limited else beside), 0
+    return (threads * task_bytes(columns, outputs, wide) if executor.counts_workers else beside), 0
 
 
 def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:

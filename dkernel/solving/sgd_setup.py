@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor
-from dkernel.execution.local import ThreadsExecutor
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.problem.components import component_dtype, with_intercept
@@ -68,19 +65,12 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def runs_on_client(executor: Executor, wide: bool) -> bool:
-    """True if the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
-    is. The rows are here already, and a square of the columns takes longer to travel than to make."""
-    return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
-
-
 def on_client(sampled: Sampled, little: bool = False) -> Sampled:
-    """The problem with its work in this process, if that is `little` or `runs_on_client` says so."""
+    """The problem with its work in this process, if that is `little` or workers would not be quicker."""
     executor = sampled.run.executor
-    if executor.name != "cluster" or not (little or runs_on_client(executor, is_wide(sampled.coordinates))):
+    if not (little or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
         return sampled
-    threads = ThreadsExecutor(min(executor.slots, usable_cores()))
-    return replace(sampled, run=replace(sampled.run, executor=threads))
+    return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
 
 
 def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.cost import SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.execution.process import imported_ahead
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, largest, like_numbers, stacked
@@ -21,6 +22,8 @@ from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
+
+imported_ahead(__name__)
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000

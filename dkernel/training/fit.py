@@ -13,7 +13,7 @@ from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.base import Executor
+from dkernel.execution.base import Call, Executor
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
@@ -24,7 +24,8 @@ from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.ways import Way, ways_of
-from dkernel.solving.driver import SolverResult, solve, solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import SolverResult, solve
 from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
@@ -63,10 +64,10 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     check_together(source, recipe)
     source = joined(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
-    return Plan.of(source, recipe, executor, _outputs(source, recipe), beside).as_dict()
+    return Plan.of(source, recipe, executor, _outputs(source, recipe, executor), beside).as_dict()
 
 
-def _outputs(source: Source, recipe: Recipe) -> int:
+def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
     """Scores of a row, one for each of several classes: as many as the labels of the first unit show.
 
     Raises
@@ -77,7 +78,8 @@ def _outputs(source: Source, recipe: Recipe) -> int:
     numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
     if source.label is None or numbers or recipe.positive is not None:
         return 1
-    labels = np.unique(source.first_labels())
+    first = source.units[0]
+    labels = np.unique(executor.compute([Call(f"dkernel-labels-{first.task.key}", first.labels)])[0][0])
     doubtful_task(recipe, "classify", "int" if labels.dtype.kind == "i" else "text", labels.tolist())
     return len(labels) if len(labels) > 2 else 1
 
@@ -268,7 +270,7 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
 def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     """The coefficients: by the recipe's solver, and a polish where one is asked for."""
     run = problem.run
-    with closing(solver_class(request.recipe.solver)(problem)) as solver:
+    with closing(SOLVER_CLASSES[request.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))

@@ -24,7 +24,7 @@ from dkernel.selection.relevance import RELEVANCE_ROWS
 from dkernel.selection.stage_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
 from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
-from dkernel.streaming.exact_sums import RepeatedReading
+from dkernel.streaming.repeated_reading import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalStage

@@ -5,20 +5,19 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
-from dkernel.cost import CLIENT_BASE, READ_BYTES, START_SECONDS, THREADS_BASE, WORKER_BASE, Cost, core_seconds
+from dkernel.cost import READ_BYTES, START_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.predicted_work import choice_bytes, choice_cost
-from dkernel.solving.driver import solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_cost, task_bytes
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import survey_cost
@@ -72,13 +71,13 @@ class Stages:
 def _global(source: Source, sizes: Sizes, recipe: Recipe, executor: Executor, outputs: int) -> tuple[Cost, Cost]:
     most = max((unit.n_rows for unit in source.units), default=0)
     rows = min(most, -(-source.n_rows // executor.slots))
-    return setup_cost(sizes, recipe, outputs, executor), solver_class(recipe.solver).cost(sizes, outputs, rows)
+    return setup_cost(sizes, recipe, outputs, executor), SOLVER_CLASSES[recipe.solver].cost(sizes, outputs, rows)
 
 
 def _may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
     """True if the sample may find fewer components to be enough."""
-    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.components > LEAST_COMPONENTS
-    return is_open and by_landmarks(recipe.features, auto=True) and not SOLVERS[recipe.solver].in_memory
+    is_open = recipe.components_open and sizes.components > LEAST_COMPONENTS
+    return is_open and by_landmarks(recipe.features, auto=True)
 
 
 class Phase(NamedTuple):
@@ -102,7 +101,7 @@ class Phase(NamedTuple):
 def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Iterator[Phase]:
     """The phases of a fit: none of them holds what another one has made for itself."""
     row, slots, workers = source.row_bytes + 16, executor.slots, executor.workers
-    threads, apart = max(1, slots // workers), executor.name == "cluster"
+    threads = max(1, slots // workers)
     most = max((unit.n_rows for unit in source.units), default=0)
     # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice, as
     # it was stored and as a block.
@@ -111,7 +110,7 @@ def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Itera
     for cost in stages:
         reads = cost.readings > 0
         worker = cost.worker_bytes + threads * cost.task_bytes + cost.row_bytes * source.n_rows // workers
-        client = left + cost.client_bytes + (slots * cost.result_bytes if apart else 0)
+        client = left + cost.client_bytes + executor.received_bytes(cost.result_bytes)
         kept = cost.kept_bytes * source.n_rows // workers
         yield Phase(worker + reads * reading, client, reads * units, kept, cost.shrinks)
         yield Phase(0, left + cost.alone_bytes)
@@ -195,21 +194,19 @@ class Plan:
         sizes, solve, local = stages.sizes, stages.solve, list(stages.local.values())
         D, row = sizes.components, source.row_bytes + 16
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
-        apart = executor.name == "cluster"
         reservoir = sizes.reservoir * row
         landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * sizes.p
-        base = (WORKER_BASE if apart else THREADS_BASE) + reservoir + landmarks
+        base, client_base = executor.base_bytes
+        base += reservoir + landmarks
         phases = list(_phases(list(stages), source, executor))
         most = max(phase.client for phase in phases)
-        client = (CLIENT_BASE if apart else 0) + 3 * reservoir + most
+        client = client_base + 3 * reservoir + most
         held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
 
         def largest(held: int, kept: bool) -> int:
             """Bytes of a worker, or of this process beside those of the client, in the largest of the phases."""
             each = [phase.worker + max(phase.units, held) + kept * phase.kept for phase in phases]
-            if apart or limit is not None:
-                return base + max(each)
-            return base + max(own + phase.client for own, phase in zip(each, phases, strict=True)) - most
+            return base + executor.worker_peak(each, [phase.client for phase in phases])
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
         reading = base + max(phase.worker + phase.units for phase in phases if not phase.shrinks)
@@ -232,7 +229,7 @@ class Plan:
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
-            in_process=not apart,
+            in_process=executor.in_process,
             survey_flops=stages.survey.flops,
             setup_flops=stages.setup.flops,
             pass_flops=solve.flops / solve.readings,

@@ -21,7 +21,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, category_groups
 from dkernel.selection.landmark_selection import landmarks_of
-from dkernel.selection.model_selection import select_model
+from dkernel.selection.model_selection import Choice, select_model
 from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
@@ -100,7 +100,7 @@ def settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen:
     """Settle the number of components and of passes, and report them."""
     sizes, why = _with_enough(request, chosen)
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
-        sizes = replace(sizes, polish=CONVERGED if request.solver.in_rounds else 0)
+        sizes = replace(sizes, polish=request.solver.in_passes(CONVERGED))
     recipe = request.recipe
     landmarks = len(split_rows(request, survey, sizes).landmarks.X)
     if text := _describe_components(request, sizes, features_of(request, chosen), landmarks, why):
@@ -127,8 +127,7 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     # CPU s.
     if "way" in chosen.why and recipe.local_stage == "cells":
         enough, why = LEAST_COMPONENTS, "cells learn the rest"
-    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and not request.solver.in_memory
-    if not is_open or enough >= most:
+    if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why
 
@@ -168,15 +167,21 @@ def choose_model(
     targets, recipe = data.targets, data.recipe
     loss = loss_named(recipe.loss).of(targets.outputs)
     run.progress.phase("choose scale and gamma")
-    drawing, joint = request.drawing(request.features), _joint_loss(request, data)
-    problem = _sample_problem(request, data, split, loss) if len(ways) > 1 else None
-    costs = {way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways}
-    name, encoding = f"{run.key}-{stage}", request.source.encoding
-    rest = request.plan.flops, run.executor, name, drawing, encoding, joint, costs, problem
-    components = request.sizes.components
-    chosen = run.journal.stage(
-        stage, lambda: select_model(recipe, data.survey, split.fitted, targets, loss, components, *rest)
+    choice = Choice(
+        recipe,
+        data.survey,
+        split.fitted,
+        targets,
+        loss,
+        components=request.sizes.components,
+        flops=request.plan.flops,
+        drawing=request.drawing(request.features),
+        encoding=request.source.encoding,
+        joint=_joint_loss(request, data),
+        ways={way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways},
+        problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
     )
+    chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
     rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)
     check_products(chosen.kernel, rows, request.source.columns)
     return chosen
@@ -195,7 +200,7 @@ def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:
     """The loss of all classes at once that the choice may take, where the machine is open and goes to its optimum."""
     recipe, sizes = data.recipe, request.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
-    ends = request.solver.in_memory or (recipe.polish == "auto" and sizes.polish)
+    ends = request.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
     if not (is_open and ends) or recipe.rank or recipe.calibration or request.landmarks is not None:
         return None
     several = data.targets.classes is not None and data.targets.outputs > 1

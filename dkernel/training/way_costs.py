@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 from dkernel.cost import Cost
-from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.ways import Way
-from dkernel.solving.driver import solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.training.local_stage import LOCAL_STAGES
 
@@ -31,9 +30,8 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[Cost
     of_global = sizes
     if way.features != "kernel":
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
-    solve = solver_class(recipe.solver).cost(of_global, outputs, 0)
-    prepared = way.features != "none" and SOLVERS[recipe.solver].prepared
-    costs = [Cost(flops=setup_flops(of_global, recipe) if prepared else 0.0), solve]
+    solve = SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)
+    costs = [Cost(flops=setup_flops(of_global, recipe)), solve]
     if way.features == "none":  # the mean of the label, which the survey knows
         costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
     if way.local != "none":

@@ -118,8 +118,8 @@ def tune(
         kind: type[FewRowsSearch | _Search] = _Search
         if judges_by_rows_left_out(source, recipe, grid):
             kind = FewRowsSearch
-        elif recipe.solver == "auto":
-            recipe = recipe.replace(solver="psgd")
+        else:
+            recipe = recipe.with_passes()
         search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
         found = _resume_or_search(search, of_search)
         winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))

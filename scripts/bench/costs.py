@@ -18,7 +18,7 @@ from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.calibration import measured
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
@@ -63,7 +63,7 @@ def one(name: str) -> dict[str, Any]:
     for (phase, began), (_, ended) in zip(shown.began, ends, strict=True):
         seconds[part_of(phase)] += ended - began
     sizes = Sizes.of(n, p, recipe.replace(n_components=fitted.n_components))
-    solve = solver_class(fitted.solver).cost(sizes, outputs, 0)
+    solve = SOLVER_CLASSES[fitted.solver].cost(sizes, outputs, 0)
     flops = {"survey": stages.survey.flops, "choice": stages.choice.flops}
     flops |= {"global": setup_flops(sizes, fitted) + solve.flops}
     flops |= {kind: cost.flops for kind, cost in stages.local.items()}

@@ -38,6 +38,7 @@ class Hosts:
     run : (words, expected exit code) -> what the command printed
     of_client, of_workers : folders that are empty on the other hosts
     own : the folder of temporary files and the home, another one on each host
+    workers : their processes
     """
 
     run: Callable[..., str]
@@ -45,6 +46,11 @@ class Hosts:
     of_workers: Path
     own: Path
     scheduler_file: Path
+    workers: list[subprocess.Popen]
+
+    def inside(self, worker, *words):
+        """Run a program on the host of a worker."""
+        subprocess.run(["nsenter", "-m", "-t", str(worker.pid), *map(str, words)], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +65,12 @@ def hosts(tmp_path_factory):
         return ["unshare", "--mount", "--uts", "sh", "-c", script, "host", *map(str, command)]
 
     with Group(folder, environment(bin_folder(folder / "bin")) | {"TMPDIR": str(own), "HOME": str(own)}) as group:
-        file, seen = folder / "scheduler.json", []
+        file, seen, workers = folder / "scheduler.json", [], []
         scheduler = ["dask", "scheduler", "--port", 0, "--no-dashboard", "--scheduler-file", file]
         group.start("scheduler", host("scheduler", scheduler))
         for i in range(3):
             options = ["--nthreads", 1, "--no-dashboard", "--memory-limit", "1GiB", "--scheduler-file", file]
-            group.start(f"worker-{i}", host(f"worker-{i}", ["dask", "worker", *options], of_client))
+            workers.append(group.start(f"worker-{i}", host(f"worker-{i}", ["dask", "worker", *options], of_client)))
         for i in range(3):
             wait_until(lambda i=i: "established connection" in group.log(f"worker-{i}"), f"worker-{i}")
 
@@ -74,7 +80,7 @@ def hosts(tmp_path_factory):
             group.run(name, host("client", words, of_workers), expect=expect)
             return group.log(name)
 
-        yield Hosts(run, of_client, of_workers, own, file)
+        yield Hosts(run, of_client, of_workers, own, file, workers)
 
 
 def test_cells_are_fitted_to_the_same_bytes(hosts, stripes, run_to, tmp_path):
@@ -113,11 +119,77 @@ def test_data_that_only_the_client_sees_are_named_with_the_worker(hosts, stripes
     assert "data, tcp://" in hosts.run("dkernel", "doctor", *job, expect=1)
 
 
-def test_data_that_only_the_workers_see_are_missed_on_this_machine(hosts, stripes, tmp_path):
+def test_data_that_only_the_workers_see_are_opened_by_one(hosts, stripes, run_to, tmp_path):
     shutil.copy(stripes, hosts.of_workers / "rows.parquet")
-    job = [hosts.of_workers / "rows.parquet", "--out", tmp_path / "m", *JOB]
-    told = hosts.run("dkernel", "train", *job, "--scheduler-file", hosts.scheduler_file, expect=65)
-    assert "there is no such file or folder on this machine" in told
+    job = ["--out", tmp_path / "m", *JOB]
+    there = ["--scheduler-file", hosts.scheduler_file]
+    hosts.run("dkernel", "train", hosts.of_workers / "rows.parquet", *job, *there)
+    run_to("train", stripes, "--out", tmp_path / "here", *JOB)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "here").read_bytes()
+    told = hosts.run("dkernel", "train", hosts.of_workers / "*.parquet", *job, *there, "--dry-run")
+    assert "1,500" in told
+    told = hosts.run("dkernel", "evaluate", tmp_path / "m", hosts.of_workers, "--label", "y", *there)
+    assert "1,500" in told
+    told = hosts.run("dkernel", "doctor", hosts.of_workers / "rows.parquet", *job, *there, expect=None)
+    assert "no such file" not in told, told
+    scores = tmp_path / "scores.parquet"
+    hosts.run("dkernel", "score", tmp_path / "m", hosts.of_workers, "--out", scores, "--exclude", "y", *there)
+    assert len(pd.read_parquet(scores)) == 1500
+
+
+def test_missing_values_of_data_that_only_the_workers_see(hosts, stripes, run_to, tmp_path):
+    frame = pd.read_parquet(stripes)
+    frame.loc[1400:1410, "a"] = None
+    frame.to_parquet(hosts.of_workers / "holes.parquet", row_group_size=300)
+    job = [*JOB, "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "train", hosts.of_workers / "holes.parquet", "--out", tmp_path / "m", *job)
+    assert "1,500 rows" in told
+    run_to("train", hosts.of_workers / "holes.parquet", "--out", tmp_path / "here", *JOB)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "here").read_bytes()
+
+
+def test_a_submitter_needs_no_data(hosts, stripes, tmp_path):
+    shutil.copy(stripes, hosts.of_workers / "rows.parquet")
+    job = [hosts.of_workers / "rows.parquet", "--out", tmp_path / "m", "--checkpoint", tmp_path / "c", *JOB]
+    hosts.run("dkernel", "train", *job, "--scheduler-file", hosts.scheduler_file, "--detach")
+    assert "done after" in hosts.run("dkernel", "watch", tmp_path / "m")
+    assert (tmp_path / "m").exists()
+
+
+@pytest.fixture
+def copies(hosts, stripes):
+    """A path under which the first and the last worker have a copy of the data each, and nobody else."""
+    path = hosts.own / "rows.parquet"
+    for worker in (hosts.workers[0], hosts.workers[2]):
+        hosts.inside(worker, "cp", "-p", stripes, path)
+    yield path
+    for worker in hosts.workers:
+        hosts.inside(worker, "rm", "-f", path)
+
+
+def test_a_worker_without_a_copy_of_the_data_is_named(hosts, copies, tmp_path):
+    job = [copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "train", *job, expect=65)
+    assert f"{copies}: the worker on worker-1 does not see this file, which worker-" in told
+
+
+def test_a_worker_with_another_copy_of_the_data_is_named(hosts, copies, tmp_path):
+    hosts.inside(hosts.workers[1], "sh", "-c", f"printf x > {copies}")
+    job = [copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
+    told = hosts.run("dkernel", "train", *job, expect=65)
+    assert f"{copies}: the worker on worker-1 has another file of this name (1 bytes of 20" in told
+    assert ") than worker-" in told
+
+
+def test_stale_copies_of_the_clients_data_are_named(hosts, copies, stripes, tmp_path):
+    for worker in hosts.workers:
+        hosts.inside(worker, "cp", stripes, copies)  # with the same bytes of another date: nobody can tell
+    job = ["dkernel", "train", copies, "--out", tmp_path / "m", *JOB, "--scheduler-file", hosts.scheduler_file]
+    command = f"cp -p {stripes} {copies} && exec {' '.join(map(str, job))}"
+    told = hosts.run("sh", "-c", command, expect=65)
+    assert f"{copies}: the worker on worker-" in told
+    assert "has another file of this name (" in told
+    assert ") than client (" in told
 
 
 def test_unpacked_copies_are_beside_the_output_or_refused(hosts, stripes, tmp_path):

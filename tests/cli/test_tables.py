@@ -341,7 +341,15 @@ def test_a_named_category_is_the_same_in_the_next_file(run, tmp_path, monkeypatc
 def test_dates_are_no_numbers_and_numbers_no_dates(run):
     ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
-    for name, values, what in (("x", new["when"], "dates or times"), ("when", new["x"], "floating-point numbers")):
+    numbers, dates = "floating-point numbers", "dates or times"
+    since = new["when"] - new["when"].min()
+    cases = (
+        ("x", new["when"], dates),
+        ("when", new["x"], numbers),
+        ("x", since, "durations"),
+        ("when", since, "durations"),
+    )
+    for name, values, what in cases:
         new.assign(**{name: values}).to_parquet("odd.parquet", index=False)
         result = run("score", "m", "odd.parquet", "--out", "s")
         assert result.exit_code == 65

@@ -1,7 +1,5 @@
 """The files ask for the memory that `--dry-run` states for the job that they name, and for no more than twice that."""
 
-from types import SimpleNamespace
-
 import dask.array as da
 import pytest
 import yaml
@@ -11,6 +9,7 @@ from dkernel.data import from_arrays
 from dkernel.recipe import Recipe
 from dkernel.training.memory_plan import Plan
 from tests.deploy.places import DEPLOY
+from tests.execution.stand_ins import Apart
 
 ROWS, COLUMNS = 10_000_000, 28
 
@@ -61,7 +60,7 @@ def test_the_files_ask_for_what_the_plan_states(files):
     limit = size(words[words.index("--memory-limit") + 1])
     X = da.zeros((ROWS, COLUMNS), chunks=(2**18, COLUMNS), dtype="float32")
     source = from_arrays(X, da.zeros(ROWS, chunks=2**18, dtype="int64"))
-    place = SimpleNamespace(name="cluster", workers=replicas, slots=replicas, memory_limit=limit)
+    place = Apart(limit, workers=replicas)
     plan = Plan.of(source, Recipe().for_columns(source.columns), place)
     plan.check()
     assert plan.client_bytes <= size(container(client)) <= 2 * plan.client_bytes

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dkernel
-from dkernel import KernelRegressor
+from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays, open_source
+from dkernel.encoding import TableCounts
+from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, folds_of
 from dkernel.errors import DataError
 
 TABLES = {"categorical": "auto", "missing": "indicator"}
@@ -83,6 +86,36 @@ def test_means_of_the_label_over_all_rows_are_those_of_the_copies():
         weighted = from_arrays(frame, label, weight, **TABLES).encoding
         assert weighted == from_arrays(frame.iloc[copies], label[copies], **TABLES).encoding
         assert weighted.columns[0].means is not None
+
+
+def counts_of_labels():
+    """Two rows for each of 300 values, one of each class, with their numbers of rows as weights."""
+    rng = np.random.default_rng(0)
+    of_class = rng.binomial(40, rng.choice([0.1, 0.9], 300))
+    order = rng.permutation(600)
+    frame = pd.DataFrame({"s": [f"v{i}" for i in range(300)] * 2}).iloc[order].reset_index(drop=True)
+    return frame, np.repeat([0, 1], 300)[order], 1 + np.concatenate([40 - of_class, of_class])[order]
+
+
+def test_a_table_of_counts_is_learned_as_its_rows_are():
+    frame, y, weight = counts_of_labels()
+    machine = KernelClassifier("gaussian", gamma=1.0, n_components=64).fit(frame, y, sample_weight=weight)
+    most = np.maximum(*(np.bincount(frame["s"].str[1:].astype(int), weight * (y == k)) for k in (0, 1))).sum()
+    assert machine.score(frame, y, weight) > most / weight.sum() - 1e-9
+
+
+def test_copies_of_a_row_are_in_folds_one_after_the_other():
+    frame, y, weight = counts_of_labels()
+    arrow, kinds, folds = pa.Table.from_pandas(frame), {"s": "category"}, folds_of(0, len(frame))
+    found = TableCounts.of(arrow, kinds, y, weight).columns[0].label
+    copied = np.repeat(np.arange(len(frame)), weight)
+    number = np.arange(len(copied)) - np.repeat(np.cumsum(weight) - weight, weight)
+    words, codes = np.unique(frame["s"], return_inverse=True)
+    expected = LabelCounts.of(
+        ("", *words), codes[copied] + 1, LabelPart.of(y[copied]), (folds[copied] + number) % LABEL_FOLDS
+    )
+    for without in (None, *range(LABEL_FOLDS)):
+        assert found.means(without) == expected.means(without)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.37, 1.0])

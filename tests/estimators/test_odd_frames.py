@@ -1,5 +1,7 @@
 """Frames whose columns are not what they usually are: of pandas, of Arrow, and partitions that differ."""
 
+from decimal import Decimal
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -44,6 +46,26 @@ def test_all_kinds_of_categories_are_categories(values):
     assert len(machine.predict(table(c=values))) == N
 
 
+HELD = {
+    "decimals": pd.Series([Decimal(i % 7) / 4 for i in range(N)], dtype=object),
+    "whole numbers": pd.Series([i % 7 for i in range(N)], dtype=object),
+    "truth values": pd.Series([i % 7 > 2 for i in range(N)], dtype=object),
+    "decimals of Arrow": pd.Series([Decimal(i % 7) / 4 for i in range(N)], dtype=pd.ArrowDtype(pa.decimal128(9, 2))),
+    "sparse": pd.Series(pd.arrays.SparseArray(np.arange(N) % 7 // 6 / 4)),
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"k": "u"}], ids=["numbers alone", "a category beside it"])
+@pytest.mark.parametrize("values", HELD.values(), ids=HELD)
+def test_numbers_are_numbers_however_pandas_holds_them(values, more):
+    odd, plain = (table(c=column, **more) for column in (values, values.astype("float64")))
+    found, expected = (fitted(frame, labels()) for frame in (odd, plain))
+    assert (found.coef_ == expected.coef_).all()
+    for machine in (found, expected):
+        for rows in (odd, pa.table({name: pa.array(odd[name].astype(object)) for name in odd})):
+            assert (machine.decision_function(rows) == expected.decision_function(plain)).all()
+
+
 def parts(first, second):
     """A lazy frame whose partitions have these values, and the types of the first."""
     frames = [table(c=first), table(c=second)]
@@ -83,7 +105,9 @@ def test_the_error_for_a_dict_names_the_call_to_use():
 def test_dates_where_the_training_had_numbers_are_refused(partitions):
     frame = pd.DataFrame({"x": np.arange(40.0), "d": pd.date_range("2024-01-01", periods=40), "s": ["a", "b"] * 20})
     machine = KernelClassifier("gaussian", gamma=1.0, n_components=8, alpha=1e-3).fit(frame, np.arange(40) % 2)
-    for name, other, what in (("x", frame["d"], "numbers"), ("d", frame["x"], "dates or times")):
+    since = frame["d"] - frame["d"].min()
+    cases = ("x", frame["d"], "numbers"), ("d", frame["x"], "dates or times"), ("d", since, "dates or times")
+    for name, other, what in cases:
         new = frame.assign(**{name: other})
         rows = dd.from_pandas(new, npartitions=partitions) if partitions else new
         with pytest.raises(DataError, match=f"'{name}' of X holds .*, where other rows or the training have {what}"):

@@ -25,7 +25,7 @@ from dkernel.execution import connect as doors
 from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.execution.process import import_ahead
+from dkernel.execution.process import import_modules_of_tasks, task_modules
 from dkernel.execution.versions import versions
 from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
@@ -64,11 +64,11 @@ def first_environment():
         return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
 def ignores_interrupts():
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
 def test_own_workers_start_with_one_heap_and_keep_their_calls(executor):
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
@@ -446,7 +446,9 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
     try:
         wait_until(file.exists, 120)
         with Client(scheduler_file=str(file)) as client:
-            client.submit(import_ahead).result(120)  # on a busy machine longer than the patience
+            client.submit(import_modules_of_tasks, task_modules()).result(
+                120
+            )  # on a busy machine longer than the patience
         with connect(scheduler_file=str(file), patience=12) as executor:
             assert executor.address == json.loads(file.read_text())["address"]
             calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]

@@ -12,6 +12,8 @@ def feed(machine, frame, name):
     if kind == "date":
         moments = np.asarray(column, "datetime64[us]")
         return np.where(np.isnat(moments), np.nan, moments.astype(float) / 1e6)[:, None]
+    if kind == "duration":
+        return pd.to_timedelta(column).dt.total_seconds().to_numpy()[:, None]
     if kind == "number":
         return column.astype("float64").to_numpy()[:, None]
     if column.dtype.kind == "m":

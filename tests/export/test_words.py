@@ -102,13 +102,24 @@ def test_columns_may_have_the_names_of_steps_inputs_and_outputs():
     "column",
     [
         pd.Series(pd.date_range("2024-01-01", periods=N, freq="7h", tz="America/New_York")),
-        pd.Series(pd.to_timedelta(np.arange(N), "h")),
+        pd.Series(pd.to_timedelta(1000 * RNG.normal(size=N), "s")),
+        pd.Series(pd.to_timedelta(RNG.integers(-999, 999, N), "s").as_unit("s")),
+        pd.Series([dt.timedelta(0, 600 * x) for x in X], dtype=object),
         pd.Series(pd.date_range("1950-01-01", periods=N, freq="9D").date),
         values(dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(2024, 5, 6)),
         pd.Series(np.where(CODES == 1, True, np.where(CODES == 2, False, None)), dtype="boolean"),
         pd.Series(np.where(CODES == 1, True, np.where(CODES == 2, False, None)), dtype=object),
     ],
-    ids=["zone", "durations", "dates", "years 1 and 9999", "nullable truth values", "truth values and None"],
+    ids=[
+        "zone",
+        "nanoseconds",
+        "seconds",
+        "objects",
+        "dates",
+        "years 1 and 9999",
+        "nullable truth values",
+        "truth values and None",
+    ],
 )
 def test_dates_and_truth_values_of_every_type_leave(column, dates):
     frame = pd.DataFrame({"x": X, "d": column, "s": CATEGORIES["texts"]})

@@ -55,6 +55,20 @@ def test_a_loop_takes_views_and_numbers_as_the_function_does(folder):
     assert [path.suffix for path in folder.iterdir()] == [".o"]
 
 
+def scaled(loss, work):
+    factor, number = loss
+    x, out = work
+    for i in range(x.size):
+        out[i] = factor * x[i] + number
+
+
+def test_a_loop_takes_tuples_of_arrays_and_numbers(folder):
+    x, found = np.arange(5, dtype=np.float32), np.zeros(5)
+    loops.compiled("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)((2, 0.5), (x, found))
+    assert found.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5]
+    assert [path.suffix for path in folder.iterdir()] == [".o"]
+
+
 @pytest.mark.parametrize(
     "x",
     [

@@ -16,14 +16,15 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import Solver, SolverResult, State, solver_class
+from dkernel.solving.catalogue import SOLVER_CLASSES
+from dkernel.solving.driver import Solver, SolverResult, State
 from dkernel.solving.sgd_round import mean_gradient
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
 from tests.training.fits import digest
 
 READINGS = 4
-ENTRY = SolverEntry("tests.solving.test_driver:Descent")
+ENTRY = SolverEntry()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,11 @@ class Descent(Solver[DescentState]):
 
 @pytest.fixture
 def fit(monkeypatch):
-    """A fit by the solver, which is entered in the catalogue and nowhere else."""
+    """A fit by the solver, which is entered in the two catalogues and nowhere else."""
     monkeypatch.setattr(serialization, "CODECS", dict(serialization.CODECS))
     stored("Descent")(DescentState)
     monkeypatch.setitem(catalogue.SOLVERS, "descent", ENTRY)
+    monkeypatch.setitem(SOLVER_CLASSES, "descent", Descent)
     monkeypatch.setitem(PARAMETERS, "solver", replace(PARAMETERS["solver"], words=tuple(catalogue.SOLVERS)))
     X, y = waves(600)
     recipe = Recipe(kernel="Gaussian(gamma=0.15)", n_components=20, loss="squared", alpha=1e-4, solver="descent")
@@ -71,7 +73,7 @@ def fit(monkeypatch):
     return run
 
 
-def test_a_solver_is_a_class_and_a_line(fit):
+def test_a_solver_is_a_class_and_two_lines(fit):
     result = fit()
     losses = [line["loss"] for line in result.history]
     assert len(losses) == READINGS
@@ -110,5 +112,5 @@ def test_a_callback_ends_a_solver_that_goes_to_the_optimum(solver):
 
 
 def test_every_solver_of_the_catalogue_is_there():
-    stages = [solver_class(name).stage for name in catalogue.SOLVERS]
-    assert all(stages)
+    assert SOLVER_CLASSES.keys() == catalogue.SOLVERS.keys()
+    assert all(solver.stage for solver in SOLVER_CLASSES.values())

@@ -21,6 +21,7 @@ from dkernel.solving.fit_problem import FitRun, SampledProblem
 from dkernel.solving.sgd_round import PSGD
 from dkernel.solving.sgd_setup import FEW_HOLDOUT, MOMENTUM_STEPS, SHARE, alpha_paths, damp_directions, warm_start
 from dkernel.streaming.progress import Progress
+from tests.execution.stand_ins import Apart
 
 
 def damped(columns, rows=2000):
@@ -79,10 +80,10 @@ def test_smaller_alphas_stay_where_the_holdout_can_judge_them(best, outputs, lar
     assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted
 
 
-class Elsewhere(SerialExecutor):
+class Elsewhere(Apart):
     """Counts the calls that it would send to other processes, which have more cores than this one."""
 
-    name, slots, sent = "cluster", 10_000, 0
+    sent = 0
 
     def compute(self, calls, ahead=(), readers=()):
         self.sent += len(calls)
@@ -101,7 +102,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     found = []
     for little in (True, False):
         monkeypatch.setattr(sgd_setup, "LITTLE_FLOPS", np.inf if little else 0.0)
-        executor = Elsewhere()
+        executor = Elsewhere(workers=10_000)
         split = ReservoirSplit(block, block, block, block, block, block, -1)
         run, coordinates = FitRun(executor, "test", Progress("none")), map.coordinates()
         F = with_intercept(problem.components, X)

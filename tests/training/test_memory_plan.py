@@ -14,6 +14,7 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.training.fit import plan, train
 from dkernel.training.memory_plan import Plan, format_plan
+from tests.execution.stand_ins import Apart
 
 
 class Limited(SerialExecutor):
@@ -33,18 +34,6 @@ def source():
 
 
 GIB = 2**30
-
-
-class Apart(SerialExecutor):
-    """Some workers of one thread on a cluster."""
-
-    name = "cluster"
-
-    def __init__(self, limit, workers=2):
-        self.memory_limit, self.slots, self.threads = limit, workers, {f"worker {i}": 1 for i in range(workers)}
-
-    def processes(self):
-        return self.threads
 
 
 def rows_of(n, p=28):

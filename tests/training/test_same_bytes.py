@@ -17,7 +17,6 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
 from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
-from dkernel.solving import sgd_setup
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 from tests.estimators import wide
@@ -161,10 +160,10 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
     monkeypatch, cores, name, two_workers, serial, tmp_path
 ):
     expected, seen = serial(name), []
-    monkeypatch.setattr(sgd_setup, "usable_cores", lambda: cores)
+    monkeypatch.setattr("dkernel.execution.cluster.usable_cores", lambda: cores)
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
-    assert sgd_setup.runs_on_client(two_workers, False) == (cores == 2)
-    assert not sgd_setup.runs_on_client(two_workers, True)
+    assert two_workers.keeps_work_here(large=True) == (cores == 2)
+    assert not two_workers.keeps_work_here(large=False)
     assert digest(name, two_workers, tmp_path) == expected
     assert bool(seen) == (cores == 2)
 

@@ -39,6 +39,7 @@ from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
 from dkernel.data.collections.tables import (
     Part,
     TableRows,
+    column_kinds,
     encoded_array,
     encoding_of,
     has_missing,
@@ -48,7 +49,7 @@ from dkernel.data.collections.tables import (
     table_token,
 )
 from dkernel.data.file_schema import ReadOptions
-from dkernel.data.object_columns import object_columns
+from dkernel.data.object_columns import NUMBERS, object_columns
 from dkernel.data.readers.array_file import filled
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding
@@ -237,15 +238,19 @@ def _kind(dtype: Any) -> str | None:
 
 def check_numbers(table: Any, columns: Sequence[str]) -> None:
     """A DataError that names the first column of a frame or array that holds no numbers."""
-    dtypes = list(table.dtypes) if hasattr(table, "dtypes") else [table.dtype]
-    for name, found in zip(columns if len(dtypes) > 1 or hasattr(table, "dtypes") else ["X"], dtypes, strict=True):
-        if getattr(found, "kind", "O") not in "biuf":
-            what = "X is" if name == "X" and not hasattr(table, "dtypes") else f"column {name!r} of X is"
-            raise DataError(
-                f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers. "
-                "fit of KernelClassifier and KernelRegressor encodes text, categories and dates; for others "
-                "sklearn.preprocessing has encoders."
-            )
+    if hasattr(table, "dtypes"):
+        kinds, _ = column_kinds(table, columns)
+        dtypes = zip(columns, table.dtypes, strict=True)
+        odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
+    else:
+        odd = None if getattr(table.dtype, "kind", "O") in "biuf" else ("X", table.dtype)
+    if odd is not None:
+        what, dtype = odd
+        raise DataError(
+            f"The {what} is of type {dtype}, not numbers: leave it out, or encode it as numbers. fit of "
+            "KernelClassifier and KernelRegressor encodes text, categories and dates; for others sklearn.preprocessing "
+            "has encoders."
+        )
 
 
 def _blocks_of_arrays(
@@ -314,7 +319,8 @@ def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str
 def _numbers(column: Any) -> NDArray[Any]:
     """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
     if isinstance(column.dtype, np.dtype):
-        return column.to_numpy()
+        values = column.to_numpy()
+        return values.astype(np.float64) if values.dtype.kind == "O" else values  # decimals, say
     return column.to_numpy(dtype="float64", na_value=np.nan)
 
 

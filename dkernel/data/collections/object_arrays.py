@@ -65,7 +65,7 @@ def object_table(X: Any) -> Any:
 
 
 def kinds_of(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
-    """Kind of each column of a table, as in block.KINDS; in arrays of objects by their first row."""
+    """Kind of each column of a table, as in block.COLUMN_KINDS; in arrays of objects by their first row."""
     if hasattr(table, "dtypes"):
         return dict(zip(columns, map(_kind, table.dtypes), strict=True))
     if table.dtype.kind != "O":

@@ -16,7 +16,7 @@ from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit
 from dkernel.data.collections.dask_arrays import aligned, is_dask, known
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
-from dkernel.data.object_columns import NUMBERS
+from dkernel.data.object_columns import NUMBERS, word_of
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.label_means import has_weight
@@ -26,7 +26,7 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-# The type that pandas infers for a column of objects -> one of block.KINDS.
+# The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
 _INFERRED = {
     "string": "text",
     "boolean": "bool",
@@ -38,14 +38,19 @@ _INFERRED = {
     "datetime64": "date",
     "date": "date",
     "time": "date",
-    "timedelta": "date",
-    "timedelta64": "date",
+    "timedelta": "duration",
+    "timedelta64": "duration",
     "empty": "empty",
 }
 
 
-FITTING = {"number": (*NUMBERS, "empty"), "date": ("date", "empty"), "category": COLUMN_KINDS}
-"""Kind of a column of an encoding -> the kinds of data (block.KINDS) that it takes."""
+FITTING = {
+    "number": (*NUMBERS, "empty"),
+    "date": ("date", "empty"),
+    "duration": ("duration", "empty"),
+    "category": COLUMN_KINDS,
+}
+"""Kind of a column of an encoding -> the kinds of data (block.COLUMN_KINDS) that it takes."""
 
 Part = tuple[int, Any, Any, Any]
 """Number of the first row among those of positive weight; rows, labels and weights, of Dask as tasks."""
@@ -113,7 +118,7 @@ def kinds_to_encode(
     """
     if request.categorical == "none" and request.missing == "error":
         return None
-    kinds, stored = _kinds(X, columns)
+    kinds, stored = column_kinds(X, columns)
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
         return None
@@ -148,8 +153,8 @@ def encoding_of(
     return encoding, notes
 
 
-def _kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Kind of each column, one of block.KINDS, and the columns that are stored as categories."""
+def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
+    """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
     if not hasattr(X, "dtypes"):
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
     found, stored = {}, set()
@@ -160,10 +165,8 @@ def _kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[st
             found[name] = "text"
         elif arrow is not None:
             found[name] = kind_of_type(arrow)
-        elif getattr(dtype, "kind", "O") in "biuf":
+        elif getattr(dtype, "kind", "O") in "biufMm":
             found[name] = kind_of_dtype(dtype)
-        elif getattr(dtype, "kind", "O") in "Mm":
-            found[name] = "date"
         else:
             found[name] = "text" if is_dask(X) else _inferred(X.iloc[:, j])
     return found, frozenset(stored)
@@ -184,7 +187,7 @@ def count_rows(
 
 def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
     """The error that some rows have another type than the others, or those of the training, which have this kind."""
-    there = {"number": "numbers", "date": "dates or times"}[kind]
+    there = "numbers" if kind == "number" else word_of(kind)
     return DataError(
         f"Column {name!r} of X holds {value!r}, where other rows or the training have {there}: give all its values one "
         "type."
@@ -198,11 +201,13 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
     """
     if not hasattr(X, "iloc"):
         return X
-    from pandas import IntervalIndex
+    from pandas import IntervalIndex, SparseDtype
 
     arrays = []
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
+        if isinstance(column.dtype, SparseDtype):
+            column = column.sparse.to_dense()
         if isinstance(getattr(column.dtype, "categories", None), IntervalIndex):  # Arrow has no texts of these
             column = column.cat.rename_categories(str)
         try:

@@ -23,7 +23,7 @@ _MATRIX_NAMES = ("X", "x", "features", "data")
 
 @dataclass(frozen=True)
 class Member:
-    """One array of a file; `step`: rows that are stored together; `kind` as in block.KINDS."""
+    """One array of a file; `step`: rows that are stored together; `kind` as in block.COLUMN_KINDS."""
 
     key: str
     shape: tuple[int, ...]

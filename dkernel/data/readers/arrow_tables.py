@@ -22,7 +22,7 @@ WITHOUT_THEM = "Fill these rows, or leave them out with --max-bad-rows N (max_ba
 
 
 def kind_of_type(t: pa.DataType) -> str:
-    """Kind of an Arrow type, one of block.KINDS.
+    """Kind of an Arrow type, one of block.COLUMN_KINDS.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def kind_of_type(t: pa.DataType) -> str:
     if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
         return "text"
     if pa.types.is_temporal(t):
-        return "date"
+        return "duration" if pa.types.is_duration(t) else "date"
     return "empty" if pa.types.is_null(t) else "other"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dkernel.errors import RecipeError
 from dkernel.linear.losses import Loss
 
 SEEN = 1e-3  # a fit that ends with scores this far from the optimum is reported
@@ -15,7 +16,6 @@ class SolverEntry:
 
     Parameters
     ----------
-    implementation : "module:class" of its `dkernel.solving.driver.Solver`, imported where a fit runs it
     in_rounds : updates after each round of a pass; patience, polish and several passes are for such a solver
     until_converged : reads all rows once an iteration; `passes` is the most readings
     prepared : begins with the preconditioners and the start that the sample gives
@@ -25,7 +25,6 @@ class SolverEntry:
     merges : few rows are held, equal ones as one with the sum of their weights: weight k is then k copies of a row
     """
 
-    implementation: str
     in_rounds: bool = False
     until_converged: bool = False
     prepared: bool = False
@@ -39,20 +38,55 @@ class SolverEntry:
         """True if the solver can minimize this loss."""
         return loss.quadratic if self.quadratic_only else loss.smooth or self.kinks or (self.boxes and loss.boxed)
 
+    def in_passes(self, n: Any) -> int:
+        """The number of a solver that makes passes, 0 of others."""
+        return int(n) if self.in_rounds else 0
 
-_PSGD = SolverEntry("dkernel.solving.sgd:Passes", in_rounds=True, prepared=True, kinks=True)
+    def reaches_optimum(self, polished: bool) -> bool:
+        """True if a fit of few components ends at the optimum: by the solver itself, or by a polish after it."""
+        return self.in_memory or polished
+
+    @property
+    def continued_by(self) -> str:
+        """The parameter that lets a solver that has ended too soon go on."""
+        return "polish" if self.in_rounds else "passes"
+
+    def check(self, name: str, loss: Loss, text: str, polish: int) -> None:
+        """Refuse a loss, by its text in the recipe, or a polish that the solver of this name cannot do."""
+        if self.quadratic_only and not loss.quadratic:
+            raise RecipeError(
+                f"solver={name!r} is for loss='squared' and here loss={text!r}. Use loss='squared', or "
+                f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
+            )
+        if not self.takes(loss) or (polish and self.in_rounds and not loss.smooth):
+            which = f"polish={polish}" if self.takes(loss) else f"solver={name!r}"
+            raise RecipeError(
+                f"{which} needs a loss without kinks and loss={text!r} has them. Use solver='psgd' without "
+                f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
+            )
+        if polish and not self.in_rounds:
+            raise RecipeError(
+                f"polish={polish} follows solver='psgd', and solver={name!r} finds the optimum itself. "
+                "Leave polish out."
+            )
+
+
+_PSGD = SolverEntry(in_rounds=True, prepared=True, kinks=True)
 
 SOLVERS: Mapping[str, SolverEntry] = {
     "auto": replace(_PSGD, merges=True),  # "psgd", or "exact" for few rows: `dkernel.training.checks` decides
     "psgd": replace(_PSGD, merges=False),
-    "exact": SolverEntry("dkernel.solving.exact:Exact", in_memory=True, boxes=True),
-    "normal": SolverEntry("dkernel.solving.normal_equations:NormalEquations", quadratic_only=True),
-    "pcg": SolverEntry(
-        "dkernel.solving.full_batch:ConjugateGradients", until_converged=True, prepared=True, quadratic_only=True
-    ),
-    "lbfgs": SolverEntry("dkernel.solving.full_batch:LimitedMemory", until_converged=True, prepared=True),
+    "exact": SolverEntry(in_memory=True, boxes=True),
+    "normal": SolverEntry(quadratic_only=True),
+    "pcg": SolverEntry(until_converged=True, prepared=True, quadratic_only=True),
+    "lbfgs": SolverEntry(until_converged=True, prepared=True),
 }
-"""A new solver is one file with its class, and one line here."""
+"""What a recipe may ask of each; `dkernel.solving.catalogue` has the classes that solve."""
+
+
+def loss_for(solver: str) -> str | None:
+    """The loss that a solver is for, where it is for one alone."""
+    return "squared" if solver in SOLVERS and SOLVERS[solver].quadratic_only else None
 
 
 def early_end(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -68,26 +68,10 @@ def descend(
     G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((len(strips), heads), np.float32)
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
-    code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    GRADIENT_WALKS[panels.function](
-        strips,
-        panels.packed,
-        laid,
-        intercept.astype(np.float32),
-        targets,
-        w,
-        code,
-        number,
-        tile,
-        sums,
-        sums.reshape(-1),
-        R,
-        S,
-        part,
-        part.reshape(-1),
-        G,
-        g,
-    )
+    loss = DERIVATIVES[derivative[0]], np.float32(derivative[1])
+    work = tile, sums, sums.reshape(-1), R, part, part.reshape(-1)
+    walk = GRADIENT_WALKS[panels.function]
+    walk(strips, panels.packed, laid, intercept.astype(np.float32), targets, w, loss, work, (G, g, S))
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
@@ -132,22 +116,11 @@ def _flush(whole: Any, G: Any) -> None:
 
 
 @inner()
-def _add_gradients(
-    start: Any,
-    n: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    g: Any,
-) -> None:
+def _add_gradients(start: Any, n: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any) -> None:
     """Scores, derivatives and gradients of n rows whose columns are there."""
+    code, number = loss
+    tile, sums, _, R, part, _ = work
+    _, g, S = out
     heads = part.shape[0]
     for i in range(n):
         for h in range(heads):
@@ -169,8 +142,9 @@ def _add_gradients(
 
 _GRADIENT_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
-    "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
-    "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
+    "Tuple((int64, float32)), "
+    "Tuple((float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, :, :, ::1], "
+    "float32[::1])), Tuple((float64[::1], float64[::1], float32[:, ::1])))"
 )
 
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
@@ -178,24 +152,9 @@ _GRADIENT_SIGNATURE = (
 
 @compiled(_GRADIENT_SIGNATURE)
 def _exp2_walk(
-    rows: Any,
-    panels: Any,
-    coef: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    lanes: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    whole: Any,
-    G: Any,
-    g: Any,
+    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
 ) -> None:
+    tile, sums, lanes, _, _, whole = work
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -204,33 +163,18 @@ def _exp2_walk(
             for i in range(0, n, 4):
                 exp2_block(rows, panels[j : j + 1], tile[j], start, i, 0)
                 add_scores(tile[j], coef, sums, i, i, j)
-        _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
+        _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, G)
+            _flush(whole, out[0])
             since = 0
 
 
 @compiled(_GRADIENT_SIGNATURE)
 def _sincos_walk(
-    rows: Any,
-    panels: Any,
-    coef: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    lanes: Any,
-    R: Any,
-    S: Any,
-    part: Any,
-    whole: Any,
-    G: Any,
-    g: Any,
+    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
 ) -> None:
+    tile, sums, lanes, _, _, whole = work
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -239,10 +183,10 @@ def _sincos_walk(
             for i in range(0, n, 4):
                 sincos_block(rows, panels[j : j + 1], tile[j], start, i, 0)
                 add_scores(tile[j], coef, sums, i, i, j)
-        _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
+        _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, G)
+            _flush(whole, out[0])
             since = 0
 
 

@@ -1,0 +1,100 @@
+"""Delta and Iceberg tables are read as their own packages read them: the newest snapshot, no removed row."""
+
+import deltalake
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from dkernel import open_source
+from dkernel.cli import main
+from dkernel.errors import DataError
+
+
+def rows(rng, n):
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "k": rng.choice(["a", "b", "c"], n),
+            "id": rng.integers(0, 1000, n),
+            "label": rng.integers(0, 2, n),
+        }
+    )
+
+
+def write_history(folder, seed, steps=5):
+    """A Delta table after some random changes."""
+    rng = np.random.default_rng(seed)
+    deltalake.write_deltalake(folder, rows(rng, 50), partition_by=["k"] if seed % 2 else None)
+    for _ in range(steps):
+        table = deltalake.DeltaTable(folder)
+        match rng.integers(5):
+            case 0:
+                deltalake.write_deltalake(folder, rows(rng, 20), mode="append")
+            case 1:
+                table.delete("x > 1.2")
+            case 2:
+                table.update(updates={"x": "x * 2"}, predicate="id < 300")
+            case 3:
+                table.optimize.compact()
+            case 4:
+                deltalake.write_deltalake(folder, rows(rng, 30), mode="overwrite")
+
+
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 100), marks=pytest.mark.slow)])
+def test_a_delta_table_has_the_rows_of_its_newest_snapshot(seeds, tmp_path):
+    for seed in seeds:
+        folder = tmp_path / str(seed)
+        write_history(folder, seed)
+        expected = deltalake.DeltaTable(folder).to_pandas()
+        source = open_source(folder, label="label", exclude="k")
+        np.testing.assert_array_equal(source.y.compute(), expected["label"])
+        np.testing.assert_array_equal(source.X.compute(), expected[["x", "id"]].to_numpy(np.float32))
+
+
+def test_an_iceberg_table_has_the_rows_of_its_newest_snapshot(tmp_path):
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("n")
+    first, more = (pa.Table.from_pandas(rows(np.random.default_rng(i), 60), preserve_index=False) for i in range(2))
+    table = catalog.create_table("n.t", first.schema)
+    table.append(first)
+    table.append(more)
+    table.delete("x > 1.0")
+    expected = table.scan().to_pandas()
+    source = open_source(table.location().removeprefix("file://"), label="label", exclude="k")
+    np.testing.assert_array_equal(source.X.compute(), expected[["x", "id"]].to_numpy(np.float32))
+    assert source.n_rows == len(expected) < 120
+    catalog.engine.dispose()
+
+
+def test_the_command_learns_the_live_rows(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    monkeypatch.chdir(tmp_path)
+    write_history("t", 3)
+    options = ["--kernel", "gaussian", "--gamma", "1", "--n-components", "16", "--alpha", "1e-3", "--json"]
+    done = CliRunner().invoke(main, ["train", "t", "--label", "label", "--out", "m", *options])
+    assert done.exit_code == 0, done.output
+    assert f'"rows": {len(deltalake.DeltaTable("t").to_pandas())}' in done.stdout
+
+
+def test_what_a_package_does_not_read_is_refused(tmp_path):
+    write_history(tmp_path / "t", 0, steps=0)
+    log = tmp_path / "t" / "_delta_log" / "00000000000000000000.json"
+    log.write_text(
+        log.read_text().replace(
+            '"minReaderVersion":1,"minWriterVersion":2',
+            '"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],'
+            '"writerFeatures":["deletionVectors"]',
+        )
+    )
+    with pytest.raises(DataError, match=r"t: this table cannot be read .*[Dd]eletion"):
+        open_source(tmp_path / "t", label="label")
+
+
+def test_without_its_package_a_table_is_refused_by_name(tmp_path, monkeypatch):
+    write_history(tmp_path / "t", 0, steps=0)
+    monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
+    with pytest.raises(DataError, match=r"a Delta table.*pip install 'dkernel\[delta\]'"):
+        open_source(tmp_path / "t", label="label")
