@@ -1,6 +1,5 @@
 """`dkernel cancel`: the end of a job that was given to a cluster."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,7 +25,7 @@ def cancel(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG0
     \b
     dkernel cancel model.safetensors
     """
-    from dkernel.cli.driver import wish_of
+    from dkernel.cli.driver import forget_wish, wish_for_end
     from dkernel.diagnostics.follow import follow, is_over, read_record, record_of
     from dkernel.errors import DataError
 
@@ -40,7 +39,7 @@ def cancel(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG0
             "SIGTERM."
         )
     if not is_over(record):
-        Path(wish_of(where)).touch()
+        wish_for_end(where)
         *_, record = follow(where, patience)
-        Path(wish_of(where)).unlink(missing_ok=True)
+        forget_wish(where)
     click.echo(f"{run}: {record['status']}, exit code {record['exit_code']}")

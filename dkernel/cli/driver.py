@@ -28,14 +28,15 @@ import click
 
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text
-from dkernel.cli.run_record import JOB, Record, beside
-from dkernel.data.writers.atomic import write_file
+from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, beside
+from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.diagnostics.follow import is_over, is_stale, read_record
+from dkernel.errors import DataError, DKernelError
 from dkernel.execution.connection import PATIENCE
 from dkernel.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops
-_LOOK = 1.0  # seconds between two looks at the process and at the wish to cancel
+_LOOK = 1.0  # seconds between two looks at the wish to cancel
 _PAUSE = GRACE + 2.0  # seconds before a command is run again: a process of before has ended by then
 
 
@@ -45,7 +46,7 @@ class ClusterJob:
 
     Parameters
     ----------
-    record : path of its run record, which is also its name
+    record : path or URL of its run record, which is also its name
     settings : the command's, as the text of a config file
     digest : of the settings that the command was given
     modules : of --import
@@ -130,12 +131,11 @@ def begin(job: ClusterJob) -> None:
     DataError : the record cannot be written, or is that of a run with other settings that is not over
     """
     from dkernel.cli.outputs import check_writable
-    from dkernel.errors import DataError
 
     check_writable("--record", job.record)
     found = read_record(job.record)
     if found is None or is_over(found) or is_stale(found):
-        Path(wish_of(job.record)).unlink(missing_ok=True)
+        forget_wish(job.record)
         record = Record()
         record.note(job=job.entry(job.retries))
         record.enter(job.record, "queued")
@@ -155,11 +155,9 @@ def drive(job: ClusterJob) -> int:
         words = _command(job, folder)
         for left in range(job.retries, -1, -1):
             code = _run(job, words, folder, left)
-            if code != AGAIN or not left or _wished(job, _PAUSE):
+            if code != AGAIN or not left or _is_wished(job, _PAUSE):
                 break
-    if Path(wish_of(job.record)).exists():
-        code = _cancelled(job, code)
-    return code
+    return _cancelled(job, code) if _is_wished(job) else code
 
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
@@ -182,24 +180,48 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
 def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     """Run the command once, to its end or until somebody wants it to end."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
-    with open(log_of(job.record), "ab") as log:
-        log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n".encode())
-        log.flush()
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env={**settings, JOB: json.dumps(job.entry(left))},
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-        )
-        with process:
-            while (code := _ended(process, _LOOK)) is None:
-                if Path(wish_of(job.record)).exists():
-                    process.terminate()
-                    code = _ended(process, _PAUSE)
-                    process.kill()
+    settings[JOB] = json.dumps(job.entry(left))
+    log, pause = _Log(log_of(job.record), Path(folder, "log")), _pause_of(job)
+    log.add(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n")
+    with open(log.here, "ab") as out:
+        process = subprocess.Popen(words, cwd=folder, env=settings, stdin=subprocess.PIPE, stdout=out, stderr=out)
+    with process:
+        while (code := _ended(process, pause)) is None:
+            log.copy()
+            if _is_wished(job):
+                process.terminate()
+                code = _ended(process, _PAUSE)
+                process.kill()
+    log.copy()
     return AGAIN if code is None or code < 0 else code  # one that was killed goes on as well
+
+
+class _Log:
+    """The log of a job: a file of this machine, with what is there already, that is copied there when it has grown.
+
+    Parameters
+    ----------
+    where : path or URL
+    here : the file of this machine
+    """
+
+    def __init__(self, where: str, here: Path) -> None:
+        self.where, self.here, self._copied = where, here, 0
+        store, name = file_of(where)
+        with suppress(FileNotFoundError), store.reading(name) as file:
+            here.write_bytes(file.read())
+
+    def add(self, line: str) -> None:
+        with open(self.here, "a", encoding="utf-8") as file:
+            file.write(line)
+        self.copy()
+
+    def copy(self) -> None:
+        content = self.here.read_bytes()
+        if len(content) != self._copied:
+            with suppress(OSError, DKernelError):  # the job counts more than the log of it
+                write_whole(self.where, content)
+                self._copied = len(content)
 
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
@@ -209,12 +231,32 @@ def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     return None
 
 
-def _wished(job: ClusterJob, seconds: float) -> bool:
+def _pause_of(job: ClusterJob) -> float:
+    """Seconds between two looks at what somebody wants."""
+    return REMOTE_HEARTBEAT if is_url(job.record) else _LOOK
+
+
+def _is_wished(job: ClusterJob, seconds: float = 0.0) -> bool:
     """True if somebody wants the job to end, as seen at the end of so many seconds at most."""
-    end, wish = time.monotonic() + seconds, Path(wish_of(job.record))
-    while not wish.exists() and (left := end - time.monotonic()) > 0:
-        time.sleep(min(_LOOK, left))
-    return wish.exists()
+    end, (store, name) = time.monotonic() + seconds, file_of(wish_of(job.record))
+    while True:
+        with suppress(DKernelError):  # a store that does not answer now
+            if store.has(name):
+                return True
+        if (left := end - time.monotonic()) <= 0:
+            return False
+        time.sleep(min(_pause_of(job), left))
+
+
+def wish_for_end(record: str) -> None:
+    """Ask the driver of a job to end it."""
+    write_whole(wish_of(record), b"")
+
+
+def forget_wish(record: str) -> None:
+    """Let a job go on, or begin again."""
+    store, name = file_of(wish_of(record))
+    store.remove(name)
 
 
 def _cancelled(job: ClusterJob, code: int) -> int:
@@ -222,9 +264,9 @@ def _cancelled(job: ClusterJob, code: int) -> int:
     record = read_record(job.record)
     if record is not None and record["status"] != "done":
         record |= {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
-        write_file(Path(job.record), (json.dumps(record, indent=2) + "\n").encode())
+        write_whole(job.record, (json.dumps(record, indent=2) + "\n").encode())
         code = BY_SIGTERM
-    Path(wish_of(job.record)).unlink(missing_ok=True)
+    forget_wish(job.record)
     return code
 
 

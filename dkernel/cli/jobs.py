@@ -2,7 +2,6 @@
 
 import json as json_
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,15 +15,19 @@ from dkernel.cli.options import setting
 @setting("--json", is_flag=True, help="Print one JSON object for each run.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
 def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
-    """List the runs whose records are in FOLDER, those of `dkernel train --detach` and others, the newest last.
+    """List the runs whose records are in FOLDER, a path or a URL: jobs of a cluster and others, the newest last.
 
     \b
     dkernel jobs /shared/models
     """
+    from dkernel.data.store import store_of
     from dkernel.diagnostics.follow import read_record
 
-    found = [(path, read_record(str(path))) for path in Path(folder).glob("*.run.json")]
-    runs = sorted((_row(path, record) for path, record in found if record is not None), key=lambda row: row["started"])
+    store = store_of(folder)
+    paths = [store.path(name) for name in store.names() if name.endswith(".run.json")]
+    found = [(path, read_record(path)) for path in paths]
+    rows = [_row(path, record) for path, record in found if record is not None]
+    runs = sorted(rows, key=lambda row: str(row["started"]))
     if json:
         for row in runs:
             click.echo(json_.dumps(row))
@@ -36,14 +39,14 @@ def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _row(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
     from dkernel.diagnostics.follow import is_over, is_stale
     from dkernel.streaming.progress import format_progress
 
     dead = not is_over(record) and is_stale(record)
     state = record.get("progress")
     return {
-        "job": str(path).removesuffix(".run.json"),
+        "job": path.removesuffix(".run.json"),
         "status": "dead" if dead else record["status"],
         "exit_code": record.get("exit_code"),
         "started": record.get("started"),

@@ -87,7 +87,7 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tm
     done = run("watch", tmp_path / "m")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
-    assert "rows in" in (tmp_path / "m.log").read_text()
+    wait_until(lambda: "rows in" in (tmp_path / "m.log").read_text(), "the end of the log")
     assert "done" in run("jobs", tmp_path).stdout
     wait_until(lambda: not tasks_left(group), "the end of the driver")
     assert {path.name for path in tmp_path.iterdir()} == {"c", "holding.py", "m", "m.log", "m.run.json", "ready"}
@@ -137,7 +137,7 @@ def test_a_job_that_fails_ends_with_its_exit_code(group, job, run, tmp_path):
     done = run("watch", tmp_path / "m")
     assert done.exit_code == 65
     assert "no such file or folder" in done.stdout
-    assert "no such file or folder" in (tmp_path / "m.log").read_text()
+    wait_until(lambda: "no such file or folder" in (tmp_path / "m.log").read_text(), "the end of the log")
     assert run("cancel", tmp_path / "m").stdout == f"{tmp_path / 'm'}: failed, exit code 65\n"
 
 

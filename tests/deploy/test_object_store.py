@@ -64,6 +64,22 @@ def model(store):
     return train(store[0], "train", "model")
 
 
+def test_a_job_of_a_cluster_lives_in_the_store(store, model):
+    group, system = store
+    out, kept = f"{BUCKET}/jobs/m", f"{BUCKET}/kept"
+    command = ["dkernel", "train", f"{BUCKET}/train", "--label", "label", "--out", out, *RECIPE, "--checkpoint", kept]
+    with cluster(group) as file:
+        group.run("submitted", [*command, "--scheduler-file", file, "--detach"])
+        assert group.log("submitted").splitlines()[0] == out
+        group.run("watched", ["dkernel", "watch", out])
+        wait_until(lambda: b"rows in" in system.cat_file("bucket/jobs/m.log"), "the end of the log")
+    assert system.cat_file("bucket/jobs/m") == model
+    group.run("listed", ["dkernel", "jobs", f"{BUCKET}/jobs"])
+    assert f"{out}  done" in group.log("listed")
+    system.invalidate_cache()
+    assert sorted(system.ls("bucket/jobs", detail=False)) == [f"bucket/jobs/{n}" for n in ("m", "m.log", "m.run.json")]
+
+
 def test_a_model_of_a_store_s_data_on_workers_is_that_of_the_same_files(store, model):
     group, system = store
     with cluster(group) as file:
