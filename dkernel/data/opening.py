@@ -35,6 +35,7 @@ from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.validation import DTYPES, HEAD, dtype_for
 
+_Look = tuple[list[FileSchema], ReadColumns]
 EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name
 
 
@@ -211,19 +212,11 @@ def open_source(
     paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
     bad: dict[str, str] = {}
     files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
-    look = partial(_looked_at, request=request, scratch=Scratch.of(scratch))
+    look = partial(_looked_at, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
         request = replace(request, keep=_all_kept(files, look, request))
-        look = partial(look, request=request)
-    try:
-        if bad:
-            raise DataError(next(iter(bad.values())))
-        tables, chosen = look(files)
-    except DataError as error:
-        if not max_bad_files or isinstance(error, UnseenFileError):
-            raise
-        files, bad = without_bad_files(files, lambda file: look([file]), max_bad_files, bad)
-        tables, chosen = look(files)
+    look = partial(look, request=request)
+    files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
     rejected = None
     if max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
@@ -249,6 +242,23 @@ def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any
         elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
             listed[i] = stored(rows, scratch)
     return listed
+
+
+def _usable(
+    files: list[File], look: Callable[..., _Look], bad: dict[str, str], allowed: int
+) -> tuple[list[File], _Look, dict[str, str]]:
+    """The files without bad ones, what `look` says of them, and the bad ones with the reasons.
+
+    Each is looked at alone where something is wrong with one of them.
+    """
+    try:
+        if not bad:
+            return files, look(files), bad
+    except DataError as error:
+        if not allowed or isinstance(error, UnseenFileError):
+            raise
+    files, bad = without_bad_files(files, lambda file: look([file]), allowed, bad)
+    return files, look(files), bad
 
 
 def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
