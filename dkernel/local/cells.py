@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
+from dkernel.kernels.distances import pair_distances
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.local.partition import CellTree, grow
@@ -124,10 +125,8 @@ def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
 
 def median_distance(Z: F32) -> float:
     """Median of the distances of some of the rows that differ; 1 where none do."""
-    from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
-
     # The median of the distances of 500 rows is near that of all.
-    distances = pdist(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64))
+    distances = pair_distances(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64), "l2")
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 

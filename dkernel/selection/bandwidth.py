@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.features.scaling import SPARSE
-from dkernel.kernels.distances import l2
+from dkernel.kernels.distances import l2, pair_distances
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import SurveyResult
@@ -72,11 +72,9 @@ def pair_median(X: NDArray[np.float64], metric: str) -> float:
     >>> pair_median(np.array([[0.0], [1.0], [3.0]]), "l2")
     2.0
     """
-    from scipy.spatial.distance import pdist
-
     if isinstance(X, SparseRows) and metric == "l2":
         distances = l2(X, X, 1.0, 1e-12)[np.triu_indices(len(X), 1)]
     else:
-        distances = pdist(X, "euclidean" if metric == "l2" else "cityblock")
+        distances = pair_distances(X, metric)
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0

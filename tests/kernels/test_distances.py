@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
-from dkernel.kernels.distances import squared_l2
+from dkernel.kernels.distances import pair_distances, squared_l2
 
 RNG = np.random.default_rng(4)
 
@@ -42,3 +43,10 @@ def test_symmetric_with_a_zero_diagonal(tolerance):
     assert np.array_equal(D, D.T)
     assert (np.diag(D) == 0).all()
     assert (D >= 0).all()
+
+
+@pytest.mark.parametrize(("metric", "name"), [("l2", "euclidean"), ("l1", "cityblock")])
+@pytest.mark.parametrize(("n", "p"), [(1, 3), (2, 1), (33, 1), (65, 10), (70, 300)])
+def test_distances_of_pairs_are_those_of_scipy_to_the_bit(n, p, metric, name):
+    X = RNG.standard_normal((n, p)) * RNG.random(p) * 10
+    assert np.sort(pair_distances(X, metric)).tobytes() == np.sort(pdist(X, name)).tobytes()
