@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TensorSketchFeatures,
         Tuner,
     )
+    from dkernel.estimators.explanation import Explanation, explain
     from dkernel.estimators.scoring import score
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
@@ -69,6 +70,7 @@ __all__ = [
     "Cauchy",
     "Cells",
     "Exp",
+    "Explanation",
     "Exponential",
     "FeatureMapKernel",
     "FourierFeatures",
@@ -102,6 +104,7 @@ __all__ = [
     "Weighted",
     "__version__",
     "errors",
+    "explain",
     "gram",
     "is_psd",
     "load",
@@ -122,6 +125,7 @@ _NAMES = {
         "KernelPerceptron KernelRegressor MaclaurinFeatures NystromFeatures OneClassSVM SpectralClustering "
         "TensorSketchFeatures Tuner"
     ),
+    "dkernel.estimators.explanation": "Explanation explain",
     "dkernel.estimators.loading": "load",
     "dkernel.estimators.scoring": "score",
     "dkernel.export.onnx": "to_onnx",

@@ -12,6 +12,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
+from dkernel.linear.loss import of_classes
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
@@ -323,9 +324,8 @@ class Model:
             )
         S = S.astype(np.float64)
         if self.calibration is not None:
-            return _of_classes(self.calibration(S))
-        p = np.asarray(self.loss.probabilities(S), np.float64)
-        return p if self.loss.joint else _of_classes(p)
+            return of_classes(self.calibration(S))
+        return np.asarray(self.loss.class_probabilities(S))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading", "rounding")}
@@ -344,11 +344,3 @@ def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:
         if rows:
             raise TooLargeError(f"the numbers are too large for this model, whose {what} is not finite", tuple(rows))
     return answers
-
-
-def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
-    if p.shape[1] == 1:
-        return np.concatenate([1.0 - p, p], axis=1)
-    p = np.maximum(p, 1e-300)  # all classes may refuse a row
-    return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -107,22 +107,14 @@ class Recipe:
 
     def _check_together(self) -> None:
         loss = loss_named(self.loss)
-        if self.task == "classify" and not loss.classifies:
-            raise RecipeError(
-                f"loss={self.loss!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
-            )
-        if self.task == "regress" and not loss.regresses:
-            raise RecipeError(
-                f"loss={loss.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
-            )
-        if self.task == "regress" or not loss.classifies:
-            which = "task='regress'" if self.task == "regress" else f"loss={self.loss!r}"
-            other = "use task='classify'" if loss.classifies else "use a loss for classes"
+        loss.check_task(self.task, self.loss)
+        if decides := loss.predicts_numbers(self.task):
+            which = f"{decides}={getattr(self, decides)!r}"
             for name in ("class_weight", "positive", "calibration"):
                 if getattr(self, name) is not None:
                     raise RecipeError(
                         f"{name}={getattr(self, name)!r} is for classes and {which} predicts numbers. Leave {name} "
-                        f"out, or {other}."
+                        f"out, or use {loss.hint_for_classes}."
                     )
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
@@ -140,7 +132,7 @@ class Recipe:
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
             )
-        if self.local not in ("auto", "none") and in_memory:
+        if self.names_local and in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
@@ -159,7 +151,7 @@ class Recipe:
             )
 
     def _check_no_features(self) -> None:
-        if self.local_stage in ("auto", "none"):
+        if not self.names_local:
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
                 "local='grids' or local='cells'."
@@ -194,6 +186,11 @@ class Recipe:
     def local_stage(self) -> str:
         """The word of the local stage, without its settings."""
         return stage_of(self.local)
+
+    @property
+    def names_local(self) -> bool:
+        """True if a local stage is asked for by its name."""
+        return self.local_stage in STAGES
 
     @property
     def grids(self) -> Grids:

@@ -15,7 +15,20 @@ from dkernel.numerics.allocator import one_heap
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "tune", "score", "evaluate", "update", "show", "export", "doctor", "watch", "jobs", "cancel")
+_COMMANDS = (
+    "train",
+    "tune",
+    "score",
+    "evaluate",
+    "update",
+    "show",
+    "card",
+    "export",
+    "doctor",
+    "watch",
+    "jobs",
+    "cancel",
+)
 
 
 class _Table(click.Group):
@@ -62,6 +75,7 @@ def main() -> None:
     dkernel score model.safetensors new.parquet --out scores.parquet
     dkernel update model.safetensors new.parquet --out model-2.safetensors
     dkernel show model.safetensors
+    dkernel card model.safetensors --out README.md
     dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786
     dkernel watch model.safetensors

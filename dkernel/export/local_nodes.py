@@ -3,6 +3,8 @@
 Bins and walls are found in the float32 arithmetic of the fit, so that a row is on the same side of an edge.
 """
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,11 +29,9 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     ----------
     dtype : of the recipe, in which x is
     """
-    if isinstance(machine, GridMachine):
-        return _of_grids(to, machine, x, dtype)
-    if isinstance(machine, CellMachine):
-        return _of_cells(to, machine, x, dtype)
-    raise refused(f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported.")
+    if machine.kind not in NODES_OF_MACHINES:
+        raise refused(f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported.")
+    return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 
 def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
@@ -189,3 +189,7 @@ def _paths(tree: CellTree) -> NDArray[np.int64]:
             todo += [(int(tree.children[node, side]), [*path, side * cuts + node]) for side in (0, 1)]
     longest = max(map(len, found))
     return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in found], np.int64)
+
+
+NODES_OF_MACHINES: Mapping[str, Callable[..., str]] = {GridMachine.kind: _of_grids, CellMachine.kind: _of_cells}
+"""Kind of a local machine -> what makes its nodes."""

@@ -122,6 +122,11 @@ class Kernel(ABC):
         return False
 
     @property
+    def is_product(self) -> bool:
+        """True if k(x, z) is the product of the same kernel of any groups of columns, as exp(-‖x - z‖²) is."""
+        return False
+
+    @property
     def nonnegative(self) -> bool:
         """True for a kernel of features that are nowhere negative."""
         return False

@@ -323,6 +323,11 @@ class ProductCauchy(LengthKernel):
         """False: the kernel looks at one column after the other."""
         return False
 
+    @property
+    def is_product(self) -> bool:
+        """Always."""
+        return True
+
     def _values(self, X: F64, Z: F64) -> F64:
         length = self._number
         values = np.ones((len(X), len(Z)))

@@ -110,6 +110,11 @@ class Gaussian(Stationary):
         """True with one gamma for all features."""
         return not isinstance(self.gamma, tuple)
 
+    @property
+    def is_product(self) -> bool:
+        """True with one gamma for all features."""
+        return not isinstance(self.gamma, tuple)
+
     def _factors(self, p: int) -> F64 | None:
         """√γ_j of each of p columns, or None where there is one gamma for all."""
         if not isinstance(self.gamma, tuple):
@@ -168,6 +173,11 @@ class Laplacian(Stationary):
     """
 
     metric: ClassVar[str] = "l1"
+
+    @property
+    def is_product(self) -> bool:
+        """Always."""
+        return True
 
     def _values(self, X: F64, Z: F64) -> F64:
         values = l1(X, Z)

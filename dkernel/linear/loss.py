@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import UnsupportedError
+from dkernel.errors import RecipeError, UnsupportedError
 
 Array = NDArray[np.floating]
 
@@ -69,6 +69,80 @@ class Loss(ABC):
         """
         return self
 
+    def check_task(self, task: str, text: str) -> None:
+        """Refuse a task that the loss, of this text in a recipe, is not for.
+
+        Parameters
+        ----------
+        task : {"auto", "classify", "regress"}
+            Task of a recipe.
+        text : str
+            Loss as the recipe has it.
+
+        Raises
+        ------
+        RecipeError
+            If the loss is for the other task.
+        """
+        if task == "classify" and not self.classifies:
+            raise RecipeError(
+                f"loss={text!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
+            )
+        if task == "regress" and not self.regresses:
+            raise RecipeError(
+                f"loss={self.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
+            )
+
+    def predicts_numbers(self, task: str) -> str:
+        """Say why the answers are numbers: "task" or "loss"; "" where they may be classes.
+
+        Parameters
+        ----------
+        task : {"auto", "classify", "regress"}
+            Task of a recipe.
+
+        Returns
+        -------
+        str
+            Name of the parameter that decides it.
+        """
+        return "task" if task == "regress" else "" if self.classifies else "loss"
+
+    @property
+    def hint_for_classes(self) -> str:
+        """Words that a recipe needs for classes."""
+        return "task='classify'" if self.classifies else "task='classify' and a loss for classes"
+
+    def steps(self, most: int) -> int:
+        """Give the number of steps with the curvature bound to the optimum: of a quadratic loss the first is there.
+
+        Parameters
+        ----------
+        most : int
+            Steps of another loss, at most.
+
+        Returns
+        -------
+        int
+            Steps.
+        """
+        return 1 if self.quadratic else most
+
+    def never_seen(self, rows: int) -> float:
+        """Give the score of a class that no row of the training had.
+
+        Parameters
+        ----------
+        rows : int
+            Rows of the training.
+
+        Returns
+        -------
+        float
+            log(rows) is how sure a logistic model is of what it never saw; a margin is 1.
+        """
+        return -float(np.log1p(rows)) if self.probable and not self.joint else -1.0
+
     def judged(self, y: Array, s: Array) -> Array:
         """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
 
@@ -101,6 +175,21 @@ class Loss(ABC):
         """
         e = np.exp(-np.abs(s))
         return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
+
+    def class_probabilities(self, s: Array) -> Array:
+        """Compute the probabilities of the classes, where the loss is `probable`.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n, outputs)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, of sum 1.
+        """
+        return of_classes(np.asarray(self.probabilities(s), np.float64))
 
     def hessian(self, y: Array, s: Array) -> tuple[Array, Callable[[Array], Array]]:
         """Compute the second derivatives in the scores, by differences of the first ones.
@@ -193,3 +282,11 @@ class Loss(ABC):
         ndarray
             Derivatives, of the shape of s.
         """
+
+
+def of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
+    if p.shape[1] == 1:
+        return np.concatenate([1.0 - p, p], axis=1)
+    p = np.maximum(p, 1e-300)  # all classes may refuse a row
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -118,6 +118,9 @@ class Softmax(Loss):
         e = np.exp(s - s.max(axis=-1, keepdims=True))
         return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
+    def class_probabilities(self, s: Array) -> Array:
+        return np.asarray(self.probabilities(s), np.float64)
+
 
 class Perceptron(Loss):
     """max(0, -y s): only mistakes count, and how large they are. Zero scores have no loss, so mistakes are what judges.

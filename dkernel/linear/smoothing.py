@@ -43,3 +43,8 @@ class SmoothedLoss:
         """The derivative in s, of the shape of s."""
         half = s.dtype.type(self.width / 2)
         return (self.loss.value(y, s + half) - self.loss.value(y, s - half)) / s.dtype.type(self.width)
+
+
+def smoothed(loss: Loss, width: float) -> "Loss | SmoothedLoss":
+    """The loss, smoothed in a window of this width where it has kinks."""
+    return loss if loss.smooth else SmoothedLoss(loss, width)

@@ -12,6 +12,8 @@ class LocalMachine(ABC):
     """A function of rows that a model adds to its scores. It is pickled as a model file stores it."""
 
     kind: ClassVar[str]
+    regions_name: ClassVar[str]
+    """Of its `regions`, as a title."""
     by_parts: ClassVar[frozenset[str]] = frozenset()
     """Names of arrays that `scores` takes a part of at a time: large ones may stay in the model's file."""
 

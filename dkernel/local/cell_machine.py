@@ -53,6 +53,7 @@ class CellMachine(LocalMachine):
     """
 
     kind = "cells"
+    regions_name = "Cells"
     by_parts = frozenset({"Z", "coef"})
 
     inputs: CellInputs

@@ -220,7 +220,7 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     Z, place, total = merged(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
     f = np.zeros((len(Z), Y.shape[1]))
-    for _ in range(1 if loss.quadratic else CELL_STEPS):
+    for _ in range(loss.steps(CELL_STEPS)):
         residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
         means = [np.bincount(place, weight * column) / total for column in residual.T]
         target = f + np.stack(means, axis=1)
@@ -248,7 +248,7 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
     solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
     place, f = place[old:], S + cell.scores(X)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
-    for _ in range(1 if loss.quadratic else CELL_STEPS):
+    for _ in range(loss.steps(CELL_STEPS)):
         pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
         target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
         coef, before = np.asarray(solve(target), np.float64), g

@@ -60,6 +60,7 @@ class GridMachine(LocalMachine):
     """
 
     kind = "grids"
+    regions_name = "Bins of one grid"
 
     inputs: GridInputs
     gamma: NDArray[np.float64]

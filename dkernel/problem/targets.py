@@ -61,10 +61,10 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
     kind : "bool", "int", "float" or "text", of the label
     """
     loss = loss_named(recipe.loss)
-    if recipe.task == "regress" or not loss.classifies:
+    if loss.predicts_numbers(recipe.task):
         if kind == "text":
-            hint = "" if loss.classifies else " and a loss for classes"
-            raise DataError(f"The label holds text, which cannot be a regression target. Use task='classify'{hint}.")
+            hint = loss.hint_for_classes
+            raise DataError(f"The label holds text, which cannot be a regression target. Use {hint}.")
         return "regress"
     regresses = loss.regresses
     if recipe.task == "classify" or recipe.positive is not None:

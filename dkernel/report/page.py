@@ -195,8 +195,9 @@ def _quality(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
             text += " Solid: score 0; dashed: -1 and 1."
         yield _drawn("Decision regions", figures.decision(plane, model.inputs, quality.classes), text)
         if (parts := local_regions(model, plane)) is not None:
-            title = "Cells" if model.local.kind == "cells" else "Bins of one grid"
-            yield _drawn(title, figures.local(parts, plane, model.inputs), "Rows of one colour share a part.")
+            yield _drawn(
+                model.local.regions_name, figures.local(parts, plane, model.inputs), "Rows of one colour share a part."
+            )
 
 
 def _effects_note(model: Any, rows: Any, quality: Quality | None) -> str:

@@ -110,6 +110,7 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
+    learned: NDArray[np.float64] | None = None,  # noqa: ARG001 - cells have metrics of their own
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 

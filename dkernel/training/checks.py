@@ -30,7 +30,7 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
         or recipe.patience
         or recipe.holdout not in (0, Recipe.holdout)
         or recipe.calibration
-        or recipe.local not in ("auto", "none")
+        or recipe.names_local
         or validation is not None
     )
     solvable = SOLVERS["exact"].takes(loss_named(recipe.loss))

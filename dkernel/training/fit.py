@@ -14,7 +14,6 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Call, Executor
-from dkernel.local import binning, grids, inputs
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
@@ -35,7 +34,7 @@ from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import check_together, checked, with_solver
-from dkernel.training.local_stage import fit_local, local_pieces, residual_of
+from dkernel.training.local_stage import LOCAL_STAGES, fit_local, local_pieces, residual_of
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
@@ -257,7 +256,7 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
     """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
     if not request.solver.in_rounds or request.drawing(request.features) is not None or request.source.objects:
         return ()
-    local = (*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS) if "grids" in request.plan.local else ()
+    local = [loop for kind in request.plan.local for loop in LOCAL_STAGES[kind].loops]
     return (
         products.PRODUCT_WALKS["exp2"],
         *thin_linalg.LINALG_LOOPS,

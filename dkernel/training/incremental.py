@@ -119,9 +119,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
         return model
     at = np.searchsorted(classes, seen)
     coef = np.zeros((len(model.coef), len(classes)))
-    # log(rows) is how sure a logistic model is of what it never saw; a margin is 1.
-    never = -np.log1p(model.facts["rows"]) if model.loss.probable and not model.loss.joint else -1.0
-    intercept = np.full(len(classes), never)
+    intercept = np.full(len(classes), model.loss.never_seen(model.facts["rows"]))
     signs = np.array([-1.0, 1.0]) if len(seen) == 2 else np.ones(len(seen))
     coef[:, at], intercept[at] = model.coef * signs, model.intercept * signs
     return replace(model, coef=coef, intercept=intercept, classes=classes)

@@ -11,6 +11,8 @@ from dkernel.cost import Cost
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.local import binning, grids, inputs
+from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
 from dkernel.problem.reservoir_split import part_of
@@ -42,18 +44,29 @@ class LocalKind:
 
     Parameters
     ----------
-    fit : (residual, survey, recipe, rows, callback) -> LocalStage
+    fit : (residual, survey, recipe, rows, callback, relevances of the inputs or None) -> LocalStage
     cost : (rows, features, recipe, outputs) -> Cost, what the plan states
     smooths : whether it takes losses of numbers with kinks
+    loops : compiled ones that it needs
     """
 
     fit: Callable[..., LocalStage]
     cost: Callable[[int, int, Recipe, int], Cost]
     smooths: bool = False
+    loops: tuple[CompiledLoop, ...] = ()
+
+    def takes(self, loss: Loss) -> bool:
+        """True if it can learn the residual of this loss."""
+        return loss.smooth or (self.smooths and loss.regresses)
 
 
 LOCAL_STAGES = {
-    "grids": LocalKind(fit_grid_stage, grid_cost, smooths=True),
+    "grids": LocalKind(
+        fit_grid_stage,
+        grid_cost,
+        smooths=True,
+        loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
+    ),
     "cells": LocalKind(fit_cell_stage, cell_cost),
 }
 """Word of a recipe -> its local stage."""
@@ -63,14 +76,14 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
     """Refuse a local stage that there is not."""
     if isinstance(recipe.grids.one_hot, tuple):
         given_groups(source, recipe.grids.one_hot)
-    if recipe.local in ("auto", "none"):
+    if not recipe.names_local:
         return
     if source.objects or source.sparse:
         rows = "sparse rows" if source.sparse else "columns of objects"
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not (loss.smooth or (loss.regresses and LOCAL_STAGES[recipe.local_stage].smooths)):
+    if not LOCAL_STAGES[recipe.local_stage].takes(loss):
         other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
             f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
@@ -123,8 +136,7 @@ def fit_local(
     tried: list[LocalStage] = []
     for kind in kinds:
         if True not in answers:
-            more = (relevances,) if kind == "grids" else ()
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, *more))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, relevances))
     return best_stage(tried)
 
 

@@ -6,7 +6,7 @@ rows say is what the model says of them: their residuals are those of the old mo
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.base import Call, Executor
 from dkernel.linear.losses import Loss
-from dkernel.linear.smoothing import SmoothedLoss
+from dkernel.linear.smoothing import smoothed
 from dkernel.local.base import LocalMachine
 from dkernel.local.binning import add_scores, add_sums
 from dkernel.local.cell_machine import CellMachine
@@ -136,15 +136,9 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
 
 def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
-    if isinstance(machine, CellMachine):
-        return _cells(machine, model, rows, float(facts["ridge"]), executor)
-    assert isinstance(machine, GridMachine)
-    if old is None or not len(old.X):
-        raise UnsupportedError(
-            "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
-            "the training too, all or a sample: dkernel update MODEL NEW --old OLD, or partial_fit(X, y, old=X_old)."
-        )
-    return _grids(machine, model, rows, float(facts["ridge"]), old)
+    assert machine is not None
+    updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
+    return updated
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +166,14 @@ def update_task(
     return divided(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
-def _cells(machine: CellMachine, model: Model, rows: NewRows, ridge: float, executor: Executor) -> CellMachine:
+def _cells(
+    machine: CellMachine,
+    model: Model,
+    rows: NewRows,
+    ridge: float,
+    old: Block | None,  # noqa: ARG001 - cells keep their rows
+    executor: Executor,
+) -> CellMachine:
     recipe = model.recipe
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
     problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
@@ -193,13 +194,25 @@ def _cells(machine: CellMachine, model: Model, rows: NewRows, ridge: float, exec
     return CellMachine.of(machine.inputs, tree, [cell for _, some in found for cell in some], machine.nu, machine.unit)
 
 
-def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old: Block) -> GridMachine:
+def _grids(
+    machine: GridMachine,
+    model: Model,
+    rows: NewRows,
+    ridge: float,
+    old: Block | None,
+    executor: Executor,  # noqa: ARG001 - all rows are here
+) -> GridMachine:
     """One more sweep: old rows ask that nothing moves, new ones for what the model leaves of them."""
+    if old is None or not len(old.X):
+        raise UnsupportedError(
+            "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
+            "the training too, all or a sample: dkernel update MODEL NEW --old OLD, or partial_fit(X, y, old=X_old)."
+        )
     (n_grids, n_bins, outputs), loss = machine.coef.shape, model.loss
     n, first_new = int(model.facts["rows"]), len(old.X)
     X = np.ascontiguousarray(np.hstack([machine.inputs(old.X), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
-    smooth = loss if loss.smooth else SmoothedLoss(loss, RESIDUAL_WIDTHS[-1])
+    smooth = smoothed(loss, RESIDUAL_WIDTHS[-1])
     S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
@@ -220,3 +233,7 @@ def _grids(machine: GridMachine, model: Model, rows: NewRows, ridge: float, old:
         add_scores(codes, change, moved)
         coef[group] += change
     return replace(machine, coef=coef)
+
+
+UPDATES: Mapping[str, Callable[..., LocalMachine]] = {GridMachine.kind: _grids, CellMachine.kind: _cells}
+"""Kind of a local machine -> what learns new rows."""

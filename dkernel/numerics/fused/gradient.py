@@ -68,10 +68,10 @@ def descend(
     G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((len(strips), heads), np.float32)
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
+    data = strips, panels.packed, laid, intercept.astype(np.float32), targets, w
     loss = DERIVATIVES[derivative[0]], np.float32(derivative[1])
     work = tile, sums, sums.reshape(-1), R, part, part.reshape(-1)
-    walk = GRADIENT_WALKS[panels.function]
-    walk(strips, panels.packed, laid, intercept.astype(np.float32), targets, w, loss, work, (G, g, S))
+    GRADIENT_WALKS[panels.function](*data, *loss, *work, G, g, S)
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
@@ -142,9 +142,9 @@ def _add_gradients(start: Any, n: Any, shift: Any, targets: Any, weight: Any, lo
 
 _GRADIENT_SIGNATURE = (
     "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
-    "Tuple((int64, float32)), "
-    "Tuple((float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, :, :, ::1], "
-    "float32[::1])), Tuple((float64[::1], float64[::1], float32[:, ::1])))"
+    "int64, float32, "
+    "float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, :, :, ::1], float32[::1], "
+    "float64[::1], float64[::1], float32[:, ::1])"
 )
 
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
@@ -152,9 +152,25 @@ _GRADIENT_SIGNATURE = (
 
 @compiled(_GRADIENT_SIGNATURE)
 def _exp2_walk(
-    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
+    rows: Any,
+    panels: Any,
+    coef: Any,
+    shift: Any,
+    targets: Any,
+    weight: Any,
+    code: Any,
+    number: Any,
+    tile: Any,
+    sums: Any,
+    lanes: Any,
+    R: Any,
+    part: Any,
+    whole: Any,
+    G: Any,
+    g: Any,
+    S: Any,
 ) -> None:
-    tile, sums, lanes, _, _, whole = work
+    loss, work, out = (code, number), (tile, sums, lanes, R, part, whole), (G, g, S)
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -166,15 +182,31 @@ def _exp2_walk(
         _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, out[0])
+            _flush(whole, G)
             since = 0
 
 
 @compiled(_GRADIENT_SIGNATURE)
 def _sincos_walk(
-    rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, loss: Any, work: Any, out: Any
+    rows: Any,
+    panels: Any,
+    coef: Any,
+    shift: Any,
+    targets: Any,
+    weight: Any,
+    code: Any,
+    number: Any,
+    tile: Any,
+    sums: Any,
+    lanes: Any,
+    R: Any,
+    part: Any,
+    whole: Any,
+    G: Any,
+    g: Any,
+    S: Any,
 ) -> None:
-    tile, sums, lanes, _, _, whole = work
+    loss, work, out = (code, number), (tile, sums, lanes, R, part, whole), (G, g, S)
     since = 0
     for start in range(0, rows.shape[0], tile.shape[2]):
         n = min(tile.shape[2], rows.shape[0] - start)
@@ -186,7 +218,7 @@ def _sincos_walk(
         _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, out[0])
+            _flush(whole, G)
             since = 0
 
 
