@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.conformal import COVERAGE, Conformal
 from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
@@ -85,6 +86,7 @@ class Model:
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
+    conformal : scores of rows that the fit left out, for intervals and sets; None where it left none out
     encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
     local : what the local stage has fitted, whose scores are added; None for none
     """
@@ -100,6 +102,7 @@ class Model:
     facts: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     variance: Variance | None = None
+    conformal: Conformal | None = None
     encoding: Encoding | None = None
     local: LocalMachine | None = None
 
@@ -275,14 +278,48 @@ class Model:
                 out[first : first + PIECE_ROWS] = np.sqrt(variance.of(components, self.map.beyond(part)))
         return _finite(out, "deviation")
 
+    def width(self, X: NDArray, S: NDArray[np.floating]) -> NDArray[np.float64]:
+        """w(x) (n, targets) of a block and its scores: intervals are as wide as it, in a unit that they share."""
+        width = None if self.conformal is None else self.conformal.width
+        if width is None:
+            return np.ones(S.shape)
+        with one_blas_thread(), silent_overflow():
+            return _finite(width(self.scaling.apply(self.block(X)), S.astype(np.float64)), "width")
+
+    def interval(self, X: NDArray, coverage: float = COVERAGE) -> NDArray[np.float64]:
+        """Lower and upper ends of an interval for each target of each row of a block, (n, targets, 2).
+
+        `dkernel.conformal` has the formula, and what is promised.
+        """
+        radii = self.known_conformal().radii(coverage, len(self.intercept))
+        S = self.scores(X)
+        return S[:, :, None] + (self.width(X, S) * radii)[:, :, None] * np.array([-1.0, 1.0])
+
+    def sets(self, P: NDArray[np.float64], coverage: float = COVERAGE, by_class: bool = False) -> NDArray[np.bool_]:
+        """Whether each class is in the set of each row, (n, n_classes), of probabilities of the same shape."""
+        return np.asarray(self.known_conformal().limits(coverage, P.shape[1], by_class) >= 1.0 - P)
+
+    def known_conformal(self) -> Conformal:
+        """The conformity scores, of a model that has them."""
+        if self.conformal is None:
+            raise UnsupportedError(
+                "The fit of this model left no rows out to say how far labels are from predictions. Fit with a "
+                "holdout, or call conformalize(X, y) with rows that it has not seen."
+            )
+        return self.conformal
+
     def known_variance(self) -> Variance:
         """The variance, of a model that has one."""
         if self.local is not None:
-            raise UnsupportedError("A model with a local stage does not know its variance. Train with local='none'.")
+            raise UnsupportedError(
+                "A model with a local stage does not know its variance. Use intervals, which every model has "
+                "(predict_interval, or --write interval), or train with local='none'."
+            )
         if self.variance is None:
             raise UnsupportedError(
                 f"A model of solver={self.recipe.solver!r} and loss={self.recipe.loss!r} does not know its variance. "
-                "Train a regression with loss='squared' and solver='normal'."
+                "Use intervals, which every regression has (predict_interval, or --write interval), or train with "
+                "loss='squared' and solver='normal'."
             )
         return self.variance
 
@@ -319,13 +356,20 @@ class Model:
         """
         if not self.has_probabilities:
             raise UnsupportedError(
-                f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins. "
-                "Train with loss='logistic' or loss='softmax', or with calibration='platt' or 'isotonic'."
+                f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins, and "
+                f"{self._why_no_curve}. Train with loss='logistic' or 'softmax', or with calibration='platt' and a "
+                "holdout."
             )
         S = S.astype(np.float64)
         if self.calibration is not None:
             return of_classes(self.calibration(S))
         return np.asarray(self.loss.class_probabilities(S))
+
+    @property
+    def _why_no_curve(self) -> str:
+        if self.recipe.holdout or self.classes is None:
+            return "no calibration was asked for"
+        return "the fit left no rows out to fit a calibration to"
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading", "rounding")}

@@ -10,6 +10,7 @@ from dkernel.recipe_checks import (
     Parameter,
     class_weights,
     columns,
+    division,
     kernel_text,
     label,
     landmark_rule,
@@ -160,7 +161,7 @@ _TABLE = (
         'Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared '
         'loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses '
         'but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so '
-        "few rows, unless passes, patience, calibration, a local stage or a holdout ask for another way, else "
+        "few rows, unless passes, patience, a local stage or a holdout ask for another way, else "
         '"psgd". Blocks of `partial_fit` are always learned by "psgd".',
         word,
         ("auto", "psgd", "exact", "normal", "pcg", "lbfgs"),
@@ -264,14 +265,25 @@ _TABLE = (
         "float",
     ),
     Parameter(
+        "holdout_by",
+        "random",
+        'Rows of the holdout: "random", whole groups of rows with the same value of a column ("group:customer"), or '
+        'those with the last values of a column ("time:date"), so that nothing is judged by rows of a group, or of a '
+        "time, that it was learned from. The column is no feature. In Python, groups and eval_set of `fit`.",
+        division,
+        ("random",),
+        "group:COL|time:COL",
+    ),
+    Parameter(
         "calibration",
-        None,
-        "Curve for each class that turns scores into probabilities, fitted to the holdout. It is for all losses but "
-        'softmax; "sigmoid" is "platt". Labels remain those of the scores, and there is no learning of blocks.',
+        "auto",
+        "Curve for each class that turns scores into probabilities, fitted to rows that were left out: the holdout, or "
+        'those of the folds of "exact". "auto" is "platt" where the loss has no probabilities; a curve by name is for '
+        'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Blocks of `partial_fit` '
+        "leave no rows out, so they have no curve.",
         # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
-        or_none(spelled({"sigmoid": "platt"})),
-        ("platt", "isotonic"),
-        "sigmoid",
+        spelled({None: "none", "sigmoid": "platt"}),
+        ("auto", "none", "platt", "isotonic"),
     ),
     Parameter(
         "categorical",

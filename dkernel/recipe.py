@@ -30,7 +30,8 @@ CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd",
     "polish": 0,
-    "calibration": None,
+    "calibration": "none",
+    "holdout_by": "random",
     "patience": 0,
     "categorical": "auto",
     "missing": "indicator",
@@ -87,9 +88,10 @@ class Recipe:
     class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)
     positive: Label | None = None
     holdout: float = 0.05
+    holdout_by: str = "random"
     seed: int = 0
     dtype: str = "float32"
-    calibration: str | None = None
+    calibration: str = "auto"
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
     local: str = "auto"
@@ -110,8 +112,9 @@ class Recipe:
         loss.check_task(self.task, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
-            for name in ("class_weight", "positive", "calibration"):
-                if getattr(self, name) is not None:
+            given = {"class_weight": self.class_weight, "positive": self.positive, "calibration": self.curve}
+            for name, value in given.items():
+                if value is not None:
                     raise RecipeError(
                         f"{name}={getattr(self, name)!r} is for classes and {which} predicts numbers. Leave {name} "
                         f"out, or use {loss.hint_for_classes}."
@@ -119,20 +122,12 @@ class Recipe:
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
-        if self.calibration and loss.joint:
+        if self.curve and loss.joint:
             raise RecipeError(
                 f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
                 "stand for probabilities. Leave calibration out, or use loss='logistic'."
             )
-        in_memory = SOLVERS[self.solver].in_memory
-        if self.calibration and (not self.holdout or in_memory):
-            by_solver = f"solver={self.solver!r}", "solver='psgd'"
-            which, instead = by_solver if self.holdout else ("holdout=0", "holdout=0.05")
-            raise RecipeError(
-                f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
-                f"{instead}."
-            )
-        if self.names_local and in_memory:
+        if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
@@ -176,6 +171,17 @@ class Recipe:
         """True if a sample may say how many components are enough."""
         is_open = self.n_components == "auto" and self.landmarks == "uniform"
         return is_open and not SOLVERS[self.solver].in_memory
+
+    @property
+    def curve(self) -> str | None:
+        """The calibration that was asked for by name; None for "auto" and "none"."""
+        return None if self.calibration in ("auto", "none") else self.calibration
+
+    @property
+    def division(self) -> tuple[str, str] | None:
+        """The kind and the column of `holdout_by`; None for a random holdout."""
+        kind, _, column = self.holdout_by.partition(":")
+        return (kind, column) if column else None
 
     @property
     def constant_map(self) -> bool:

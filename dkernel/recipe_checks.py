@@ -224,6 +224,13 @@ def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
     raise refused(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
+def division(p: Parameter, value: Any) -> str:
+    kind, _, column = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if value not in p.words and (kind not in ("group", "time") or not column.strip()):
+        raise refused(p, value, "random | group:COLUMN | time:COLUMN")
+    return f"{kind}:{column.strip()}" if column else str(value)
+
+
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 

@@ -46,6 +46,8 @@ TOP = {
     "validation": "ground",
     "recipe": "model",
     "recipe_checks": "model",
+    "conformal": "model",
+    "local_width": "model",
     "local_settings": "model",
     "parameters": "model",
     "model": "model",

@@ -30,7 +30,7 @@ from tests.training.test_local_stage import rough
 MACHINES = (KernelClassifier, KernelRegressor)
 CATALOGUES = {
     "gamma": GAMMA_WORDS, "features": FEATURES, "landmarks": RULES, "sampling": ("auto", *SAMPLINGS, *FAST),
-    "form": FORMS, "solver": SOLVERS, "scale": ("auto", *SCALINGS), "calibration": CALIBRATIONS,
+    "form": FORMS, "solver": SOLVERS, "scale": ("auto", *SCALINGS), "calibration": ("auto", "none", *CALIBRATIONS),
     "missing": MISSING_WORDS, "dates": DATE_WORDS, "effort": EFFORTS, "local": ("auto", "none", *LOCAL_STAGES),
     "loss": ("auto", *LOSSES),
 }  # fmt: skip

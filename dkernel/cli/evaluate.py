@@ -15,6 +15,7 @@ from dkernel.cli.options import (
     bad_rows_option,
     config_text,
     counting_bad_rows,
+    coverage_option,
     place_of,
     rejected_of,
     require,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
 @setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@coverage_option
 @bad_rows_option
 @svmlight_options
 @run_options
@@ -47,7 +49,8 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
     Classification: accuracy, error, auc (two classes), log_loss, precision and recall of each class. Regression: rmse,
-    mae and r2. Of landmarks also the share of rows that are far from those of the training, with their error.
+    mae and r2. Both: the share of the rows that intervals, or sets of classes, cover, and how large these are. Of
+    landmarks also the share of rows that are far from those of the training, with their error.
 
     \b
     dkernel evaluate model.safetensors test.parquet --label y
@@ -87,7 +90,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
         opened = partial(_opened, executor=executor)
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
-            figures = run(model, source, executor, progress)
+            figures = run(model, source, executor, progress, values["coverage"])
         if rejected := rejected_of(source)["rows_rejected"]:
             figures["rejected"] = rejected
         drawn = rows_of(source, executor, MOST_HOLDOUT) if values["report"] else None
@@ -147,6 +150,10 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
             yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
+        elif name in ("interval", "set"):
+            covered, asked = 100 * value["covered"], 100 * value["coverage"]
+            size = f"mean width {_text(value['width'])}" if name == "interval" else f"{_text(value['size'])} classes"
+            yield f"{name:<10} covers {covered:.3g} % of the rows, {asked:.3g} % asked for, {size}"
         elif value is not None:
             yield f"{name:<10} {_text(value)}"
 

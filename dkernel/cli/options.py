@@ -210,6 +210,17 @@ def bad_rows_option(command: Command) -> Command:
     )(command)
 
 
+def coverage_option(command: Command) -> Command:
+    """Option of the coverage of intervals and sets."""
+    return setting(
+        "--coverage",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.9,
+        metavar="SHARE",
+        help="Share of the rows that intervals and sets are to cover. Default: 0.9.",
+    )(command)
+
+
 @contextmanager
 def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], form: Any) -> Iterator[None]:
     """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them.

@@ -14,6 +14,7 @@ from dkernel.cli.options import (
     NAMES,
     bad_rows_option,
     config_text,
+    coverage_option,
     place_of,
     require,
     run_options,
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     "--write",
     type=NAMES,
     metavar="WHAT,...",
-    help="label, score, std, probability, novelty. Default: label,score; for a regression score.",
+    help="label, score, std, interval, probability, set, novelty. Default: label,score; for a regression score.",
 )
+@coverage_option
+@setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
 @setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output, or all.")
 @setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
@@ -86,6 +89,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
+    from dkernel.inference.score_columns import written_for
     from dkernel.inference.score_files import score_files
     from dkernel.persistence import model_file
 
@@ -104,7 +108,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             partition_by=values["partition_by"] or (),
             done=values["done"],
             reading=reading,
-            write=values["write"],
+            write=written_for(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,

@@ -61,6 +61,7 @@ def recipe_options(command: Any) -> Any:
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA.")
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
@@ -104,6 +105,10 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
+    if values["eval_set"] and recipe.division is not None:
+        raise click.UsageError(
+            "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
+        )
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
@@ -200,12 +205,14 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
     """The source that the options name; workers of the executor may see files that this process does not."""
     from dkernel.streaming.open_files import open_files
 
+    divided = () if recipe.division is None else (recipe.division[1],)
     return open_files(
         list(values["data"]),
         executor,
         label=values["label"],
         weight=values["weight"],
-        exclude=values["exclude"] or (),
+        exclude=[name for name in values["exclude"] or () if name not in divided],
+        keep=divided,
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
@@ -215,6 +222,35 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         scratch=scratch_of(values),
         **svmlight_of(values),
     )
+
+
+def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
+    """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
+    from dkernel.errors import DataError
+    from dkernel.problem.reservoir_split import counted, rows_of
+    from dkernel.problem.sizes import MOST_HOLDOUT
+    from dkernel.streaming.open_files import open_files
+
+    found = open_files(
+        list(values["eval_set"]),
+        executor,
+        label=values["label"],
+        weight=values["weight"],
+        columns=source.table_columns,
+        exclude=values["exclude"] or (),
+        dtype=source.dtype,
+        kernel=recipe.kernels[0],
+        missing=recipe.missing,
+        dates=recipe.dates,
+        encoding=source.encoding,
+        scratch=scratch_of(values),
+        **svmlight_of(values),
+    )
+    if both := sorted({*found.files} & {*source.files}):
+        raise DataError(
+            f"{both[0]} is among DATA and --eval-set: rows that are learned from do not judge. Give others."
+        )
+    return rows_of(counted(found, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:
@@ -267,7 +303,13 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"), counting_bad_rows(opened, values, recipe):
             result = run(
-                source, recipe, executor, progress=progress, scratch=scratch_of(values), checkpoint=_checkpoint(values)
+                source,
+                recipe,
+                executor,
+                progress=progress,
+                scratch=scratch_of(values),
+                checkpoint=_checkpoint(values),
+                validation=partial(_judges, values, executor) if values["eval_set"] else None,
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])

@@ -86,6 +86,8 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
+    if recipe.division is not None:
+        raise click.UsageError("--holdout-by is for train: tune judges its candidates by a random holdout.", ctx)
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)

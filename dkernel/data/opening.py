@@ -372,7 +372,9 @@ def _source(
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
         counted=sum(sum(table.counted) for table in tables) or None,
         encoding=wanted.encoding,
-        passed_over=tuple(sorted({*passed_over, *([wanted.weight] if wanted.weight else [])})),
+        passed_over=tuple(
+            sorted({*passed_over, *([wanted.weight] if wanted.weight else []), *(wanted.kept if wanted.label else ())})
+        ),
     )
 
 

@@ -1,6 +1,8 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -17,7 +19,9 @@ from dkernel.data.collections.tables import as_frame
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.estimators.conformal import conformal_of
 from dkernel.estimators.errors import check_callbacks, require_fitted
+from dkernel.estimators.groups import divided_by_groups
 from dkernel.estimators.parameters import (
     Callbacks,
     Folder,
@@ -176,7 +180,9 @@ class KernelMachine(NamedParameters, BaseEstimator):
             return found if self.dtype == "auto" else self.dtype
         raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
+    ) -> Self:
         """Learn from rows and labels, or numbers.
 
         Parameters
@@ -191,6 +197,9 @@ class KernelMachine(NamedParameters, BaseEstimator):
         eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
             them. The fit then learns from all rows of X.
+        groups : array of shape (n_samples,), default=None
+            Group of each row of an array, a dataframe in memory or a Dask array. The holdout is then of whole groups,
+            as many as hold its share of the rows.
 
         Returns
         -------
@@ -221,6 +230,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if is_stream(X):
             X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
+        if groups is not None:
+            if eval_set is not None:
+                raise DataError("eval_set holds the rows to judge by, and groups take them from X: give one of them.")
+            (X, y, sample_weight), eval_set = divided_by_groups(X, y, sample_weight, groups, recipe)
         source = source_of(
             self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
@@ -442,7 +455,46 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
         return to_sklearn(self.model_)
 
-    def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
+    def conformalize(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Take the conformity scores of rows that the fit has not seen, in place of those that it left out itself.
+
+        Nothing is fitted again. With groups, intervals and sets can be asked for by group: then each group is covered
+        by itself.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows that are drawn as those to come are.
+        y : array of shape (n_samples,), or of a regressor (n_samples, k)
+            Labels or numbers.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights.
+        groups : array of shape (n_samples,), default=None
+            Group of each row: text, whole numbers or booleans.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X, y, weights and groups have other lengths or labels than they may, or no row counts.
+        UnsupportedError
+            If a classifier has no probabilities.
+        """
+        require_fitted(self, "model_")
+        table = conformal_of(self, X, y, sample_weight, groups)
+        facts = {**self.model_.facts, "conformal": {"rows": len(y), "of": "rows given"}}
+        self.model_ = replace(self.model_, conformal=table, facts=facts)
+        return self
+
+    def _answer(
+        self, X: Any, function: Any, dtype: Any, width: int | None = None, names: Callable[[], Any] | None = None
+    ) -> Any:
         require_fitted(self, "model_")
         if is_stream(X):
             return np.concatenate([self._answer(frame, function, dtype, width) for frame in frames_of(X)])
@@ -457,7 +509,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             dtype,
             width,
             model.objects,
-            None if model.classes is None else model.classes.tolist,
+            names or (None if model.classes is None else model.classes.tolist),
             model.reading,
         )
         return apply(answer, X)

@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine
+from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Local, Seed
 from dkernel.estimators.prediction import predicted, probable, scored
@@ -16,18 +17,20 @@ from dkernel.linear.losses import LOSSES
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    fitted = getattr(estimator, "model_", None) if estimator.loss == "auto" else None
-    loss = LOSSES.get(str(estimator.loss)) if fitted is None else fitted.loss
-    if (loss is not None and loss.probable) or estimator.calibration is not None:
+    fitted, loss = getattr(estimator, "model_", None), LOSSES.get(str(estimator.loss))
+    wanted = estimator.calibration not in (None, "none") or (loss is not None and loss.probable)
+    if wanted if fitted is None else fitted.has_probabilities:
         return True
     raise UnsupportedError(
-        f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "
-        "Use loss='logistic' or loss='softmax', or calibration='platt' or 'isotonic'."
+        f"This KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins, and no "
+        "curve was fitted to rows that were left out. Use loss='logistic' or loss='softmax', or calibration='platt' "
+        "and a holdout."
     )
 
 
 def _can_stream(estimator: "KernelClassifier") -> bool:
-    return estimator.calibration is None  # a calibration needs rows that were never learned from
+    # A curve needs rows that were never learned from; after a fit it stays what it was.
+    return estimator.calibration in (None, "none", "auto") or hasattr(estimator, "model_")
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -117,7 +120,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
-        calibration: str | None = None,
+        calibration: str | None = "auto",
         holdout: float = 0.05,
         dtype: str = "auto",
         random_state: Seed = None,
@@ -254,7 +257,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @offered_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """Compute P(class | x), for loss="logistic" or "softmax", or with a calibration.
+        """Compute P(class | x): by the loss where it is "logistic" or "softmax", else by the calibration.
 
         Parameters
         ----------
@@ -299,6 +302,54 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    @offered_if(_has_probabilities)
+    def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False, groups: Any = None) -> Any:
+        """Predict the set of classes that each row may have, by split conformal prediction.
+
+        {class : 1 - P(class | x) <= q}
+
+        q is the ceil(coverage (n + 1))-th smallest 1 - P(y | x) of n rows that the fit left out. The set of a row drawn
+        as these are holds its class with a probability of `coverage`. It may be empty, where no class is as likely as
+        nearly all classes of those rows were.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of the rows whose sets are to hold their class.
+        by_class : bool, default=False
+            Whether that is the share of each class, by a q of its own, and not of all rows.
+        groups : array of shape (n_samples,), default=None
+            Group of each row, of those given to `conformalize`: the coverage is then that of each group.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_classes)
+            True for classes in the set, in the order of `classes_`. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        RecipeError
+            If coverage is no share.
+        DataError
+            If a group is unknown.
+        UnsupportedError
+            If the fit left no rows out, or groups are given for a Dask collection.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(600, 2))
+        >>> y = (X**2).sum(axis=1) < 1.4
+        >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X[:400], y[:400])
+        >>> machine.predict_set([[0.0, 0.0], [3.0, 3.0]], coverage=0.95).tolist()
+        [[False, True], [True, False]]
+        """
+        return sets(self, X, coverage, by_class, groups)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the share of right labels; of Dask collections where they are.

@@ -29,7 +29,7 @@ PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "n_columns": ("n_map_components", "n_components"),
     "n_landmarks": ("n_components",),
     "n_jobs": (),
-    "probability": ("calibration='platt'",),
+    "probability": ("calibration",),
     "max_iter": ("passes",),
     "epochs": ("passes",),
     "n_epochs": ("passes",),

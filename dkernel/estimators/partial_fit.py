@@ -58,7 +58,7 @@ class Partial:
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
         """The state after one more block."""
-        if self.recipe.calibration is not None:
+        if self.recipe.curve is not None and not self.fitted_rows:
             raise RecipeError(
                 f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
                 "learns from all. Use fit, or leave calibration out."
@@ -91,7 +91,9 @@ class Partial:
         source = counted(source, executor)
         if is_few(source):  # whose rows are merged as those of a fit are
             source = deduplicate(source, self.recipe, executor)
-        model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
+        recipe = self.recipe.replace(calibration="none")  # what it leaves out now it learns by the next call
+        model = train(source, recipe, executor, landmarks=landmarks).model
+        model = replace(model, label=self.label, conformal=None)
         model = model if self.classes is None else with_classes(model, self.classes)
         now = replace(now, model=model)
         if len(rows.X) < self.enough:

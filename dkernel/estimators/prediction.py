@@ -231,6 +231,22 @@ def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     return model.probabilities(model.scores(X))
 
 
+def bounded(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
+    """Ends of the intervals of a block, (n, 2 targets): lower and upper of each target in turn."""
+    return model.interval(X, coverage).reshape(len(X), -1)
+
+
+def centred(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Predictions of a block, and the widths beside them, (n, 2 targets)."""
+    S = model.scores(X)
+    return np.hstack([S, model.width(X, S)])
+
+
+def contained(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
+    """Whether each class is in the set of each row of a block, (n, n_classes)."""
+    return model.sets(model.probabilities(model.scores(X)), coverage, by_class)
+
+
 def deviating(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Standard deviations of the labels of a block."""
     return model.std(X)

@@ -6,6 +6,7 @@ from sklearn.base import RegressorMixin
 
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
+from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import deviating, predicted
 
@@ -144,6 +145,54 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             return predictions
         self.model_.known_variance()
         return predictions, self._answer(X, deviating, "float64", width)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, groups: Any = None) -> Any:
+        """Predict an interval for the number of each row, by split conformal prediction.
+
+        predict(x) - q w(x) ... predict(x) + q w(x)
+
+        q is the ceil(coverage (n + 1))-th smallest |y - s(x)| / w(x) of n rows that the fit left out, and w a width
+        that is large where errors are. Rows drawn as these are lie within with a probability of `coverage`, a mean over
+        rows; of several targets each by itself.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of the rows that are to lie within.
+        groups : array of shape (n_samples,), default=None
+            Group of each row, of those given to `conformalize`: the coverage is then that of each group.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, 2) or (n_samples, k, 2)
+            Lower and upper ends, float64. Lazy for Dask collections; of k targets and a Dask dataframe the columns
+            lower_0, upper_0, lower_1, ...
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        RecipeError
+            If coverage is no share.
+        DataError
+            If too few rows were left out for this coverage, or a group is unknown.
+        UnsupportedError
+            If the fit left no rows out, or groups are given for a Dask collection.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(0, 6, size=(1000, 1))
+        >>> y = np.sin(x[:, 0]) + rng.normal(scale=0.1, size=1000)
+        >>> machine = KernelRegressor(n_components=64).fit(x[:800], y[:800])
+        >>> low, high = machine.predict_interval(x[800:]).T
+        >>> bool(0.82 < np.mean((low <= y[800:]) & (y[800:] <= high)) < 0.97)
+        True
+        """
+        return intervals(self, X, coverage, groups)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute R^2, of several targets their mean; of Dask collections where they are.

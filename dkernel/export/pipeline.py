@@ -275,7 +275,7 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
     else:
         # CalibratedClassifierCV predicts the likeliest classes, and not those of the scores: a calibration
         # stays behind, and what it calibrates claims no probabilities.
-        loss = loss_named(model.recipe.loss) if model.calibration is None else Hinge()
+        loss = Hinge() if model.calibration is not None and model.loss.probable else loss_named(model.recipe.loss)
         if not loss.sklearn_name:
             known = [name for name, other in LOSSES.items() if other.sklearn_name]
             others = f"Losses that can be exported: {', '.join(known)}."

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.encoding import Encoding
@@ -35,17 +36,24 @@ FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or
 NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 
 
-def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
+def evaluate(
+    model: Model, source: Source, executor: Executor, progress: Progress | None = None, coverage: float = COVERAGE
+) -> dict[str, Any]:
     """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.
 
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
     None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
-    of a constant label. `far` has the share of rows that are far from the model's data, and their error or rmse: rows
-    whose novelty is above that of every row that the training compared with its landmarks; an exact fit, whose rows are
-    the landmarks, compares each with the others. A uniform sample of `rows` is looked at; there is no `far` where there
-    are no landmarks, or too many for that. `filled` is there where values
-    came that training never saw: "missing" or "unknown" -> column -> how many.
+    of a constant label.
+
+    `interval` has the coverage that was asked for, the share of the labels that intervals cover, and their mean width;
+    `set` the same of sets of classes, with their mean size. Neither is there where too few rows were left out.
+
+    `far` has the share of rows that are far from the model's data, and their error or rmse: rows whose novelty is above
+    that of every row that the training compared with its landmarks; an exact fit, whose rows are the landmarks,
+    compares each with the others. A uniform sample of `rows` is looked at; there is no `far` where there are no
+    landmarks, or too many for that. `filled` is there where values came that training never saw: "missing" or
+    "unknown" -> column -> how many.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
@@ -57,11 +65,16 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
         )
     if not source.n_rows:
         raise DataError("There are no rows to evaluate: every file of the input is empty.")
+    check_coverage(coverage)
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
     where = _EvaluatedRows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
-    statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
+    covers = coverage if _covers(model, coverage) else None
+    if model.classes is None:
+        statistic: Any = _Regression(model, where, covers)
+    else:
+        statistic = _Classes(model, where, targets, covers)
     rows, largest = _compared(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
@@ -134,6 +147,14 @@ class _EvaluatedRows:
         if len(some) == len(weight):
             return X, y, weight, partial(self.name, piece)
         return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
+
+
+def _covers(model: Model, coverage: float) -> bool:
+    """True if rows enough were left out for intervals or sets of this coverage."""
+    if model.conformal is None:
+        return False
+    strata = range(len(model.intercept)) if model.classes is None else [None]
+    return all(np.isfinite(model.conformal.quantile(coverage, stratum)) for stratum in strata)
 
 
 def _compared(model: Model) -> tuple[int, float]:
@@ -230,6 +251,7 @@ class _Counts:
     rows : of each class (C,)
     actual, predicted, both : weights of the rows of a class, of those that are called it, and of those that are both
     surprise : sum of -weight * log of the probability of the row's own class
+    covered : weight of the rows whose set holds their class, and sum of weight * size of the set
     """
 
     rows: Array
@@ -237,6 +259,7 @@ class _Counts:
     predicted: Array
     both: Array
     surprise: float
+    covered: Array
     histogram: ScoreHistogram | None
 
 
@@ -245,6 +268,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
     model: Model
     where: _EvaluatedRows
     targets: Targets
+    coverage: float | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counts:  # noqa: ARG002
         X, y, weight, name = self.where.parts(block, piece)
@@ -256,16 +280,20 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
             return np.bincount(of, weights, n_classes).astype(np.float64)
 
-        surprise = 0.0
+        surprise, covered = 0.0, np.zeros(2)
         if self.model.has_probabilities:
-            own = self.model.probabilities(S)[np.arange(len(S)), codes]
-            surprise = float(-weight @ np.log(np.maximum(own, np.finfo(np.float64).eps)))
+            P, own = self.model.probabilities(S), (np.arange(len(S)), codes)
+            surprise = float(-weight @ np.log(np.maximum(P[own], np.finfo(np.float64).eps)))
+            if self.coverage is not None:
+                sets = self.model.sets(P, self.coverage)
+                covered = np.array([weight @ sets[own], weight @ sets.sum(axis=1)])
         return _Counts(
             counts(codes, None),
             counts(codes, weight),
             counts(found, weight),
             counts(codes, weight * (codes == found)),
             surprise,
+            covered,
             ScoreHistogram.of(S[:, 0], codes == 1, weight) if n_classes == 2 else None,
         )
 
@@ -276,6 +304,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
             left.predicted + right.predicted,
             left.both + right.both,
             left.surprise + right.surprise,
+            left.covered + right.covered,
             left.histogram.merge(right.histogram) if left.histogram and right.histogram else None,
         )
 
@@ -288,6 +317,9 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         figures: dict[str, Any] = {"n": int(total.rows.sum()), "accuracy": accuracy, "error": 1.0 - accuracy}
         figures["auc"] = area_under_curve(total.histogram) if total.histogram else None
         figures["log_loss"] = total.surprise / weight if self.model.has_probabilities else None
+        if self.coverage is not None:
+            covered, size = (total.covered / weight).tolist()
+            figures["set"] = {"coverage": self.coverage, "covered": covered, "size": size}
         figures["per_class"] = [
             {
                 "label": label,
@@ -303,7 +335,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
 @dataclass(frozen=True, eq=False)
 class _Errors:
     """Sums over rows of a regression, of each target (k,); `mean` and `squares` are of the label (squared deviations
-    from its mean).
+    from its mean). `covered` is the weight of the labels within their intervals, and `width` the sum of weight * width.
     """
 
     rows: int
@@ -312,22 +344,37 @@ class _Errors:
     squares: Array
     squared: Array
     absolute: Array
+    covered: Array
+    width: Array
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
     where: _EvaluatedRows
+    coverage: float | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002
         X, y, weight, name = self.where.parts(block, piece)
         if y.dtype.kind == "U" and len(y):
             raise DataError(f"{name(0)}: the label is the text {str(y[0])!r}; this model predicts numbers.")
         Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
-        error = self.where.scores(self.model, X, name) - Y
+        S = self.where.scores(self.model, X, name)
+        error, half = S - Y, np.zeros(Y.shape)
+        if self.coverage is not None:
+            half = self.model.width(X, S) * self.model.known_conformal().radii(self.coverage, Y.shape[1])
         total = float(weight.sum())
         mean = weight @ Y / total if total else np.zeros(Y.shape[1])
-        return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))
+        return _Errors(
+            len(y),
+            total,
+            mean,
+            weight @ (Y - mean) ** 2,
+            weight @ error**2,
+            weight @ np.abs(error),
+            weight @ (np.abs(error) <= half),
+            weight @ (2 * half),
+        )
 
     def merge(self, left: _Errors, right: _Errors) -> _Errors:
         weight = left.weight + right.weight
@@ -339,6 +386,8 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
             left.squares + right.squares + shift**2 * left.weight * share,
             left.squared + right.squared,
             left.absolute + right.absolute,
+            left.covered + right.covered,
+            left.width + right.width,
         )
 
     def finish(self, total: _Errors) -> dict[str, Any]:
@@ -348,12 +397,16 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
                 "The squared errors of these rows are too large for float64: their labels may "
                 "be in another unit than those of the training."
             )
-        return {
+        figures: dict[str, Any] = {
             "n": total.rows,
             "rmse": float(np.sqrt(total.squared / total.weight).mean()),
             "mae": float(total.absolute.mean()) / total.weight,
             "r2": float((1.0 - total.squared / total.squares).mean()) if (total.squares > 0).all() else None,
         }
+        if self.coverage is not None:
+            covered, width = (float(sums.mean()) / total.weight for sums in (total.covered, total.width))
+            figures["interval"] = {"coverage": self.coverage, "covered": covered, "width": width}
+        return figures
 
 
 def _require_weight(weight: float) -> None:

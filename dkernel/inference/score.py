@@ -32,7 +32,7 @@ from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.execution.process import imported_ahead
-from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
+from dkernel.inference.score_columns import Written, output_columns, rows_too_large, tables, written_for
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
@@ -85,7 +85,7 @@ def score(
     out: str | os.PathLike[str],
     executor: Executor,
     *,
-    write: Sequence[str] | None = None,
+    write: Sequence[str] | Written | None = None,
     overwrite: bool = False,
     max_bad_rows: int = 0,
     progress: Any = None,
@@ -97,21 +97,22 @@ def score(
     ----------
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
-    write : of WORDS; label and score when None, for a regression the score
+    write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
+        intervals and sets too
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
-    words = words_for(model, write)
-    columns = output_columns(model, source.kept, words)
+    written = write if isinstance(write, Written) else written_for(model, write)
+    columns = output_columns(model, source.kept, written)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
     destination = destination_of(out, overwrite, partition_by)
     replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
-    if "label" in words and model.classes is not None:
+    if "label" in written.words and model.classes is not None:
         destination.format.check(pa.schema({"label": pa.from_numpy_dtype(model.classes.dtype)}))
     name = digest_of(model)
     job = {
@@ -121,6 +122,7 @@ def score(
         # A release that cuts the same files elsewhere must not take over the parts of another.
         "layout": _sha256([source.dtype, [unit.rows for unit in units]]),
     }
+    job |= {"coverage": written.text} if written.text else {}
     job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
     done = destination.complete(job)
     if done is not None:
@@ -130,7 +132,7 @@ def score(
         reused = len(parts)
         try:
             with one_blas_thread():
-                run = _Run(executor, model, name, words, source.kept, source.row_bytes)
+                run = _Run(executor, model, name, written, source.kept, source.row_bytes)
                 run.fill(staging, units, parts, max_bad_rows, progress)
             if not any(part.rows for part in parts.values()):
                 raise DataError(_refusal(staging, parts, "every row of the input is bad"))
@@ -210,7 +212,7 @@ class _Run:
     executor: Executor
     model: Model
     name: str
-    words: tuple[str, ...]
+    written: Written
     kept: tuple[str, ...]
     row_bytes: int
 
@@ -240,7 +242,7 @@ class _Run:
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
                 places = [staging.place(index, units[index].n_rows) for index in numbers]
-                args = (model, blocks, self.words, self.kept, places)
+                args = (model, blocks, self.written, self.kept, places)
                 yield Call(f"dkernel-score-{token}-{numbers[0]}", function, args)
 
         try:
@@ -269,7 +271,7 @@ class _Run:
 
 
 def score_units(
-    model: Model, tasks: Sequence[Task], words: Sequence[str], kept: Sequence[str], places: Sequence[OutputPlace]
+    model: Model, tasks: Sequence[Task], written: Written, kept: Sequence[str], places: Sequence[OutputPlace]
 ) -> list[OutputPart]:
     """Read units one after the other and score each; runs on a worker.
 
@@ -277,22 +279,22 @@ def score_units(
     to read.
     """
     return [
-        score_part(model, get_sync(*task), words, kept, place, partial(_without, *task))
+        score_part(model, get_sync(*task), written, kept, place, partial(_without, *task))
         for task, place in zip(tasks, places, strict=True)
     ]
 
 
 def score_made(
-    model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], places: Sequence[OutputPlace]
+    model: Model, blocks: Sequence[Block], written: Written, kept: Sequence[str], places: Sequence[OutputPlace]
 ) -> list[OutputPart]:
     """Score the blocks that other tasks have made of one unit; runs on a worker."""
-    return [score_part(model, blocks, words, kept, place) for place in places]
+    return [score_part(model, blocks, written, kept, place) for place in places]
 
 
 def score_part(
     model: Model,
     blocks: Sequence[Block],
-    words: Sequence[str],
+    written: Written,
     kept: Sequence[str],
     place: OutputPlace,
     without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
@@ -305,18 +307,18 @@ def score_part(
         all of them is the last argument. It is called where rows have no finite answers
     """
 
-    def written(blocks: Sequence[Block]) -> OutputPart:
+    def write(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         listed = pa.concat_tables(refused) if refused else None
-        return place.write(tables(model, blocks, words, kept), listed, _unseen(model, blocks))
+        return place.write(tables(model, blocks, written, kept), listed, _unseen(model, blocks))
 
     try:
-        return written(blocks)
+        return write(blocks)
     except TooLargeError as error:
         if without is None:
             raise
-        again = without(rows_too_large(model, blocks, words), error.reason)
-    return written(again)
+        again = without(rows_too_large(model, blocks, written), error.reason)
+    return write(again)
 
 
 def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:

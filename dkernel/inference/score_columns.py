@@ -1,22 +1,58 @@
-"""Columns that scoring writes: label, scores, deviations, probabilities and novelty of the rows of blocks."""
+"""Columns that scoring writes: label, scores, deviations, intervals, probabilities, sets, novelty of rows of blocks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data import Block
 from dkernel.data.arrow import as_column
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.model import Model
 
-WORDS = ("label", "score", "std", "probability", "novelty")
+WORDS = ("label", "score", "std", "interval", "probability", "set", "novelty")
 """What can be written for every row, in the order of the columns."""
 
 
-def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Written:
+    """What is written for every row.
+
+    Parameters
+    ----------
+    words : of WORDS, in their order
+    coverage : of intervals and sets
+    by_class : whether that of sets holds in each class
+    """
+
+    words: tuple[str, ...]
+    coverage: float = COVERAGE
+    by_class: bool = False
+
+    @property
+    def text(self) -> str:
+        """What decides the columns beside their names."""
+        return f"{self.coverage!r}{' by class' * self.by_class}" if {"interval", "set"} & {*self.words} else ""
+
+
+def written_for(
+    model: Model, write: Sequence[str] | None, coverage: float = COVERAGE, by_class: bool = False
+) -> Written:
     """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
+    check_coverage(coverage)
+    words = words_for(model, write)
+    if "interval" in words:
+        model.known_conformal().radii(coverage, len(model.intercept))
+    if by_class and "set" not in words:
+        raise RecipeError("by_class is of sets: write set too.")
+    return Written(words, coverage, by_class)
+
+
+def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
+    """The words to write; their order is that of WORDS."""
     regression = model.classes is None
     if write is None:
         return ("score",) if regression else ("label", "score")
@@ -25,28 +61,35 @@ def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
         found = ", ".join(map(repr, unknown)) or "nothing"
         raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
     words = tuple(word for word in WORDS if word in write)
-    if regression and (others := [word for word in words if word in ("label", "probability")]):
+    if regression and (others := [word for word in words if word in ("label", "probability", "set")]):
         raise UnsupportedError(
             f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
-            "Write score, std or novelty."
+            "Write score, interval, std or novelty."
         )
+    if not regression and "interval" in words:
+        raise UnsupportedError("This model is a classifier, whose answer is no number: it has no interval. Write set.")
+    if {"interval", "set"} & {*words}:
+        model.known_conformal()
     if "std" in words:
         model.known_variance()
     if "novelty" in words:
         model.landmark_map()
-    if "probability" in words:
+    if {"probability", "set"} & {*words}:
         # Asked once here, so that a loss without probabilities is refused before anything is read.
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
     return words
 
 
-def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+def output_columns(model: Model, kept: Sequence[str], written: Written) -> tuple[str, ...]:
     """Names of the output's columns: the kept ones, then those that the words stand for."""
     classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
     made: list[str] = []
-    for word in words:
-        if word == "probability":
-            made += [f"probability_{c}" for c in classes]
+    for word in written.words:
+        if word in ("probability", "set"):
+            made += [f"{word}_{c}" for c in classes]
+        elif word == "interval":
+            k = len(model.intercept)
+            made += ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
         elif word in ("score", "std") and len(model.intercept) > 1:
             made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
         else:
@@ -59,10 +102,10 @@ def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> t
     return (*kept, *made)
 
 
-def rows_too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
+def rows_too_large(model: Model, blocks: Sequence[Block], written: Written) -> list[int]:
     """Numbers of the rows without finite answers, counted through all blocks."""
     found: set[int] = set()
-    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
+    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty", "interval") if word in written.words)]
     first = 0
     for block in blocks:
         for ask in asked:
@@ -74,9 +117,9 @@ def rows_too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) 
     return sorted(found)
 
 
-def tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
+def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequence[str]) -> Iterator[pa.Table]:
     """The kept columns of blocks with those that the words stand for, a table a block."""
-    names = output_columns(model, kept, words)
+    names = output_columns(model, kept, written)
     for block in blocks:
         if not len(block.X):
             continue
@@ -84,13 +127,17 @@ def tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Se
         # Their fields say more than their types: which of them is CSV text.
         fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
         S = model.scores(block.X)
-        for word in words:
+        for word in written.words:
             if word == "label":
                 arrays.append(as_column(model.labels(S)))
             elif word == "novelty":
                 arrays.append(as_column(model.novelty(block.X)))
             elif word == "std":
                 arrays += _arrays(model.std(block.X))
+            elif word == "interval":
+                arrays += _arrays(model.interval(block.X, written.coverage))
+            elif word == "set":
+                arrays += _arrays(model.sets(model.probabilities(S), written.coverage, written.by_class))
             else:
                 arrays += _arrays(S if word == "score" else model.probabilities(S))
         made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.conformal import Conformal
 from dkernel.encoding import Encoding
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
@@ -43,8 +44,8 @@ When the meaning or the layout of a file changes: (1) raise this number; (2) kee
 function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
 (3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
 name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are a calibration, a
-variance, an encoding, or the columns of a regression of several targets: models without them are the files that they
-were, and what does not know them refuses them.
+variance, conformity scores, an encoding, or the columns of a regression of several targets: models without them are the
+files that they were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
@@ -186,6 +187,7 @@ def _document_of(model: Model) -> dict[str, Any]:
         "facts": model.facts,
         **({} if model.encoding is None else {"encoding": model.encoding.to_json()}),
         **({} if model.local is None else {"local": model.local.spec()}),
+        **({} if model.conformal is None else {"conformal": {"groups": list(model.conformal.groups)}}),
     }
 
 
@@ -199,7 +201,8 @@ def _global_arrays_of(model: Model) -> dict[str, NDArray[Any]]:
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
         arrays |= {f"{part}.{name}": array for name, array in held.items()}
-    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
+    answers = {"calibration": model.calibration, "variance": model.variance, "conformal": model.conformal}
+    for part, known in answers.items():
         if known is not None:
             arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
     return arrays
@@ -226,7 +229,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         place,
     )
     recipe = SettledRecipe(Recipe.from_dict(document["recipe"]))
-    kind, variance = recipe.calibration, held("variance.")
+    kind, variance, conformal = recipe.curve, held("variance."), held("conformal.")
     model = Model(
         recipe=recipe,
         scaling=Scaling.build(document["scaling"], held("scaling.")),
@@ -239,6 +242,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         facts=document["facts"],
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
         variance=Variance.build(variance) if variance else None,
+        conformal=Conformal.build(conformal, document["conformal"]["groups"]) if "conformal" in document else None,
         encoding=encoding,
         local=local_machine(document["local"], held("local.")) if "local" in document else None,
     )
@@ -279,7 +283,7 @@ def _parts_of(kernel: Any) -> Iterator[Kernel]:
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
-    if (found := document.keys() - {"encoding", "local"}) != _PARTS:
+    if (found := document.keys() - {"conformal", "encoding", "local"}) != _PARTS:
         odd = ", ".join(sorted(found ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
@@ -321,6 +325,9 @@ def _check_shapes(model: Model, place: str) -> None:
     variance = model.variance
     if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
+    strata = outputs if model.classes is None else len(model.classes)
+    if model.conformal is not None and not model.conformal.fits(len(model.inputs), strata):
+        raise ModelFileError(f"{place} does not describe a model: its conformity scores are none of its answers.")
     if model.local is not None and not model.local.fits(len(model.inputs), outputs):
         raise ModelFileError(f"{place} does not describe a model: its local part is of other rows or scores.")
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.conformal import Conformal
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
 from dkernel.errors import ModelFileError
@@ -29,6 +30,7 @@ from dkernel.linear.predictive_variance import Variance
 from dkernel.linear.solvers.full_batch import BatchState
 from dkernel.local.base import LocalMachine
 from dkernel.local.catalogue import local_machine
+from dkernel.local_width import LocalWidth
 from dkernel.model import Model
 from dkernel.numerics import object_values
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
@@ -56,7 +58,9 @@ CODECS: dict[str, TypeCodec] = {
     "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
     "BatchState": _plain(BatchState),
     "Block": _plain(Block),
+    "Conformal": _plain(Conformal),
     "Isotonic": _plain(Isotonic),
+    "LocalWidth": _plain(LocalWidth),
     "Model": _plain(Model),
     "Numbered": _plain(RangeNames),
     "Platt": _plain(Platt),

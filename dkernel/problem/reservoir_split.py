@@ -98,7 +98,7 @@ def counted(source: Source, executor: Executor) -> Source:
     """
     if source.weight is None or source.counted is not None:
         return source
-    n = _read_once(source, PositiveWeights(), executor, f"dkernel-survey-0-{source.token}")
+    n = read_once(source, PositiveWeights(), executor, f"dkernel-survey-0-{source.token}")
     if not n:
         raise no_weight(source.n_rows)
     return replace(source, counted=n)
@@ -108,10 +108,11 @@ def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Blo
     """Read the source once for up to `most` rows, those with the smallest hashes, without those of weight 0."""
     n = source.n_counted
     key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
-    return _read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
+    return read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
 
 
-def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
+def read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
+    """The statistic of the rows of a source, by one reading that keeps none of them."""
     reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():

@@ -42,6 +42,7 @@ class SolverResult:
     tried : alpha -> loss on rows that were not learned from, of those that this one was chosen from
     facts : for the model
     variance : of a ridge regression, of its own error, in the solver's coordinates and the targets' unit
+    left_out : of a solver that keeps no holdout, numbers of rows of the sample, and their scores by fits without them
     """
 
     v: Array
@@ -53,6 +54,7 @@ class SolverResult:
     facts: dict[str, Any] = field(default_factory=dict)
     variance: dict[str, Any] | None = None
     tried: Mapping[str, float] = field(default_factory=dict)
+    left_out: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,7 +9,7 @@ rows left out of a fit.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -162,6 +162,7 @@ class Exact(Solver[Found]):
             value["judged"],
             facts,
             tried=history[-1].get("path", {}),
+            left_out=value["left_out"],
         )
 
     def _optimum(self) -> dict[str, Any]:
@@ -169,21 +170,21 @@ class Exact(Solver[Found]):
         problem, coordinates = fit.of_sample, fit.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_root(coordinates.metric)  # refuses a kernel that is none
-        found = _Judged()
-        if fit.alpha == "auto":
-            progress.phase("choose alpha")
-            found = _judged(problem, coordinates, rows, fit.near)
+        given = () if fit.alpha == "auto" else (float(fit.alpha),)
+        progress.phase("leave rows out" if given else "choose alpha")
+        found = _judged(problem, coordinates, rows, fit.near, given)
+        if not given:
             least = min(found.losses.values())
             check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
-        losses, judged = found.losses, found.figures
+        losses, judged = ({}, {}) if given else (found.losses, found.figures)
         # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
         least = ALIKE * min(losses.values(), default=0.0)
         alpha = max((each for each, loss in losses.items() if loss <= least), default=fit.alpha)
         assert not isinstance(alpha, str)
         progress.phase("solve")
         matrix = found.matrix or _SplitRows.of(problem, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, found.starts.get(alpha))
-        loss, right, weight, n = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
+        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, None if given else found.starts.get(alpha))
+        loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
         if losses:
@@ -195,7 +196,14 @@ class Exact(Solver[Found]):
             "moved": moved,
             "converged": moved <= EXACT_TOLERANCE,
         }
-        return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
+        return {
+            "v": v,
+            "alpha": alpha,
+            "history": history,
+            "judged": judged.get(alpha, {}),
+            "facts": facts,
+            "left_out": found.left_out.get(alpha),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,17 +214,21 @@ class _Judged:
     ----------
     losses : mean, on rows that a fit was made without;  figures : all of these rows
     starts : of the fit of all rows
+    left_out : numbers of the rows that fits were made without, and their scores by those fits
     matrix : all rows, where all were looked at
     """
 
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
     starts: dict[float, Array] = field(default_factory=dict)
+    left_out: dict[float, dict[str, NDArray[Any]]] = field(default_factory=dict)
     matrix: "_SplitRows | None" = None
 
 
-def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float | None) -> _Judged:
-    """The loss of each alpha on rows that were left out of a fit.
+def _judged(
+    problem: Problem, coordinates: Coordinates, rows: Block, near: float | None, given: Sequence[float] = ()
+) -> _Judged:
+    """The loss of each alpha, or of the given ones, on rows that were left out of a fit, and the scores of these rows.
 
     A third of many rows is left out once; of fewer rows up to five parts one after the other.
     """
@@ -234,17 +246,25 @@ def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float
     losses, starts = found.losses, list[Array | None]([None] * folds)
 
     def judge(alpha: float) -> None:
-        sums = []
+        sums, scores = [], []
         for i, (fitted, judged) in enumerate(halves):
             starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
-            sums.append(matrix.figures(*judged, v))
+            scores.append(judged[0] @ v)
+            sums.append(matrix.figures(scores[-1], *judged[1:]))
             if i == 0 and matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
                 found.starts[alpha] = np.zeros((len(whole.X) + 1, v.shape[1]))
                 found.starts[alpha][np.append(np.flatnonzero(part != 0), len(whole.X))] = v
         loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
+        numbers = np.concatenate([np.flatnonzero(part == i) for i in range(folds)])
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
+        if np.isfinite(loss):
+            found.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
         found.figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
 
+    if given:
+        for alpha in given:
+            judge(alpha)
+        return found
     first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
     for alpha in EXACT_ALPHAS[first:]:
         judge(alpha)
@@ -352,9 +372,8 @@ class _SplitRows:
         reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
         return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
 
-    def figures(self, F: Array, Y: Array, weight: Array, v: Array) -> tuple[float, float, float, int]:
-        """Sums over some rows: weighted loss, right answers, weight; and how many they are."""
-        S = F @ v
+    def figures(self, S: Array, Y: Array, weight: Array) -> tuple[float, float, float, int]:
+        """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""
         loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
         return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
 

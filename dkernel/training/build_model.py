@@ -1,23 +1,18 @@
 """Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
-from dkernel.errors import DataError
 from dkernel.execution.versions import versions
-from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
 from dkernel.numerics.sparse_rows import named
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.targets import Targets
 from dkernel.recipe import SettledRecipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import certificate
@@ -27,6 +22,7 @@ from dkernel.streaming.fingerprint import digest
 from dkernel.training.request import FitRequest
 from dkernel.training.result import LocalStage
 from dkernel.training.stages import FitData, features_of
+from dkernel.training.uncertainty import with_uncertainty
 
 
 def build_model(
@@ -76,7 +72,7 @@ def build_model(
         encoding=None if source.encoding is None else source.encoding.settled(),
         local=None if local is None else local.machine,
     )
-    return model if data.recipe.calibration is None else calibrate(model, fit.split.holdout, targets)
+    return with_uncertainty(model, fit, outcome)
 
 
 def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,18 +152,3 @@ def _in_columns(fit: FitProblem, found: Mapping[str, Any]) -> Variance:
     factor = np.ascontiguousarray(fit.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])
     return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
-
-
-def calibrate(model: Model, holdout: Block, targets: Targets) -> Model:
-    """The model with probabilities by the recipe's `calibration`, fitted on rows that no gradient saw."""
-    kind = model.recipe.calibration
-    assert kind is not None
-    assert holdout.y is not None
-    if not len(holdout.X):
-        raise DataError(
-            f"calibration={kind!r} is fitted on the rows of the holdout, and so few rows have none. Leave calibration "
-            "out, or give more rows."
-        )
-    weight = np.ones(len(holdout.X)) if holdout.weight is None else holdout.weight.astype(np.float64)
-    curves = CALIBRATIONS[kind].fit(model.scores(holdout.X), targets.of(holdout.y), weight)
-    return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(holdout.X)})

@@ -29,7 +29,6 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
         or recipe.rounds != "auto"
         or recipe.patience
         or recipe.holdout not in (0, Recipe.holdout)
-        or recipe.calibration
         or recipe.names_local
         or validation is not None
     )
@@ -52,6 +51,11 @@ def checked(
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     check_together(source, recipe, chosen)
     settled = with_solver(recipe, source, validation)
+    if recipe.curve and not (recipe.holdout or validation is not None or SOLVERS[settled.solver].in_memory):
+        raise RecipeError(
+            f"calibration={recipe.calibration!r} is fitted on the rows of the holdout, and holdout=0 keeps none. Use "
+            "holdout=0.05."
+        )
     if not SOLVERS[settled.solver].in_memory:
         return merged(source, recipe, executor), settled
     if validation is not None:

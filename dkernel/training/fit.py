@@ -34,6 +34,7 @@ from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import check_together, checked, with_solver
+from dkernel.training.divide_rows import divided
 from dkernel.training.local_stage import LOCAL_STAGES, fit_local, local_pieces, residual_of
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
@@ -113,13 +114,17 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
-        judges = validation(source, recipe) if callable(validation) else validation
+        judges, held = validation(source, recipe) if callable(validation) else validation, ""
+        if recipe.division is not None and judges is None:
+            source, judges, held = divided(source, recipe, executor)
         source, recipe = checked(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: group_of(shown.now)
             run = FitRun(executor, request.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
+            if held:
+                run.note("holdout", held)
             return _resume_or_fit(request, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)

@@ -201,7 +201,7 @@ def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:
     recipe, sizes = data.recipe, request.sizes
     is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
     ends = request.solver.reaches_optimum(recipe.polish == "auto" and sizes.polish > 0)
-    if not (is_open and ends) or recipe.rank or recipe.calibration or request.landmarks is not None:
+    if not (is_open and ends) or recipe.rank or recipe.curve or request.landmarks is not None:
         return None
     several = data.targets.classes is not None and data.targets.outputs > 1
     return LOSSES["softmax"] if several and sizes.p <= sizes.components else None

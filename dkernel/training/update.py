@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.conformal import Conformal
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
@@ -31,12 +32,13 @@ from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import counted, rows_of
+from dkernel.problem.reservoir_split import counted, part_of, rows_of
 from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
 from dkernel.training.incremental import start_stream, update, weighted
+from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
@@ -92,11 +94,28 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
         rows = _rows(model, model.local, new, counts)
         with one_blas_thread():
             learned = replace(model, local=_updated(model, rows, executor, old), variance=None)
+    learned = replace(learned, conformal=_with_new(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
     if model.classes is not None:
         facts["counts"] = [round(counts[label]) for label in model.classes.tolist()]
     return replace(learned, facts=facts)
+
+
+def _with_new(model: Model, new: Block) -> Conformal | None:
+    """The conformity scores with those of the new rows, by the model that had not seen them; groups have none."""
+    table = model.conformal
+    if table is None or table.groups:
+        return table
+    rows = new if new.weight is None else part_of(new, np.flatnonzero(new.weight > 0))
+    assert rows.y is not None
+    S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
+    if model.classes is None:
+        found = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
+    else:
+        codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
+        found = Conformal.of_classes(model.probabilities(S), codes, weight)
+    return table.joined(found)
 
 
 def _counts(model: Model, new: Block) -> dict[Any, float]:

@@ -18,7 +18,7 @@ def test_with_nothing_given_both_make_the_same_recipe(machine):
 
 ELSEWHERE = {
     "task": "the class", "seed": "random_state", "categorical": "categorical_features", "positive": "classes_[1]",
-    "form": "FourierFeatures", "rank": "NystromFeatures", "sampling": "FourierFeatures",
+    "holdout_by": "fit(groups=)", "form": "FourierFeatures", "rank": "NystromFeatures", "sampling": "FourierFeatures",
 }  # fmt: skip
 """Options of the command -> what says so in Python, where the estimators have no parameter of that name."""
 
@@ -66,7 +66,7 @@ def test_few_rows_make_the_same_model_from_the_command_and_from_pandas(few, run,
     dkernel.save(machine.fit(table[["a", "b"]], table[label]), tmp_path / "pandas")
     assert (tmp_path / "command").read_bytes() == (tmp_path / "pandas").read_bytes()
     # what asks for rows that are held out gets them, and else so few are solved exactly
-    assert machine.model_.recipe.solver == options.get("solver", "psgd" if options else "exact")
+    assert machine.model_.recipe.solver == options.get("solver", "psgd" if "holdout" in options else "exact")
 
 
 def test_the_summary_of_an_exact_fit_compares_with_a_linear_model(few, run, tmp_path):

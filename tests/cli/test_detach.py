@@ -95,14 +95,15 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tm
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "retired"])
+def test_a_job_goes_on_elsewhere_when_its_worker_dies(group, job, model, run, tmp_path, number):
     submit(group, job)
     wait_until((tmp_path / "ready").exists, "the eighth round")
     child = psutil.Process(record(tmp_path)["pid"])
-    os.kill(child.ppid(), signal.SIGKILL)
+    os.kill(child.ppid(), number)
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the end of the command")
     (tmp_path / "hold").unlink()
-    worker(group, 2)
+    worker(group, len(group.running))
     done = run("watch", tmp_path / "m")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "m").read_bytes() == model.read_bytes()

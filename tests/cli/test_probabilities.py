@@ -38,7 +38,7 @@ def test_a_regression_says_how_sure_it_is(run, data, tmp_path):
 
 def test_refusals_of_what_a_model_does_not_know(run, model, data, tmp_path):
     args = ["score", model, data / "new.parquet", "--exclude", "id", "--out", tmp_path / "s.csv", "--write"]
-    for word, advice in (("probability", "calibration='platt'"), ("std", "solver='normal'")):
+    for word, advice in (("interval", "Write set"), ("std", "solver='normal'")):
         refused = run(*args, word)
         assert refused.exit_code == 2
         assert advice in refused.stderr

@@ -60,7 +60,7 @@ def test_a_missing_column_is_named(run, model, tmp_path):
 def test_what_cannot_be_written_is_an_option_error(run, model, data, tmp_path, word):
     result = run("score", model, data / "new.parquet", "--out", tmp_path / "s.csv", "--write", word, "--keep", "id")
     assert result.exit_code == 2
-    assert "label, score, std, probability, novelty" in result.stderr
+    assert "label, score, std, interval, probability, set, novelty" in result.stderr
 
 
 def half_text(path, every, first=0, rows=600):

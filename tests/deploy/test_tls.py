@@ -159,3 +159,12 @@ def test_dask_knows_the_settings():
     asked = yaml.safe_load((DEPLOY / "tls" / "dask.yaml").read_text())["distributed"]["comm"]
     assert set(asked) <= {name.replace("_", "-") for name in known} | set(known)
     assert set(asked["tls"]) <= {name.replace("_", "-") for name in known["tls"]} | set(known["tls"])
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_job_of_the_cluster_has_the_certificates_of_its_worker(secure, certs):
+    options = [*credentials(certs / "ours"), "--checkpoint", "kept", "--detach"]
+    made = train(secure, "job", secure.address, *options)
+    secure.group.run("watch", ["dkernel", "watch", made])
+    assert made.read_bytes() == train(secure, "alone-too", None).read_bytes()

@@ -18,7 +18,7 @@ from dkernel.estimators.parameters import UnknownParameterError
     [
         (dkernel.KernelClassifier, "C", "KernelClassifier has no parameter 'C'. Use alpha='C=1'."),
         (dkernel.KernelClassifier, "n_jobs", "needs none"),
-        (dkernel.KernelClassifier, "probability", "Use calibration='platt'."),
+        (dkernel.KernelClassifier, "probability", "Use calibration."),
         (dkernel.KernelRegressor, "kernal", "Did you mean 'kernel'?"),
         (dkernel.KernelPCA, "n_columns", "Use n_map_components."),
         (dkernel.KernelKMeans, "n_columns", "Use n_map_components."),
@@ -45,7 +45,11 @@ def test_every_option_is_a_parameter_or_the_page_names_its_counterpart(machine):
     parameters = inspect.signature(machine).parameters
     if machine is dkernel.KernelRegressor:
         parameters = {*parameters, "class_weight", "calibration"}  # of classes
-    missing = [name for name in RECIPE if name not in parameters and f"`--{name}`" not in page.replace(" VALUE", "")]
+    missing = [
+        name
+        for name in RECIPE
+        if name not in parameters and f"`--{name.replace('_', '-')}`" not in page.replace(" VALUE", "")
+    ]
     assert missing == []
 
 

@@ -14,7 +14,7 @@ TEXT = X.assign(b=["x", "y"] * 40)
 
 
 def test_a_margin_says_what_gives_probabilities():
-    machine = KernelClassifier("gaussian", n_components=16, loss="hinge").fit(X, Y)
+    machine = KernelClassifier("gaussian", n_components=16, loss="hinge", calibration=None).fit(X, Y)
     assert not hasattr(machine, "predict_proba")
     with pytest.raises(AttributeError, match=r"Use loss='logistic'.*calibration='platt'"):
         machine.predict_proba(X)

@@ -22,6 +22,7 @@ from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DKernelError
 from dkernel.execution.local import SerialExecutor
 from dkernel.inference import score as scoring
+from dkernel.inference.score_columns import Written
 from tests.inference.score_kills import LinearModel, a_source, run, state
 from tests.inference.test_score_rejects import a_rejecting_source
 
@@ -100,7 +101,7 @@ def zombie(folder: Path, step: int) -> dict:
 
     def tables(index):
         blocks = source.units[index].task.compute(scheduler="sync")
-        return scoring.tables(model, blocks, ("score",), source.kept)
+        return scoring.tables(model, blocks, Written(("score",)), source.kept)
 
     destination = Destination(path)
     with destination.stage(job) as staging:

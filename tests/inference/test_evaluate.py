@@ -40,7 +40,7 @@ def test_two_classes_as_scikit_learn_has_them(two):
     S = two.scores(X)
     p = two.probabilities(S)
     called = two.labels(S)
-    assert list(found) == ["n", "accuracy", "error", "auc", "log_loss", "far", "per_class"]
+    assert list(found) == ["n", "accuracy", "error", "auc", "log_loss", "set", "far", "per_class"]
     assert found["n"] == 5000
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(y, called), abs=1e-12)
     assert found["error"] == pytest.approx(1 - found["accuracy"])
@@ -98,7 +98,9 @@ def test_many_classes():
     called = model.predict(X)
     precision, recall, _, _ = metrics.precision_recall_fscore_support(y, called)
     assert found["auc"] is None
-    assert found["log_loss"] is None
+    assert found["log_loss"] == pytest.approx(metrics.log_loss(y, model.probabilities(model.scores(X))))
+    plain = fitted(X, y, calibration="none")
+    assert evaluate(plain, from_arrays(X, y), SerialExecutor())["log_loss"] is None
     assert [c["label"] for c in found["per_class"]] == [0, 1, 2]
     np.testing.assert_allclose([c["precision"] for c in found["per_class"]], precision)
     np.testing.assert_allclose([c["recall"] for c in found["per_class"]], recall)
@@ -143,6 +145,7 @@ def test_a_regression_with_and_without_weights():
     called = model.predict(X)
     found = evaluate(model, from_arrays(X, s), SerialExecutor())
     assert found.pop("far")["rows"] == 3000
+    assert found.pop("interval")["covered"] == pytest.approx(0.9, abs=0.05)
     assert found == {
         "n": 3000,
         "rmse": pytest.approx(metrics.root_mean_squared_error(s, called)),

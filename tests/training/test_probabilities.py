@@ -69,7 +69,7 @@ def test_it_is_more_reliable_than_the_margin_and_as_good_as_scikit_learns(fitted
 
 
 def test_the_scores_are_those_without_it_and_the_file_keeps_it(fitted, tmp_path):
-    plain = train(source(), BASE, SerialExecutor()).model
+    plain = train(source(), BASE.replace(calibration="none"), SerialExecutor()).model
     model = fitted.model
     assert plain.coef.tobytes() == model.coef.tobytes()
     assert not plain.has_probabilities
@@ -144,7 +144,6 @@ def test_a_file_whose_curve_falls_is_refused(fitted, tmp_path):
     [
         ({"calibration": "plat"}, "Did you mean 'platt'"),
         ({"calibration": "platt", "loss": "softmax"}, "loss='softmax' stand for"),
-        ({"calibration": "platt", "holdout": 0.0}, "holdout=0 keeps none"),
         ({"calibration": "platt", "loss": "squared", "task": "regress"}, "is for classes"),
     ],
 )
@@ -153,9 +152,15 @@ def test_refusals(changes, words):
         Recipe(**changes)
 
 
+def test_no_rows_to_fit_it_to_are_refused_before_the_fit():
+    with pytest.raises(RecipeError, match="holdout=0 keeps none"):
+        train(source(), BASE.replace(calibration="platt", holdout=0.0), SerialExecutor())
+
+
 def test_partial_fit_has_no_rows_for_it():
     X, y = rings(200)
     assert not hasattr(KernelClassifier(calibration="platt"), "partial_fit")
     machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt", warm_start=True).fit(X, y)
-    with pytest.raises(RecipeError, match="never learned from"):
-        machine.fit(X, y)
+    before = machine.model_.calibration
+    machine.partial_fit(*rings(200, seed=1))
+    assert machine.model_.calibration is before  # of rows that the fit had left out

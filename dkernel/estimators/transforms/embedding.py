@@ -117,6 +117,7 @@ def linear_model(
         scale="none",
         metric="identity",
         holdout=0.0,
+        calibration="none",
         seed=seed_of(machine.random_state),
         dtype="float64" if source.dtype == "object" else source.dtype,
     )

@@ -1,0 +1,105 @@
+"""Intervals and sets of an estimator, and the conformity scores of rows that it is given."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.conformal import Conformal, check_coverage
+from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.errors import DataError, UnsupportedError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import bounded, centred, contained, probable
+from dkernel.problem.targets import Targets
+
+
+def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
+    """Ends of the intervals of rows, (n, 2) or (n, k, 2); of a Dask dataframe (n, 2 k), with names."""
+    require_fitted(machine, "model_")
+    model, k = machine.model_, len(machine.model_.intercept)
+    table = model.known_conformal()
+    if groups is not None:
+        _refuse_lazy(X)
+        radii = table.radii(coverage, k, groups)
+        found = machine._answer(X, centred, "float64", 2 * k)
+        _check_lengths(len(found), {"groups": radii})
+        ends = found[:, :k, None] + (found[:, k:] * radii)[:, :, None] * np.array([-1.0, 1.0])
+        return ends[:, 0] if k == 1 else ends
+    table.radii(coverage, k)  # refuses before a task is made
+    names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
+    ends = machine._answer(X, partial(bounded, coverage=coverage), "float64", 2 * k, lambda: names)
+    return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
+
+
+def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> Any:
+    """Whether each class is in the set of each row, (n, n_classes)."""
+    require_fitted(machine, "model_")
+    model, classes = machine.model_, len(machine.classes_)
+    table = model.known_conformal()
+    if groups is None:
+        check_coverage(coverage)
+        function = partial(contained, coverage=coverage, by_class=by_class)
+        return machine._answer(X, function, "bool", classes)
+    _refuse_lazy(X)
+    limits = table.limits(coverage, classes, by_class, groups)
+    P = machine._answer(X, probable, "float64", classes)
+    _check_lengths(len(P), {"groups": limits})
+    return limits >= 1.0 - P
+
+
+def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Conformal:
+    """The conformity scores of rows; the widths stay those of the fit."""
+    model, k = machine.model_, len(machine.model_.intercept)
+    classes = model.classes
+    if classes is None:
+        found = np.asarray(machine._answer(X, centred, "float64", 2 * k))
+    else:
+        found = np.asarray(machine._answer(X, probable, "float64", len(classes)))
+    y = np.asarray(y)
+    weight = np.ones(len(found)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
+    _check_lengths(len(found), rows)
+    _check_values(rows)
+    rows = {name: values[weight > 0] for name, values in rows.items()}
+    found, y, weight, of_groups = found[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
+    if classes is not None:
+        y = y.astype(classes.dtype) if y.dtype.kind == "O" else y
+        codes = Targets(classes, model.recipe.positive).codes(y, "y, row {}".format)
+        return Conformal.of_classes(found, codes, weight, of_groups)
+    Y = y.reshape(len(y), -1).astype(np.float64)
+    if Y.shape[1] != k:
+        raise DataError(f"y has {Y.shape[1]} column(s) and the model predicts {k} target(s).")
+    width = None if model.conformal is None else model.conformal.width
+    ratios = np.abs(Y - found[:, :k]) / found[:, k:]
+    return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
+
+
+def _refuse_lazy(X: Any) -> None:
+    if is_dask(X):
+        raise UnsupportedError(
+            "groups are an array in memory, and X is a Dask collection, whose rows are not here. Ask without groups, "
+            "or for parts of X that are in memory."
+        )
+
+
+def _check_lengths(n: int, rows: Mapping[str, NDArray[Any]]) -> None:
+    for name, values in rows.items():
+        if len(values) != n:
+            raise DataError(f"X has {n:,} rows and {name} has {len(values):,}: one for each row is needed.")
+
+
+def _check_values(rows: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse labels, weights and groups that say nothing."""
+    for name, values in rows.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise DataError(f"{name} holds a value that is no finite number. Leave such rows out.")
+    groups, weight = rows.get("groups"), rows["sample_weight"]
+    if groups is not None and (groups.ndim != 1 or groups.dtype.kind not in "biuUO"):
+        raise DataError("groups is a list of text, whole numbers or booleans, one for each row.")
+    if groups is not None and groups.dtype.kind == "O" and not all(isinstance(each, str) for each in groups):
+        raise DataError("groups holds values of several types, or a missing one. Give text, one for each row.")
+    if (weight < 0).any() or not (weight > 0).any():
+        raise DataError("sample_weight holds a number below 0, or no number above 0: no row counts.")

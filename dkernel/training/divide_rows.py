@@ -1,0 +1,198 @@
+"""A holdout by groups or by time: rows of a source that a fit is judged by, and the source without them.
+
+Groups: whole groups are left out, those with the smallest hashes of their names, until they hold the share of the rows
+that was asked for. So no group is on both sides, whatever the files, chunks and workers.
+
+Time: the rows later than a moment are left out, the (1 - share) quantile of a uniform sample of the times, or the next
+moment before it that leaves any row out. So every row that is left out is later than every row that is learned from.
+
+The rows that are left out are taken away as they are read: nothing that is learned sees them. Up to 16,384 of them, a
+uniform sample, judge.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
+from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.rows import contiguous, stacked
+from dkernel.problem.reservoir_split import read_once
+from dkernel.problem.sizes import MOST_HOLDOUT
+from dkernel.recipe import Recipe
+from dkernel.streaming.division import Division, hashes_in, hashes_of, times_in, without
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import RowSlice
+
+MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
+MOST_TIMES = 2**16  # a quantile of so many times is known to a few thousandths
+MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
+
+
+def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
+    """The source without the holdout that a recipe asks for, the rows of this, and in words which they are.
+
+    Raises
+    ------
+    DataError
+        for a column with missing values, one group or one moment, and a holdout of more than half of the rows
+    """
+    assert recipe.division is not None
+    kind, column = recipe.division
+    if not recipe.holdout:
+        raise RecipeError(
+            f"holdout=0 leaves no row out, and holdout_by={recipe.holdout_by!r} says which. Use one of them."
+        )
+    key = f"dkernel-divide-{source.token}-{recipe.holdout_by}-{recipe.holdout:g}"
+    statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed)
+    limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
+    limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
+    rule = Division(kind, column, limit)
+    found = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
+    rows = sum(found.held.values())
+    if rows > MOST_SHARE * source.n_rows:
+        raise DataError(
+            f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
+            "Use another column, or a smaller holdout."
+        )
+    kept = {chunk: n - found.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
+
+
+def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
+    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divided` leaves out."""
+    if not recipe.holdout:
+        raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
+    hashes, place = hashes_of(groups)
+    counts = np.bincount(place, minlength=len(hashes)).tolist()
+    limit, said = _limit_of_groups({-1: len(groups), **dict(zip(hashes.tolist(), counts, strict=True))}, recipe)
+    held = (hashes <= np.uint64(limit))[place]
+    if held.sum() > MOST_SHARE * len(groups):
+        raise DataError(
+            f"groups leave out {held.sum():,} of {len(groups):,} rows, more than half: {said}. Use smaller groups, or "
+            "eval_set."
+        )
+    return np.asarray(held)
+
+
+def _limit_of_groups(groups: Mapping[int, int], recipe: Recipe) -> tuple[int, str]:
+    total, what = groups[-1], "groups" if recipe.division is None else f"groups of {_column(recipe)!r}"
+    hashes = sorted(each for each in groups if each >= 0)
+    if len(hashes) < 2:
+        raise DataError(f"There is one group of rows, of {what}: at least two are needed, to leave one out.")
+    rows = np.cumsum([groups[each] for each in hashes])
+    n = min(int(np.searchsorted(rows, recipe.holdout * total)) + 1, len(hashes) - 1)
+    more = "" if len(hashes) < MOST_GROUPS else " or more"
+    return hashes[n - 1], f"{n:,} of {len(hashes):,}{more} {what}"
+
+
+def _limit_of_times(times: NDArray[np.float64], recipe: Recipe) -> tuple[float, str]:
+    column = _column(recipe)
+    moments = np.unique(times)
+    if len(moments) < 2:
+        raise DataError(f"holdout_by={recipe.holdout_by!r}: the column {column!r} has one moment, and two are needed.")
+    wanted = np.quantile(times, 1 - recipe.holdout, method="lower")
+    limit = min(float(wanted), float(moments[-2]))
+    return limit, f"the last by {column!r}"
+
+
+def _column(recipe: Recipe) -> str:
+    assert recipe.division is not None
+    return recipe.division[1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups(Statistic[dict[int, int], dict[int, int]]):
+    """Hash of a group -> its rows, of the groups with the smallest hashes; -1 -> all rows."""
+
+    column: str
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
+        hashes, place = hashes_in(_of_piece(block, piece), self.column)
+        counts = np.bincount(place, minlength=len(hashes)).tolist()
+        return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
+
+    def merge(self, left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+        total = dict(left)
+        for each, n in right.items():
+            total[each] = total.get(each, 0) + n
+        if len(total) <= 2 * MOST_GROUPS:
+            return total
+        return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
+
+    def finish(self, total: dict[int, int]) -> dict[int, int]:
+        return {each: total[each] for each in sorted(total)[: MOST_GROUPS + 1]}
+
+
+@dataclass(frozen=True, eq=False)
+class _Times(Statistic[tuple[Any, ...], Any]):
+    """A uniform sample of times: of the rows with the smallest hashes of their numbers."""
+
+    column: str
+    seed: int
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
+        return _smallest(hashes, times_in(_of_piece(block, piece), self.column), most=MOST_TIMES)
+
+    def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)
+
+    def finish(self, total: tuple[Any, ...]) -> Any:
+        return total[1]
+
+
+def _smallest(hashes: Any, *columns: Any, most: int) -> tuple[Any, ...]:
+    """The rows with the smallest hashes, in their order."""
+    order = np.argsort(hashes, kind="stable")[:most]
+    return tuple(None if values is None else values[order] for values in (hashes, *columns))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows of each chunk that are left out, and a uniform sample of them all in the order of their hashes."""
+
+    held: dict[int, int]
+    rows: tuple[Any, ...] = field(default=())
+
+    def block(self) -> Block:
+        """The sample."""
+        _, X, y, weight = self.rows
+        return Block(contiguous(X), y, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class _Held(Statistic[_Sample, _Sample]):
+    rule: Division
+    seed: int
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Sample:  # noqa: ARG002
+        held = np.flatnonzero(self.rule.held(_of_piece(block, piece)))
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[held]
+        at = piece.place.rows
+        X, y = block.X[at][held], block.y[at][held]  # type: ignore[index]
+        weight = None if block.weight is None else block.weight[at][held]
+        if weight is not None:
+            counts = weight > 0
+            hashes, X, y, weight = hashes[counts], X[counts], y[counts], weight[counts]
+        return _Sample({piece.chunk: len(held)}, _smallest(hashes, X, y, weight, most=MOST_HOLDOUT))
+
+    def merge(self, left: _Sample, right: _Sample) -> _Sample:
+        held = dict(left.held)
+        for chunk, n in right.held.items():
+            held[chunk] = held.get(chunk, 0) + n
+        rows = [None if a is None else stacked([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
+        return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))
+
+
+def _of_piece(block: Block, piece: RowSlice) -> pa.Table:
+    assert block.kept is not None
+    at = piece.place.rows
+    return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])

@@ -1,0 +1,103 @@
+"""How sure a model is: probabilities and conformity scores, by rows that its fit left out."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.conformal import Conformal
+from dkernel.data.block import Block
+from dkernel.errors import DataError
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.local_width import fit_width
+from dkernel.model import Model
+from dkernel.problem.reservoir_split import part_of
+from dkernel.problem.targets import Targets
+from dkernel.recipe import SettledRecipe
+from dkernel.solving.driver import SolverResult
+from dkernel.solving.fit_problem import FitProblem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows that a fit left out.
+
+    Parameters
+    ----------
+    rows : raw, with their labels
+    S : their scores by a fit that had not seen them, in the label's unit (n, outputs)
+    where : "holdout" or "folds"
+    """
+
+    rows: Block
+    S: NDArray[np.floating]
+    where: str
+
+    @classmethod
+    def of(cls, model: Model, fit: FitProblem, outcome: SolverResult) -> "LeftOut | None":
+        """The rows of the holdout, or those of the folds of a solver that keeps none; None where there are none."""
+        if len(fit.split.holdout.X):
+            return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
+        if outcome.left_out is None:
+            return None
+        targets, rows = fit.problem.targets, part_of(fit.split.sample, outcome.left_out["rows"])
+        return cls(rows, outcome.left_out["scores"] * targets.width + targets.center, "folds")
+
+    @property
+    def weight(self) -> Array:
+        """The weight of each row."""
+        given = self.rows.weight
+        return np.ones(len(self.S)) if given is None else given.astype(np.float64)
+
+
+def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Model:
+    """The model with probabilities, where its loss has none and they are wanted, and with conformity scores."""
+    out = LeftOut.of(model, fit, outcome)
+    if out is None:
+        return calibrated(model, None, fit.problem.targets)
+    return conformed(calibrated(model, out, fit.problem.targets), out, fit.problem.targets)
+
+
+def calibrated(model: Model, out: LeftOut | None, targets: Targets) -> Model:
+    """The model with the curve of its recipe, which is settled."""
+    asked = model.recipe.calibration
+    kind = asked
+    if asked == "auto":
+        kind = "none" if out is None or targets.classes is None or model.loss.probable else "platt"
+    model = replace(model, recipe=SettledRecipe(model.recipe.replace(calibration=kind)))
+    if kind == "none":
+        return model
+    if out is None:
+        raise DataError(
+            f"calibration={kind!r} is fitted on the rows of the holdout, and so few rows have none. Leave calibration "
+            "out, or give more rows."
+        )
+    assert out.rows.y is not None
+    curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), out.weight)
+    return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})
+
+
+def conformed(model: Model, out: LeftOut, targets: Targets) -> Model:
+    """The model with the conformity scores of rows that were left out."""
+    assert out.rows.y is not None
+    facts = {**model.facts, "conformal": {"rows": len(out.S), "of": out.where}}
+    if model.classes is not None:
+        if not model.has_probabilities:
+            return model
+        codes = targets.codes(out.rows.y)
+        table = Conformal.of_classes(model.probabilities(out.S), codes, out.weight)
+        return replace(model, conformal=table, facts=facts)
+    errors, plain = errors_of(out.S, out.rows.y), isinstance(out.rows.X, np.ndarray) and not model.objects
+    Z = model.scaling.apply(out.rows.X) if plain else None
+    width, widths = fit_width(Z, out.S.astype(np.float64), errors, out.weight)
+    table = replace(Conformal.of_numbers(errors / widths, out.weight), width=width)
+    return replace(model, conformal=table, facts=facts)
+
+
+def errors_of(S: NDArray[np.floating], y: Any) -> Array:
+    """|y - s| of each target (n, targets)."""
+    Y = np.asarray(y, np.float64)
+    return np.abs((Y[:, None] if Y.ndim == 1 else Y) - S)

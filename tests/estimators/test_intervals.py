@@ -1,0 +1,122 @@
+"""predict_interval, predict_set, conformalize and groups of the estimators."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from tests.streaming.sources import rings
+from tests.training.test_uncertainty import waves
+
+QUICK = {"gamma": 0.3, "n_components": 64, "alpha": 1e-4, "metric": "identity", "solver": "psgd", "holdout": 0.2}
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return KernelRegressor("gaussian", **QUICK).fit(*waves(3000))
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return KernelClassifier("gaussian", **QUICK).fit(*rings(3000, noise=0.2, classes=3))
+
+
+def test_dask_collections_give_dask_collections_of_the_same(regressor, classifier):
+    X, _ = waves(500, seed=1)
+    frame = dd.from_pandas(pd.DataFrame(X), npartitions=3)
+    lazy = regressor.predict_interval(da.from_array(X, chunks=(200, 2)), 0.8)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), regressor.predict_interval(X, 0.8))
+    regressor = KernelRegressor("gaussian", **QUICK).fit(
+        pd.DataFrame(waves(3000)[0], columns=["0", "1"]), waves(3000)[1]
+    )
+    frame = frame.rename(columns={0: "0", 1: "1"})
+    found = regressor.predict_interval(frame)
+    assert list(found.columns) == ["lower", "upper"]
+    np.testing.assert_array_equal(found.compute(), regressor.predict_interval(frame.compute()))
+    X, _ = rings(500, seed=1, noise=0.2, classes=3)
+    sets = classifier.predict_set(da.from_array(X, chunks=(200, -1)), by_class=True)
+    assert isinstance(sets, da.Array)
+    np.testing.assert_array_equal(sets.compute(), classifier.predict_set(X, by_class=True))
+
+
+def test_each_group_is_covered_by_itself():
+    X, y = waves(4000, seed=1)
+    groups = np.where(np.abs(X[:, 1]) > 1.5, "loud", "quiet")
+    y = np.where(groups == "loud", 3 * y, y)
+    machine = KernelRegressor("gaussian", **QUICK).fit(*waves(3000))
+    machine.conformalize(X[:2000], y[:2000], groups=groups[:2000])
+    low, high = machine.predict_interval(X[2000:], groups=groups[2000:]).T
+    within = (low <= y[2000:]) & (y[2000:] <= high)
+    for name in ("loud", "quiet"):
+        assert within[groups[2000:] == name].mean() == pytest.approx(0.9, abs=0.05)
+    X, y = rings(2000, seed=1, noise=0.2, classes=3)
+    classifier = KernelClassifier("gaussian", **QUICK).fit(*rings(3000, noise=0.2, classes=3))
+    classifier.conformalize(X[:1000], y[:1000], groups=y[:1000])
+    sets = classifier.predict_set(X[1000:], groups=y[1000:])
+    for code, label in enumerate(classifier.classes_):
+        assert sets[y[1000:] == label, code].mean() == pytest.approx(0.9, abs=0.07)
+
+
+def test_several_targets_are_covered_each():
+    X, y = waves(3000)
+    machine = KernelRegressor("gaussian", **QUICK).fit(X, np.column_stack([y, 5 - 3 * y]))
+    X, y = waves(2000, seed=1)
+    found = machine.predict_interval(X)
+    assert found.shape == (2000, 2, 2)
+    for j, target in enumerate([y, 5 - 3 * y]):
+        assert np.mean((found[:, j, 0] <= target) & (target <= found[:, j, 1])) == pytest.approx(0.9, abs=0.04)
+
+
+def test_sparse_rows_and_objects_have_intervals():
+    from scipy.sparse import random as sparse_rows
+
+    rng = np.random.default_rng(0)
+    X = sparse_rows(2000, 5000, 0.004, format="csr", random_state=0, dtype=np.float32)
+    y = np.asarray(X[:, :50].sum(axis=1)).ravel() + 0.1 * rng.normal(size=2000)
+    settings = {**QUICK, "n_components": 64, "scale": "none"}
+    machine = KernelRegressor("Gaussian(gamma=0.1)", **{k: v for k, v in settings.items() if k != "gamma"})
+    low, high = machine.fit(X[:1500], y[:1500]).predict_interval(X[1500:]).T
+    assert np.mean((low <= y[1500:]) & (y[1500:] <= high)) == pytest.approx(0.9, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "words"),
+    [
+        (lambda m, X, _: m.predict_interval(X, 1.5), RecipeError, "coverage=1.5"),
+        (lambda m, X, _: m.predict_interval(X, 0.9999), DataError, "needs 9,999 rows"),
+        (lambda m, X, y: m.predict_interval(X, groups=y), UnsupportedError, "have no groups"),
+        (lambda m, X, y: m.conformalize(X, y[:-1]), DataError, "y has 99"),
+        (lambda m, X, y: m.conformalize(X, y, groups=y[:5].astype(str)), DataError, "groups has 5"),
+        (lambda m, X, y: m.conformalize(X, y, -np.ones(100)), DataError, "below 0"),
+        (lambda m, X, y: m.conformalize(X, np.where(y > 0, np.nan, y)), DataError, "no finite number"),
+        (lambda m, X, y: m.conformalize(X, y, groups=y), DataError, "list of text"),
+        (lambda m, X, y: m.fit(X, y, groups=np.zeros(100)), DataError, "There is one group"),
+        (lambda m, X, y: m.fit(X, y, groups=[None] * 100), DataError, "every row needs a group"),
+        (lambda m, X, y: m.fit(X, y, groups=y[:3]), DataError, "one for each row"),
+        (lambda m, X, y: m.fit(X, y, groups=y > 0, eval_set=(X, y)), DataError, "give one of them"),
+    ],
+)
+def test_mistakes_are_answered(ask, error, words, regressor):
+    from sklearn.base import clone
+
+    X, y = waves(100, seed=2)
+    machine = clone(regressor)
+    machine.__dict__.update(regressor.__dict__)
+    with pytest.raises(error, match=words):
+        ask(machine, X, y)
+
+
+def test_an_unknown_group_and_lazy_groups_are_refused():
+    X, y = waves(200, seed=2)
+    machine = KernelRegressor("gaussian", **QUICK).fit(*waves(600))
+    machine.conformalize(X, y, groups=np.where(X[:, 0] > 0, "east", "west"))
+    with pytest.raises(DataError, match="group 'north'"):
+        machine.predict_interval(X[:1], groups=["north"])
+    with pytest.raises(UnsupportedError, match="array in memory"):
+        machine.predict_interval(da.from_array(X), groups=["east"] * 200)
+    with pytest.raises(UnsupportedError, match="divide rows in memory"):
+        machine.fit(dd.from_pandas(pd.DataFrame(X), npartitions=1), y, groups=y > 0)

@@ -1,0 +1,130 @@
+"""A holdout of whole groups or of the last rows: nothing that is learned sees it, whatever the files and chunks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel import KernelRegressor
+from dkernel.data import open_source
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.persistence import model_file
+from dkernel.recipe import Recipe
+from dkernel.training.divide_rows import divided, held_groups
+from dkernel.training.fit import train
+
+N = 3000
+QUICK = Recipe(kernel="Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", task="regress")
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 400, N), "D")
+    return pd.DataFrame(
+        {
+            "id": np.arange(N, dtype=np.float64),
+            "site": rng.choice([f"s{i}" for i in range(60)], N),
+            "day": day,
+            "y": rng.normal(size=N),
+        }
+    )
+
+
+def opened(table, folder, by, files=1, form="parquet", row_group=None):
+    """The rows as a source that keeps a column, in so many files."""
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(len(table)), files)):
+        place = folder / f"{i}.{form}"
+        if form == "csv":
+            table.iloc[part].to_csv(place, index=False)
+        else:
+            table.iloc[part].to_parquet(place, row_group_size=row_group)
+    others = [name for name in ("site", "day") if name != by]
+    return open_source([folder], label="y", keep=(by,), exclude=others, dtype="float64")
+
+
+def ids(source):
+    return np.concatenate([block.X[:, 0] for unit in source.units for block in unit.task.compute()]).astype(int)
+
+
+LAYOUTS = [{}, {"files": 7}, {"files": 2, "row_group": 400}, {"files": 3, "form": "csv"}]
+
+
+@pytest.mark.parametrize("by", ["group:site", "time:day"])
+def test_no_layout_puts_a_group_or_a_moment_on_both_sides(by, tmp_path):
+    table, column, found = rows(), by.split(":")[1], []
+    for i, layout in enumerate(LAYOUTS):
+        recipe = QUICK.replace(holdout_by=by, holdout=0.1)
+        source, held, said = divided(opened(table, tmp_path / str(i), column, **layout), recipe, SerialExecutor())
+        learned, judged = ids(source), held.X[:, 0].astype(int)
+        assert source.n_rows == len(learned) == N - len(judged)
+        assert sorted([*learned, *judged]) == list(range(N))
+        assert source.kept == ()
+        assert said.startswith(f"{len(judged):,} rows, ")
+        if by == "group:site":
+            assert not set(table["site"][learned]) & set(table["site"][judged])
+            assert 0.1 * N <= len(judged) < 0.1 * N + 100  # a group has some 50 rows
+        else:
+            assert table["day"][learned].max() < table["day"][judged].min()
+            assert len(judged) == pytest.approx(0.1 * N, abs=20)
+        found.append(sorted(judged))
+    assert all(each == found[0] for each in found)
+
+
+def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):
+    table = rows()
+    source = opened(table, tmp_path / "all", "site", files=3)
+    recipe = QUICK.replace(holdout_by="group:site", holdout=0.1)
+    models = [train(source, recipe, executor).model for executor in (SerialExecutor(), ThreadsExecutor(3))]
+    assert models[0].facts["rows"] + models[0].facts["holdout"]["rows"] == N
+    assert "of 60 groups of 'site'" in models[0].facts["chosen"]["holdout"]
+    assert models[0].facts["conformal"]["rows"] == models[0].facts["holdout"]["rows"]
+    assert "site" in models[0].known_columns
+    assert model_file.digest_of(models[0]) == model_file.digest_of(models[1])
+    divided_source, held, _ = divided(source, recipe, SerialExecutor())
+    again = train(divided_source, QUICK, SerialExecutor(), validation=held).model
+    assert again.coef.tobytes() == models[0].coef.tobytes()
+
+
+def test_the_estimator_leaves_the_same_groups_out(tmp_path):
+    table = rows()
+    recipe = QUICK.replace(holdout_by="group:site", holdout=0.1)
+    _, held, _ = divided(opened(table, tmp_path / "all", "site"), recipe, SerialExecutor())
+    mask = held_groups(table["site"].to_numpy(), recipe)
+    assert sorted(held.X[:, 0].astype(int)) == np.flatnonzero(mask).tolist()
+    machine = KernelRegressor("Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", holdout=0.1)
+    machine.fit(table[["id"]], table["y"], groups=table["site"])
+    assert machine.model_.facts["rows"] == N - mask.sum()
+
+
+@pytest.mark.parametrize(
+    ("change", "by", "words"),
+    [
+        ({"site": "one"}, "group:site", "There is one group"),
+        ({"day": pd.Timestamp("2024-01-01")}, "time:day", "has one moment"),
+        ({"site": lambda t: t["site"].where(t.index != 7)}, "group:site", "missing value"),
+        ({"day": lambda t: t["day"].where(t.index != 7)}, "time:day", "missing value"),
+        ({"day": "noon"}, "time:day", "'noon'"),
+        ({"site": lambda t: np.where(t.index < N - 1, "small", "big")}, "group:site", "more than half"),
+    ],
+)
+def test_columns_that_divide_nothing_are_refused(change, by, words, tmp_path):
+    table = rows().assign(**change)
+    source = opened(table, tmp_path / "all", by.split(":")[1])
+    seed_free = QUICK.replace(holdout_by=by)
+    if words == "more than half":
+        seed_free = seed_free.replace(holdout=0.9)
+    with pytest.raises(DataError, match=words):
+        train(source, seed_free, SerialExecutor())
+
+
+def test_no_holdout_cannot_be_divided(tmp_path):
+    source = opened(rows(), tmp_path / "all", "site")
+    with pytest.raises(RecipeError, match="holdout=0 leaves no row out"):
+        train(source, QUICK.replace(holdout_by="group:site", holdout=0.0), SerialExecutor())
+
+
+@pytest.mark.parametrize("value", ["site", "group:", "groups:site", 3])
+def test_rules_that_mean_nothing_are_refused(value):
+    with pytest.raises(RecipeError, match="holdout_by"):
+        Recipe(holdout_by=value)
