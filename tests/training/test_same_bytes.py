@@ -17,6 +17,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
 from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
+from dkernel.solving.sgd_round import SGD
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 from tests.estimators import wide
@@ -131,6 +132,17 @@ def two_workers():
 
 
 @pytest.mark.cluster
+def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkernel.training.memory_plan.FEW_SLOTS", 1)
+    monkeypatch.setattr("dkernel.training.memory_plan.CALL_SECONDS", 1e3)
+    expected, used = serial("open"), []
+    monkeypatch.setattr(SGD, "round", lambda *args, _round=SGD.round: used.append(two_workers.slots) or _round(*args))
+    assert digest("open", two_workers, tmp_path) == expected
+    assert set(used) == {1}
+    assert two_workers.slots == 2
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize("name", ["open", pytest.param("targets", marks=pytest.mark.slow)])
 def test_two_processes(name, two_workers, serial, tmp_path):
     assert two_workers.workers == 2
@@ -186,7 +198,8 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
             time.sleep(0.1)
         with connect(scheduler_file=file, patience=60) as executor:
             executor.client.wait_for_workers(2, timeout=120)
-            assert digest("sorted", executor, tmp_path) == serial("sorted")
+            for name in ("sorted", "plain"):
+                assert digest(name, executor, tmp_path) == serial(name)
     finally:
         for process in reversed(started):
             process.kill()
