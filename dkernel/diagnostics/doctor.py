@@ -11,9 +11,10 @@ from typing import Any
 
 from dkernel.diagnostics import host_facts as probes
 from dkernel.execution.connection import PATIENCE
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.execution.stated import StatedExecutor
 from dkernel.execution.versions import versions
 from dkernel.numerics import resource_limits
-from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
 
 # The checks, each with its sentence when nothing is wrong.
@@ -176,25 +177,13 @@ def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Attributes of an executor that a plan reads."""
-
-    name: str
-    workers: int
-    slots: int
-    memory_limit: int | None
-
-
 def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
     if job.source is None:
         return None, job.trouble
     limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
-    slots = sum(facts.get("threads", 1) for facts in workers.values())
-    cores = usable_cores()
-    place: Any = _Place(
-        "cluster" if workers else "threads", max(1, len(workers)), slots or cores, min(limits, default=None)
-    )
+    limit = min(limits, default=None)
+    threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
+    place = StatedExecutor(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
     return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place).as_dict(), ""
 
 

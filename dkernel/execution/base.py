@@ -7,7 +7,8 @@ that is read ahead, and the state that every call of a round needs.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
@@ -195,6 +196,11 @@ class Executor(ABC):
     def processes(self) -> dict[str, int]:
         """The threads of each process that calls may be sent to; nothing where all are computed in this one."""
         return {}
+
+    @contextmanager
+    def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - to leave a thread of this process idle saves nothing
+        """Send what is computed inside this block to workers with so many slots in all, and to no others."""
+        yield
 
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:

@@ -136,7 +136,15 @@ class ClusterExecutor(RemoteExecutor):
         return 1
 
     def processes(self) -> dict[str, int]:
-        return self._workers.known()
+        return self._workers.used()
+
+    @contextmanager
+    def using(self, slots: int) -> Iterator[None]:
+        before, self._workers.most = self._workers.most, slots
+        try:
+            yield
+        finally:
+            self._workers.most = before
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         remotes = [self._remote(handle) for handle in handles]
@@ -196,7 +204,7 @@ class ClusterExecutor(RemoteExecutor):
         with self._sent(()) as works:
             while True:
                 more = islice(rest, max(0, READY * self.slots - len(works)))
-                works += [self._send(call) for call in more]
+                works += [self._send(call, works=works) for call in more]
                 if not works:
                     return
                 done = self._settled(works, all_of_them=False)
@@ -208,17 +216,20 @@ class ClusterExecutor(RemoteExecutor):
                     yield from values
 
     def keep(self, value: Any, key: str) -> Handle:
-        payload = Payload.of((unchanged, (value,)))
+        payload, at = Payload.of((unchanged, (value,))), self._place(())
 
         def submit(attempt: int, at: str | None) -> Future:
             return self._submit(
                 run_task, (self.settings, payload), f"dkernel-state-{key.removeprefix('dkernel-')}", attempt, at
             )
 
-        return self._remember(Remote(key, submit, value=value, payload=payload))
+        return self._remember(Remote(key, submit, at, value=value, payload=payload))
 
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        return [self._remember(self._send(call, len(calls))) for call in calls]
+        works: list[Remote] = []
+        for call in calls:
+            works.append(self._remember(self._send(call, len(calls), works)))
+        return list[Handle](works)
 
     def hand_over(self, call: Call) -> None:
         payload = Payload.of((call.function, call.args))
@@ -243,12 +254,21 @@ class ClusterExecutor(RemoteExecutor):
         works: list[Remote] = []
         try:
             for call in calls:
-                works.append(self._send(call, len(calls)))
+                works.append(self._send(call, len(calls), works))
             yield works
         finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
 
-    def _send(self, call: Call, calls: int = 1) -> Remote:
+    def _place(self, works: Sequence[Remote]) -> str | None:
+        """Where to send a call that may run anywhere: None for Dask to say, or of the workers that are used the one
+        with the fewest of these calls."""
+        there = self.processes()
+        if len(there) == len(self._workers.fit):
+            return None
+        busy = Counter(work.at for work in works)
+        return min(there, key=lambda worker: busy[worker] / there[worker], default=None)
+
+    def _send(self, call: Call, calls: int = 1, works: Sequence[Remote] = ()) -> Remote:
         needs: dict[Remote, int] = {}
 
         def slot(handle: Handle) -> Any:
@@ -271,7 +291,7 @@ class ClusterExecutor(RemoteExecutor):
             future.add_done_callback(lambda _: self._news.set())
             return future
 
-        work = Remote(call.key, submit, call.at, needs)
+        work = Remote(call.key, submit, call.at or self._place(works), needs)
         work.ensure()
         return work
 

@@ -4,6 +4,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from dkernel.errors import ClusterError, DKernelWarning
@@ -43,6 +44,9 @@ class WorkerPool:
         self.refused: dict[str, str] = {}
         self.replaced = False
         """All workers that were fit are gone."""
+        self.most: int | None = None
+        """Threads that are used at most; None for all."""
+        self._used: list[str] = []
         self._checks: dict[str, tuple[int, Any]] = {}
         self._asked = -FRESH
         self._there: dict[str, int] = {}
@@ -61,6 +65,23 @@ class WorkerPool:
                 self._begin_checks()
             self._end_checks()
             return dict(self.fit)
+
+    def used(self) -> dict[str, int]:
+        """Threads of each worker that gets calls: of as many as have `most` in all, and of the same while they stay.
+
+        Each run has an order of its own, so that the runs of one cluster do not meet on the same workers.
+        """
+        fit = self.known()
+        if self.most is None or sum(fit.values()) <= self.most:
+            return fit
+        order = sorted(fit, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
+        order.sort(key=lambda worker: worker not in self._used)
+        found: dict[str, int] = {}
+        for worker in order:
+            if sum(found.values()) < self.most:
+                found[worker] = fit[worker]
+        self._used = list(found)
+        return found
 
     def _has_resources(self, worker: str) -> bool:
         info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]

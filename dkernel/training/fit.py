@@ -1,7 +1,7 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, solver, local stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,9 +125,20 @@ def train(
             run.listen(callback)
             if held:
                 run.note("holdout", held)
-            return _resume_or_fit(request, run, checkpoint)
+            with _enough_workers(request, run):
+                return _resume_or_fit(request, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)
+
+
+def _enough_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:
+    """The part of a cluster that the fit is worth; all of it where its workers hold the rows already."""
+    executor, used = run.executor, request.plan.slots
+    there = executor.slots
+    if used >= there or any(executor.holders([unit.task for unit in request.source.units])):
+        return nullcontext()
+    run.progress.message(f"{used} of {there} threads of workers are used: with more, calls cost more than they save")
+    return executor.using(used)
 
 
 def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | None) -> TrainResult:

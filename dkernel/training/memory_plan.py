@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, sqrt
 from typing import Any, NamedTuple
 
-from dkernel.cost import READ_BYTES, START_SECONDS, Cost, core_seconds
+from dkernel.cost import CALL_SECONDS, READ_BYTES, START_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
@@ -26,6 +26,7 @@ from dkernel.training.local_stage import local_costs
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+FEW_SLOTS = 8  # so many are used whatever the work: to ask fewer saves little
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,18 @@ class Stages:
         sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
         setup, solve = _global(source, sizes, recipe, executor, outputs)
         return replace(self, sizes=sizes, setup=setup, solve=solve)
+
+    def enough_slots(self, read: float) -> int:
+        """Calls at a time beyond which more of them cost more than they save.
+
+        k calls in each of w waits, for work of s seconds of a core, take s / k + w k c seconds.
+
+        Parameters
+        ----------
+        read : seconds of a core for all readings
+        """
+        waits = sum(max(1, cost.readings) for cost in self) + (self.sizes.rounds - 1) * self.solve.readings
+        return ceil(sqrt((core_seconds(self) + read) / (waits * CALL_SECONDS)))
 
     def __iter__(self) -> Iterator[Cost]:
         yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())
@@ -141,6 +154,8 @@ class Plan:
     seconds : of a command, from its start, on this machine and as many cores as there are threads, about
     least_seconds : the same if the sample finds the fewest components to be enough
     most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
+    slots : calls that run at a time; of a large cluster those that the work is worth
+    enough_slots : with more of them the calls would cost more seconds than they save
     """
 
     n: int
@@ -171,6 +186,8 @@ class Plan:
     readings: int = 0
     local_readings: int = 0
     model_bytes: int = 0
+    slots: int = 1
+    enough_slots: int = 1
 
     @classmethod
     def of(
@@ -183,6 +200,18 @@ class Plan:
         beside : costs of what a command does after the fit
         """
         outputs = max(outputs, source.targets)
+        whole = cls._on(source, recipe, executor, outputs, beside)
+        slots = max(FEW_SLOTS, whole.enough_slots)
+        while not executor.in_process and slots < whole.slots:
+            with executor.using(slots):
+                part = cls._on(source, recipe, executor, outputs, beside)
+            if part.kept == whole.kept and part.worker_bytes <= (part.memory_limit or part.worker_bytes):
+                return part
+            slots *= 2
+        return whole
+
+    @classmethod
+    def _on(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]) -> "Plan":
         stages = Stages.of(source, recipe, executor, outputs)
         most = cls._of(source, executor, outputs, stages, beside)
         least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
@@ -214,7 +243,7 @@ class Plan:
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
-        start = START_SECONDS / speed["start"]
+        read = (1 if kept else readings) * source.nbytes / READ_BYTES
         timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
         return cls(
             n=sizes.n,
@@ -244,8 +273,10 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=round(start + (timed + (1 if kept else readings) * source.nbytes / READ_BYTES) / executor.slots, 1),
+            seconds=round(START_SECONDS / speed["start"] + (timed + read) / executor.slots, 1),
             most_seconds=work / CORES,
+            slots=executor.slots,
+            enough_slots=stages.enough_slots(read),
         )
 
     def check(self) -> None:
@@ -326,6 +357,8 @@ _PLAN_WORDS = {
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
     "model_bytes": "model file, at most",
+    "slots": "threads that work",
+    "enough_slots": "threads that the work is worth",
 }
 
 

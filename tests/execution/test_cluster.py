@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import dask
 import numpy as np
@@ -27,6 +28,7 @@ from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, defa
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.process import import_modules_of_tasks, task_modules
 from dkernel.execution.versions import versions
+from dkernel.execution.workers import WorkerPool
 from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.execution import jobs
@@ -121,6 +123,41 @@ def test_a_worker_without_a_limit_has_its_share_of_its_container(executor):
     executor._workers.memory.update(dict.fromkeys(found, 2**31))
     assert executor.memory_limit == 2**30
     executor._workers.memory.update(found)
+
+
+def test_a_part_of_the_workers_does_all_until_it_is_gone(executor, tmp_path):
+    settled(executor)
+    with executor.using(1):
+        (worker,) = executor.processes()
+        state = executor.keep(np.ones(200_000), "of-one")
+        calls = [Call(f"one-{i}", jobs.noted_square, (str(tmp_path), i, 0.0)) for i in range(4)]
+        left = executor.leave([Call("left", np.sum, (state,))])
+        assert executor.compute([*calls, Call("right", np.sum, (state,))])[0] == [0, 1, 4, 9, 200_000]
+        assert sorted(executor.as_they_come(calls)) == [0, 1, 4, 9]
+        (process,) = set(jobs.ran(tmp_path))
+        assert executor.places(left) == [worker]
+        assert process == process_of(executor, state)
+        os.kill(process, signal.SIGKILL)
+        again = [Call(f"two-{i}", jobs.noted_square, (str(tmp_path), i, 0.0)) for i in range(4)]
+        assert executor.compute([*again, Call("again", np.sum, (state,))])[0] == [0, 1, 4, 9, 200_000]
+        wait_until(lambda: worker not in executor.processes())
+        assert len(executor.processes()) == 1
+        executor.release([state, *left])
+    settled(executor)
+
+
+def test_each_run_has_an_order_of_its_own_of_the_workers():
+    there = {f"tcp://10.0.0.{i}:1": 1 for i in range(64)}
+    pools = [WorkerPool(SimpleNamespace(token=f"run-{i}"), None, [], print) for i in range(8)]
+    used = []
+    for pool in pools:
+        pool.known = lambda: there
+        pool.most = 8
+        used += pool.used()
+        assert list(pool.used()) == used[-8:]
+        pool.known = lambda gone=used[-8]: {worker: 1 for worker in there if worker != gone}
+        assert len(set(pool.used()) & set(used[-8:])) == 7
+    assert len(set(used)) > 32
 
 
 def test_results_are_in_order_and_none_lingers(executor):

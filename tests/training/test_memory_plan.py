@@ -13,7 +13,7 @@ from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.training.fit import plan, train
-from dkernel.training.memory_plan import Plan, format_plan
+from dkernel.training.memory_plan import FEW_SLOTS, Plan, format_plan
 from tests.execution.stand_ins import Apart
 
 
@@ -237,3 +237,17 @@ def test_phases_that_do_not_live_together_are_not_added(source):
     normal = Plan.of(source, given, executor)
     each = 5 * (3 + 2)  # folds, and levels of half of 20,000 rows
     assert 2 * each < (normal.client_bytes + normal.worker_bytes) / (8 * 2000**2) < 2 * each + 10
+
+
+def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
+    small = Recipe(n_components=512, local="none", kernel="gaussian", gamma=0.1)
+    few, many = (Plan.of(rows_of(640_000), small, Apart(GIB, workers)) for workers in (2, 64))
+    assert (few.slots, many.slots) == (2, FEW_SLOTS)
+    # of work of s seconds and w waits sqrt(s / w) are enough: four times the rows are worth twice the workers
+    once, four = (Plan.of(rows_of(n), small, Apart(64 * GIB, 2000)).enough_slots for n in (2 * 10**8, 8 * 10**8))
+    assert 1.8 < four / once < 2.2
+    # rows that fit in the memory of more workers stay in memory
+    tight = Plan.of(rows_of(32 * 10**6), small, Apart(GIB, 64))
+    assert tight.kept
+    assert FEW_SLOTS < tight.slots <= 64
+    assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).kept

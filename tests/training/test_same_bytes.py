@@ -17,6 +17,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
 from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
+from dkernel.solving.sgd_round import SGD
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 from tests.estimators import wide
@@ -128,6 +129,17 @@ def two_workers():
     """Two worker processes for the tests of this file: they keep nothing of one fit that another could use."""
     with connect(workers=2, memory_limit=0, patience=60) as executor:
         yield executor
+
+
+@pytest.mark.cluster
+def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
+    monkeypatch.setattr("dkernel.training.memory_plan.FEW_SLOTS", 1)
+    monkeypatch.setattr("dkernel.training.memory_plan.CALL_SECONDS", 1e3)
+    expected, used = serial("open"), []
+    monkeypatch.setattr(SGD, "round", lambda *args, _round=SGD.round: used.append(two_workers.slots) or _round(*args))
+    assert digest("open", two_workers, tmp_path) == expected
+    assert set(used) == {1}
+    assert two_workers.slots == 2
 
 
 @pytest.mark.cluster

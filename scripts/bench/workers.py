@@ -1,0 +1,202 @@
+"""One fit by 2, 8, 32 and 64 worker processes: its tasks, messages, bytes and CPU seconds, phase by phase.
+
+    python scripts/bench/workers.py
+    python scripts/bench/workers.py --workers 2 8 --rows 100000 --repeats 1 --json
+
+A scheduler and single-threaded workers without nannies run as processes of this machine, all at Dask's own settings;
+the fit is a client of theirs, here. Workers are forked from one process that has imported what they need. Every process
+counts its tasks, and the messages and bytes that it writes, in a file of its own, so to read the numbers sends nothing.
+CPU seconds are those of the processes and stay true on a busy machine; wall seconds do not. `idle` is what as many
+seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes.
+"""
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from counted_processes import COUNTS, count_messages, counts_of, run_scheduler, run_workers
+from distributed import Client
+from report import finish
+
+from dkernel.data import open_source
+from dkernel.execution.cluster import ClusterExecutor
+from dkernel.persistence.model_file import save
+from dkernel.recipe import Recipe
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.task_groups import group_of
+from dkernel.training.fit import train
+
+COLUMNS = 28
+IDLE = 5.0  # seconds for which processes that wait are measured
+START = 600.0  # seconds for which workers are waited for
+
+
+class Cluster:
+    """Processes of a scheduler and of workers, and what they have used."""
+
+    def __init__(self, workers: int, processes: int, folder: Path) -> None:
+        context = multiprocessing.get_context("forkserver")
+        # forked workers share the pages of what is imported, and start in a moment
+        context.set_forkserver_preload(["counted_processes"])
+        self.folder, self.workers = folder, list[Any]()
+        file = folder / "scheduler.json"
+        self.scheduler = context.Process(target=run_scheduler, args=(folder, file))
+        self.scheduler.start()
+        try:
+            deadline = time.monotonic() + START
+            while not file.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.client = Client(scheduler_file=str(file))
+            address = self.client.scheduler.address
+            shares = [len(range(i, workers, processes)) for i in range(min(workers, processes))]
+            self.workers = [context.Process(target=run_workers, args=(folder, address, share)) for share in shares]
+            for process in self.workers:
+                process.start()
+            self.client.wait_for_workers(workers, timeout=START)
+        except BaseException:
+            self.close()
+            raise
+
+    def used(self) -> dict[str, float]:
+        """Counts and CPU seconds so far."""
+        found = dict(zip(COUNTS, self._counts(), strict=True))
+        found["client_cpu"] = time.process_time()
+        found["scheduler_cpu"] = _cpu(self.scheduler)
+        found["worker_cpu"] = sum(map(_cpu, self.workers))
+        return found | {"wall": time.perf_counter()}
+
+    def _counts(self) -> list[float]:
+        files = [*self.folder.glob("worker-*"), *self.folder.glob("scheduler-*"), *self.folder.glob("client-*")]
+        return np.sum([np.fromfile(file, np.int64) for file in files], axis=0).astype(float).tolist()
+
+    def close(self) -> None:
+        """End the processes."""
+        with suppress(Exception):
+            self.client.close(timeout=5)
+        started = [process for process in (*self.workers, self.scheduler) if process.pid is not None]
+        for process in started:
+            process.kill()
+        for process in started:
+            process.join()
+
+
+def _cpu(process: Any) -> float:
+    times = psutil.Process(process.pid).cpu_times()
+    return float(times.user + times.system)
+
+
+@contextmanager
+def phases(cluster: Cluster) -> Iterator[dict[str, dict[str, float]]]:
+    """What each phase of the fits in this block uses, by the names that Dask's dashboard has for them."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    begin, now, last = Progress.phase, [""], [cluster.used()]
+
+    def turn(name: str) -> None:
+        used = cluster.used()
+        for what, value in used.items():
+            found[now[0]][what] += value - last[0][what]
+        now[0], last[0] = name, used
+
+    def phase(self: Progress, name: str, *args: Any, **figures: Any) -> None:
+        turn(group_of(name))
+        begin(self, name, *args, **figures)
+
+    Progress.phase = phase  # type: ignore[method-assign]
+    try:
+        yield found
+        turn("")
+    finally:
+        Progress.phase = begin  # type: ignore[method-assign]
+
+
+def rows(first: int, n: int) -> Any:
+    """Rows of a law that is no line, and their label in the last column."""
+    rng = np.random.default_rng(first)
+    X = rng.standard_normal((n, COLUMNS), dtype=np.float32)
+    y = X[:, 0] ** 2 - X[:, 1] ** 2 + 1.5 * X[:, 2] * X[:, 3] + rng.standard_normal(n, dtype=np.float32) > 0
+    return np.column_stack([X, y.astype(np.float32)])
+
+
+def data(folder: Path, n: int, chunk: int) -> Path:
+    """The rows as files of a chunk each."""
+    place = folder / "rows"
+    place.mkdir()
+    for first in range(0, n, chunk):
+        np.save(place / f"part-{first // chunk:05d}.npy", rows(first, min(chunk, n - first)))
+    return place
+
+
+def fit(files: Path, components: int, local: str, client: Client) -> str:
+    """Fit a machine, and the hash of its model."""
+    recipe = Recipe(n_components=components, local=local, task="classify", seed=0)
+    with ClusterExecutor(client) as executor:
+        model = train(open_source(files, label=str(COLUMNS)), recipe, executor).model
+    return save(model, files.parent / "model.safetensors")
+
+
+def measure(workers: int, files: Path, args: argparse.Namespace) -> tuple[list[dict[str, Any]], str]:
+    """Lines of the phases of a fit, of the least CPU seconds of some, and the hash of its model."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(workers, args.processes or workers, Path(folder))
+        try:
+            count_messages(counts_of(Path(folder), "client"))
+            digests, runs = {fit(files, args.components, args.local, cluster.client)}, []
+            for _ in range(args.repeats):
+                with phases(cluster) as found:
+                    digests.add(fit(files, args.components, args.local, cluster.client))
+                runs.append({name: dict(phase) for name, phase in found.items()})
+            before = cluster.used()
+            time.sleep(IDLE)
+            idle = {name: (value - before[name]) / IDLE for name, value in cluster.used().items()}
+        finally:
+            cluster.close()
+    if len(digests) > 1:
+        raise SystemExit(f"Fits by {workers} workers differ: what a wrong answer costs is of no interest.")
+    best = min(runs, key=lambda run: sum(phase["client_cpu"] + phase["scheduler_cpu"] for phase in run.values()))
+    total = {what: sum(phase[what] for phase in best.values()) for what in before}
+    lines = {**{name or "start": phase for name, phase in best.items()}, "all": total}
+    lines["idle"] = {what: value * total["wall"] for what, value in idle.items()}
+    return [{"workers": workers, "phase": name, **_shown(phase)} for name, phase in lines.items()], digests.pop()
+
+
+def _shown(phase: dict[str, float]) -> dict[str, Any]:
+    counts = {what: round(phase[what]) for what in COUNTS[:2]} | {"MB": round(phase["bytes"] / 1e6, 1)}
+    return counts | {what: round(phase[what], 2) for what in ("client_cpu", "scheduler_cpu", "worker_cpu", "wall")}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--workers", type=int, nargs="+", default=[2, 8, 32, 64], help="numbers of worker processes")
+    ask.add_argument("--rows", type=int, default=640_000)
+    ask.add_argument("--chunk", type=int, default=5_000, help="rows of a file")
+    ask.add_argument("--components", type=int, default=512)
+    ask.add_argument("--local", default="none", help="the local stage; auto has the ways race")
+    ask.add_argument("--processes", type=int, help="that have the workers; by default each has one of its own")
+    ask.add_argument("--repeats", type=int, default=2, help="fits of each number, of which the least counts")
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(arguments)
+    lines: list[dict[str, Any]] = []
+    digests: dict[int, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        files = data(Path(place), args.rows, args.chunk)
+        for workers in args.workers:
+            found, digests[workers] = measure(workers, files, args)
+            lines += found
+            print(f"{workers} workers: {found[-2]}", file=sys.stderr)
+    if len(set(digests.values())) > 1:
+        raise SystemExit(f"The models differ: {digests}")
+    finish("one fit by many workers", lines, json_only=args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
