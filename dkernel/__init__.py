@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Tuner,
     )
     from dkernel.estimators.explanation import Explanation, explain
+    from dkernel.estimators.scoring import score
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
     from dkernel.inference.gram_matrix import gram
@@ -112,6 +113,7 @@ __all__ = [
     "parse",
     "register",
     "save",
+    "score",
     "to_onnx",
     "to_sklearn",
 ]
@@ -125,6 +127,7 @@ _NAMES = {
     ),
     "dkernel.estimators.explanation": "Explanation explain",
     "dkernel.estimators.loading": "load",
+    "dkernel.estimators.scoring": "score",
     "dkernel.export.onnx": "to_onnx",
     "dkernel.export.pipeline": "to_sklearn",
     "dkernel.inference.gram_matrix": "gram",

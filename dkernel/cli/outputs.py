@@ -23,15 +23,16 @@ def check_outputs(values: Mapping[str, Any]) -> None:
     if (config := click.get_current_context().meta.get(CONFIG)) is not None:
         read.append(Location(config, "--config"))
     read += inputs(values.get("data", ()))
-    written = [Location(values[name], f"--{name}") for name in ("out", "report") if values.get(name)]
+    written = [Location(values[name], f"--{name}") for name in ("out", "report", "done") if values.get(name)]
     if values.get("record"):
         written.append(Location(values["record"], "--record"))
     elif values.get("out") and "record" in values:
         written.append(Location(str(beside(values["out"])), "the run record"))
     written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
     check_apart(read, written)
-    if values.get("record"):
-        check_writable("--record", values["record"])
+    for name in ("record", "done"):
+        if values.get(name):
+            check_writable(f"--{name}", values[name])
 
 
 def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:

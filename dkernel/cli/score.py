@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 )
 @coverage_option
 @setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
-@setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
+@setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output, or all.")
 @setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @bad_rows_option
+@setting("--max-bad-files", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad files.")
+@setting("--done", metavar="FILE", help="List of files scored before: leave them out, and add those of this run.")
 @setting("--overwrite", is_flag=True, help="Replace an existing output.")
 @setting(
     "--scratch",
@@ -87,59 +89,47 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
-    from dkernel.data.encoded_columns import reading_of
-    from dkernel.data.writers.object_store import destination_of
-    from dkernel.inference.score import score as run
     from dkernel.inference.score_columns import written_for
+    from dkernel.inference.score_files import score_files
     from dkernel.persistence import model_file
-    from dkernel.streaming.open_files import open_files
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    divided = values["partition_by"] or ()
-    form = destination_of(values["out"], partition_by=divided).format
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
+    reading = {name: values[name] for name in ("allow_extra", "max_bad_files")}
+    reading |= {"exclude": values["exclude"] or (), "scratch": scratch_of(values), **svmlight_of(values)}
     with running(record, values, place) as (progress, executor):
-        source = open_files(
-            list(values["data"]),
-            executor,
-            columns=model.columns,
-            keep=tuple(dict.fromkeys([*(values["keep"] or ()), *divided])),
-            exclude=values["exclude"] or (),
-            dtype=model.recipe.dtype,
-            kernel=model.map.kernel,
-            **reading_of(model),
-            scratch=scratch_of(values),
-            **svmlight_of(values),
-            allow_extra=values["allow_extra"],
-            known=model.known_columns,
-            kept_as=form.kept_as,
-            quarantine=True,
-        )
-        result = run(
+        result, source = score_files(
             model,
-            source,
+            list(values["data"]),
             values["out"],
             executor,
+            keep=values["keep"] or (),
+            partition_by=values["partition_by"] or (),
+            done=values["done"],
+            reading=reading,
             write=written_for(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,
-            partition_by=divided,
         )
     record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
-    record.note(input_fingerprint=source.fingerprint, parts=result.parts, reused=result.reused, filled=result.filled)
+    record.note(parts=result.parts, reused=result.reused, filled=result.filled, bad_files=result.bad_files)
+    record.note(input_fingerprint=source and source.fingerprint)
     return result
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
     from dkernel.encoding.unseen import described
 
-    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in described(result.filled))])
+    bad = [f"left out: {reason}" for reason in result.bad_files.values()]
+    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*described(result.filled), *bad))])
 
 
 def _line(out: str, result: Any, seconds: float) -> str:
     rejected = f"; {result.rejected:,} bad rows were omitted: {result.rejects}" if result.rejected else ""
+    if result.skipped and not result.parts:
+        return f"No file is new since the last run: {out} was not written."
     if result.skipped:
         return f"{out} is already complete: {result.rows:,} rows{rejected}. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""

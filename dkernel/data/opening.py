@@ -24,15 +24,19 @@ from dkernel.data.encoded_columns import learned, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import FORMATS, File, expand
-from dkernel.data.readers.folder_keys import with_folder_keys, with_keys, without_keys
+from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpacked
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
+from dkernel.data.usable_files import without_bad_files
 from dkernel.encoding import Encoding
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.validation import DTYPES, HEAD, dtype_for
+
+_Look = tuple[list[FileSchema], ReadColumns]
+EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name
 
 
 def computed(*tasks: Delayed) -> tuple[Any, ...]:
@@ -69,6 +73,7 @@ def open_source(
     delimiter: str | None = None,
     no_header: bool = False,
     max_bad_rows: int = 0,
+    max_bad_files: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
     label_as_text: bool = False,
@@ -90,7 +95,7 @@ def open_source(
     exclude : str or sequence of str, default=()
         Columns that are no features.
     keep : str or sequence of str, default=()
-        Columns that are no features and are carried along untouched.
+        Columns that are carried along untouched; "all" stands for every column that is not excluded.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Dtype of the blocks; "auto" is float64 where float32 has no digits for a column, by its first rows: 1e9 + N(0,
         1).
@@ -135,6 +140,9 @@ def open_source(
     max_bad_rows : int, default=0
         So many bad rows may be left out of data with a label; one reading more looks for them. `Source.rejected` lists
         them.
+    max_bad_files : int, default=0
+        So many files may be left out that cannot be read or lack a column, of data that are scored.
+        `Source.bad_files` has their names and reasons.
     text_encoding : str, default=None
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
@@ -196,13 +204,19 @@ def open_source(
         dates,
         label_as_text,
     )
+    if max_bad_files and columns is None:
+        raise RecipeError("Bad files can be left out of data that are scored, not of data that are learned from.")
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
-    files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
-    tables = with_folder_keys(_look_all(unpacked(files, Scratch.of(scratch), compute), request), request)
-    chosen = select(tables, request)
+    bad: dict[str, str] = {}
+    files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
+    look = partial(_looked_at, scratch=Scratch.of(scratch))
+    if request.keep == (EVERY_COLUMN,):
+        request = replace(request, keep=_all_kept(files, look, request))
+    look = partial(look, request=request)
+    files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
     rejected = None
     if max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
@@ -211,7 +225,7 @@ def open_source(
     notes |= _left_out(tables[0], request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
+    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, bad_files=bad)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
@@ -223,9 +237,53 @@ def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any
     for i, item in enumerate(listed):
         if is_stream(item):
             listed[i] = stored(item, scratch)
+        elif isinstance(item, File):
+            continue
         elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
             listed[i] = stored(rows, scratch)
     return listed
+
+
+def _usable(
+    files: list[File], look: Callable[..., _Look], bad: dict[str, str], allowed: int
+) -> tuple[list[File], _Look, dict[str, str]]:
+    """The files without bad ones, what `look` says of them, and the bad ones with the reasons.
+
+    Each is looked at alone where something is wrong with one of them.
+    """
+    try:
+        if not bad:
+            return files, look(files), bad
+    except DataError as error:
+        if not allowed or isinstance(error, UnseenFileError):
+            raise
+    files, bad = without_bad_files(files, lambda file: look([file]), allowed, bad)
+    return files, look(files), bad
+
+
+def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
+    """The schemas of the files, and the columns that are read of them."""
+    tables = with_folder_keys(_look_all(unpacked(files, scratch, request.compute), request), request)
+    return tables, select(tables, request)
+
+
+def _all_kept(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
+    """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
+    alone, found = replace(request, keep=(), allow_extra=True), None
+    for file in files:
+        try:
+            (found,), _ = look([file], request=alone)
+            break
+        except DataError:
+            if file is files[-1]:
+                raise
+    assert found is not None
+    if EVERY_COLUMN in found.kinds:
+        return (EVERY_COLUMN,)
+    if found.sparse is not None:
+        raise DataError(f"{found.file.name}: columns of sparse rows cannot be kept.")
+    names = dict.fromkeys([*found.kinds, *keys_of(found.file.name)])
+    return tuple(name for name in names if name not in (*request.exclude, *found.hidden, *(request.label or "",)))
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:

@@ -166,11 +166,17 @@ def natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def expand(
-    paths: str | os.PathLike | Sequence[str | os.PathLike | File], storage_options: Mapping[str, Any] | None = None
+    paths: str | os.PathLike | Sequence[str | os.PathLike | File],
+    storage_options: Mapping[str, Any] | None = None,
+    bad: dict[str, str] | None = None,
 ) -> list[File]:
     """The files that `paths` name, in order; a missing, empty or unreadable one is a DataError that names it.
 
     A File stands for itself.
+
+    Parameters
+    ----------
+    bad : takes the names and reasons of such files, which are then left out
     """
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not listed:
@@ -184,7 +190,13 @@ def expand(
             files.append(item)
             continue
         item.check()
-        files.extend(_file(path, options if "://" in path else {}) for path in item.paths)
+        for path in item.paths:
+            try:
+                files.append(_file(path, options if "://" in path else {}))
+            except DataError as error:
+                if bad is None or isinstance(error, UnseenFileError):
+                    raise
+                bad[path] = str(error)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
     if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""

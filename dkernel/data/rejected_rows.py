@@ -148,6 +148,17 @@ def csv_of(table: pa.Table | None) -> bytes:
     return text.getvalue().encode()
 
 
+def csv_of_files(bad: Mapping[str, str]) -> bytes:
+    """Files that were left out as CSV, in the columns of rejected rows.
+
+    Examples
+    --------
+    >>> csv_of_files({"a.parquet": "a.parquet: it is truncated."}).decode().strip()
+    'a.parquet,,,,a.parquet: it is truncated.,'
+    """
+    return csv_of(pa.table([list(bad), *[[None] * len(bad)] * 3, list(bad.values()), [""] * len(bad)], REJECTS.names))
+
+
 def rows_of(content: bytes) -> list[tuple[str, ...]]:
     """Text of `csv_of`, as rows.
 

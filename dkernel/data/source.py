@@ -58,7 +58,7 @@ class Source:
     about it; `filled` opens the source again with an encoding of its missing values, where there may be some.
     `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns and
-    the weight.
+    the weight, `bad_files` the files that were left out, each with the reason.
 
     Examples
     --------
@@ -89,6 +89,7 @@ class Source:
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
     rejected: Any = field(default=None, repr=False, compare=False)
     passed_over: tuple[str, ...] = ()
+    bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ has its next tasks before it has ended this one.
 
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -54,6 +54,7 @@ class ScoreResult:
     rejected : rows of the input that are not in the output
     rejects : the file that lists them, None if there are none
     filled : values of the input that training never saw: "missing" or "unknown" -> column -> how many
+    bad_files : files of the input that were left out, with the reasons
 
     Examples
     --------
@@ -70,6 +71,7 @@ class ScoreResult:
     rejected: int = 0
     rejects: str | None = None
     filled: Counted = field(default_factory=dict)
+    bad_files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows_in(self) -> int:
@@ -80,7 +82,7 @@ class ScoreResult:
 def score(
     model: Model,
     source: Source,
-    out: str | Path,
+    out: str | os.PathLike[str],
     executor: Executor,
     *,
     write: Sequence[str] | Written | None = None,
@@ -125,7 +127,7 @@ def score(
     done = destination.complete(job)
     if done is not None:
         return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
-    with destination.stage(job) as staging:
+    with destination.stage(job, source.bad_files) as staging:
         parts = staging.finished([sum(unit.rows) for unit in units])
         reused = len(parts)
         try:
@@ -173,6 +175,7 @@ def _result(
         manifest.rejected,
         listed,
         unseen.filled,
+        manifest.bad_files,
     )
 
 

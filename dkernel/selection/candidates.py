@@ -1,7 +1,7 @@
 """A candidate of the choice of kernel, scale and metric, and the result of the choice."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
+from dkernel.selection.coordinate_search import Place
 from dkernel.selection.ways import Way
 
 
@@ -43,6 +44,7 @@ class SelectedModel:
     ----------
     enough : components beyond which there is little to gain; None where that is not known
     ways : that are to be fitted, at most two; the one that was asked for where there was no race
+    places : of the settings of the local stages of ways, where the race has found them
     relevances : of the inputs of grids, where the race has learned them
     alpha : of the ridge regression that was judged best; None where nothing was judged
     loss : that was chosen with a linear kernel of the features; None for the one that was asked for
@@ -55,6 +57,7 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     ways: tuple[Way, ...] = ()
+    places: dict[Way, Place] = field(default_factory=dict)
     relevances: NDArray[np.float64] | None = None
     alpha: float | None = None
     loss: str | None = None

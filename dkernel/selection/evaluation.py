@@ -23,7 +23,7 @@ from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_in
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
-MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
+MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
 
 JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
 SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
@@ -91,6 +91,7 @@ class CandidateLoss:
     ----------
     intercept : float64 (outputs,)
     wrong : rows whose label is not that of the largest score, of several classes
+    losses : of the rows that judge
     gain, error : by how much half as many components have a larger loss, and the standard error of that; infinite
         where nobody asked
     """
@@ -100,6 +101,7 @@ class CandidateLoss:
     alpha: float = 0.0
     intercept: NDArray[np.float64] | float = 0.0
     wrong: NDArray[np.bool_] | None = None
+    losses: NDArray[np.float64] | None = None
     gain: float = np.inf
     error: float = np.inf
 
@@ -151,10 +153,12 @@ def evaluate_candidate(
             if w is None:
                 return nothing, None
             S = judged @ w
-            found = _mean(loss.judged(Y_judged, S), weight_judged)
+            losses = loss.judged(Y_judged, S)
+            found, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
-            return (CandidateLoss(found, w[:-1], alpha, w[-1], wrong), w) if np.isfinite(found) else (nothing, None)
+            judged_loss = CandidateLoss(found, w[:-1], alpha, w[-1], wrong, losses)
+            return (judged_loss, w) if np.isfinite(found) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:
@@ -164,12 +168,25 @@ def evaluate_candidate(
     half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)
     if half_of is None:
         return best
-    more = loss.judged(Y_judged, judged[:, some] @ half_of) - loss.judged(Y_judged, judged @ whole)
-    rows = more.reshape(len(more), -1).mean(axis=1, dtype=np.float64)
-    weight = np.ones(len(rows)) if weight_judged is None else weight_judged
-    share = weight / weight.sum()
-    gain = float(share @ rows)
-    return replace(best, gain=gain, error=float(np.sqrt(np.square(share) @ np.square(rows - gain))))
+    assert best.losses is not None
+    of_half = loss.judged(Y_judged, judged[:, some] @ half_of)
+    gain, error = paired(of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged)
+    return replace(best, gain=gain, error=error)
+
+
+def paired(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
+    """Mean of the differences of two losses of the same rows, and its standard error.
+
+    Examples
+    --------
+    >>> paired(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
+    (3.0, 0.7071067811865476)
+    """
+    difference = one - other
+    share = np.ones(len(difference)) if weight is None else weight
+    share = share / share.sum()
+    mean = float(share @ difference)
+    return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
 
 
 def _components(

@@ -20,6 +20,7 @@ from dkernel.selection.evaluation import (
     FitValidationSplit,
     evaluate_candidate,
     moment_of,
+    paired,
 )
 from dkernel.selection.joint_loss import fit_linear, linear_flops
 
@@ -106,6 +107,13 @@ class Judge:
         level = sorted((self.known[c, fidelity, drawn] for c in candidates), key=lambda trial: trial.loss)
         self.levels.append(level)
         return level
+
+    def is_better(self, one: Trial, other: Trial) -> bool:
+        """True if a trial has a smaller loss than another one of the same rows by more than one standard error."""
+        if one.result.losses is None or other.result.losses is None:  # one of them could not be fitted
+            return one.loss < other.loss
+        gain, error = paired(other.result.losses, one.result.losses, self.split.weight_judged)
+        return gain > error
 
     def _near_alpha(self, candidate: Candidate) -> float | None:
         """The best alpha of its family so far."""

@@ -78,7 +78,10 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         selected = _selected(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
-            selected = replace(selected, why=why, ways=race.end(), relevances=race.learned.get("grids"))
+            relevances = race.learned.get("grids")
+            # A high effort looks at all settings on many rows.
+            places = {} if recipe.effort == "high" else race.places
+            selected = replace(selected, why=why, ways=race.end(), places=places, relevances=relevances)
         else:
             selected = replace(selected, ways=tuple(ways))
         return (

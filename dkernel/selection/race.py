@@ -17,7 +17,7 @@ from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores
+from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores, paired
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import (
     SampleProblem,
@@ -200,11 +200,8 @@ class Race:
             return 0.0
         one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
         rows = sorted(set(one.losses) & set(other.losses))
-        share = np.ones(len(one.losses[rows[-1]])) if weight is None else weight
-        share = share / share.sum()
-        difference = one.losses[rows[-1]] - other.losses[rows[-1]]
-        spread = np.sqrt(np.square(share) @ np.square(difference - share @ difference))
-        of_rows = float(spread) / max(other.mean(rows[-1], weight), 1e-300)
+        _, error = paired(one.losses[rows[-1]], other.losses[rows[-1]], weight)
+        of_rows = error / max(other.mean(rows[-1], weight), 1e-300)
         apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
         slopes = np.diff(apart) / np.diff(np.log(rows))
         bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)

@@ -208,6 +208,11 @@ def always(_: Search, __: Sequence[Trial]) -> bool:
     return True
 
 
+def can_learn_metrics(search: Search, _: Sequence[Trial]) -> bool:
+    """True unless a low effort spares what costs most of a choice."""
+    return search.space.recipe.effort != "low" or search.space.recipe.metric != "auto"
+
+
 def learn_metrics(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     """The best of the two best families enter; each leaves with or without a learned metric, judged alike."""
     finalists = best_of_families(leaders)
@@ -221,7 +226,7 @@ def learn_metrics(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 
 
 def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
-    """The best of some rounds of fitting and learning; the start itself where the metric is no help."""
+    """The best of some rounds of fitting and learning; the start itself where the metric is no clear gain."""
     space, judge, kind = search.space, search.judge, search.space.metric_of(start)
     before = judge.trials([start], fidelity)[0]
     if kind == "identity":
@@ -235,8 +240,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
             break
     best = min(rounds[1:], key=lambda trial: trial.loss)
     search.metric_rounds[id(start.family)] = [trial.loss for trial in rounds], judge.within(fidelity).components
-    better = best.loss <= CLEARLY * before.loss
-    return best if better or space.recipe.metric != "auto" else before
+    return best if judge.is_better(best, before) or space.recipe.metric != "auto" else before
 
 
 def _moved(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
@@ -251,8 +255,10 @@ def _moved(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candi
 
 
 def can_try_sums(search: Search, _: Sequence[Trial]) -> bool:
-    """True if the kernel is open, and there are rows to judge sums and components to share."""
+    """True if the kernel is open, and there are rows to judge sums and components to share; not of a low effort."""
     judge = search.judge
+    if search.space.recipe.effort == "low":
+        return False
     components_suffice = judge.drawing is None or judge.components >= 2 * MOST_TERMS
     return len(search.space.families) > 1 and len(judge.split.X_judged) >= ENOUGH_JUDGED and components_suffice
 
@@ -339,7 +345,7 @@ RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
     Rung("ways", WAYS_RUNG, has_early_race, try_ways, _no_fits, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
-    Rung("metric", METRIC_RUNG, always, learn_metrics, _fits_of_metric),
+    Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, _fits_of_metric),
     Rung("sums", METRIC_RUNG, can_try_sums, try_sums, _fits_of_sums),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
     Rung("linear", FINALIST_RUNG, can_try_linear, try_linear, _no_fits),

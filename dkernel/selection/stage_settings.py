@@ -1,6 +1,7 @@
 """Settings of the local stages that a fit looks for: places on axes, and where a search on them begins and goes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,23 @@ MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
 FIRST_SETTING, THEN = (1,), (0, 3, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class RaceFindings:
+    """What a race has found for a local stage on the rows of a sample.
+
+    Parameters
+    ----------
+    place : of the best settings, from which the search on more rows begins
+    relevances : of the inputs of grids
+    """
+
+    place: Place | None = None
+    relevances: NDArray[np.float64] | None = None
+
+
+NOTHING = RaceFindings()
 
 
 def grid_width(place: Place) -> float:
@@ -48,6 +66,16 @@ def best_grids(loss: Callable[[Place], float], start: Place, seen: int) -> Place
 def cell_settings(place: Place) -> CellSettings:
     """The settings of the cells at a place."""
     return CellSettings(CELL_WIDTHS[place[0]], CELL_RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3])
+
+
+def best_width(loss: Callable[[Place], float], start: Place) -> Place:
+    """The place of the smallest loss of grids with another width than that of `start`, which fewer rows have said."""
+    return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), axes=(1,))
+
+
+def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
+    """The place of the smallest loss of cells one walk from `start`, which fewer rows have said."""
+    return descend(loss, start, SIZES, THEN)
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:

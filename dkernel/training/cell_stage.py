@@ -17,7 +17,7 @@ from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.selection.stage_settings import SIZES, cell_settings, lowest
+from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
@@ -110,13 +110,14 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    learned: NDArray[np.float64] | None = None,  # noqa: ARG001 - cells have metrics of their own
+    found: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
+    found : by a race
     """
     residual.run.progress.phase("prepare cells")
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
@@ -142,7 +143,7 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _chosen(residual, problem, rows)
+        return _chosen(residual, problem, rows, found.place)
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)
@@ -171,8 +172,15 @@ def _judged(
     return LocalStage.judged(machine, history, facts, words, residual, scores)
 
 
-def _chosen(residual: Residual, problem: CellProblem, rows: SortedRows) -> tuple[float, float, float, int]:
-    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells."""
+def _chosen(
+    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None
+) -> tuple[float, float, float, int]:
+    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells.
+
+    Parameters
+    ----------
+    start : where the search begins; None where nothing is known
+    """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
     small = replace(problem, limit=min(problem.limit, TRIED_CELL_ROWS))
@@ -181,4 +189,4 @@ def _chosen(residual: Residual, problem: CellProblem, rows: SortedRows) -> tuple
     def judged(place: Place) -> float:
         return judge_settings(residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key)
 
-    return astuple(cell_settings(lowest(judged)))
+    return astuple(cell_settings(lowest(judged) if start is None else best_cells(judged, start)))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.cost import Cost
 from dkernel.data.block import Block
@@ -22,6 +21,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.driver import SolverResult, solve
@@ -257,14 +257,16 @@ def _fit_way(
     if features != "kernel":
         run = replace(run, key=f"{run.key}-{features}", journal=run.journal.within(features), chosen=dict(run.chosen))
         own = choose_model(request, run, data, split_rows(request, survey, request.sizes))
-        chosen = replace(own, why={**own.why, "way": chosen.why["way"]}, relevances=chosen.relevances)
+        why = {**own.why, "way": chosen.why["way"]}
+        chosen = replace(own, why=why, places=chosen.places, relevances=chosen.relevances)
     sizes = settle_sizes(request, run, survey, chosen)
     problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
     schedules, reader, order = choose_order(request, run, survey, sizes, reader)
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
-    local = _fit_local(request, data, problem, outcome, kinds, chosen.relevances) if kinds else None
+    found = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    local = _fit_local(request, data, problem, outcome, found) if found else None
     return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
 
@@ -300,16 +302,15 @@ def _fit_local(
     data: FitData,
     problem: FitProblem,
     outcome: SolverResult,
-    stages: Sequence[str],
-    relevances: NDArray[np.float64] | None,
+    stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
-    """The best of the local stages."""
+    """The best of the local stages, with what a race has found for each."""
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
     pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
     residual = residual_of(problem, outcome.v, pieces, data.survey, weight)
-    local = fit_local(stages, residual, data.survey, data.recipe, relevances)
+    local = fit_local(residual, data.survey, data.recipe, stages)
     run.note("local", local.why)
     return local
 

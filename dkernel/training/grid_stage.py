@@ -21,7 +21,16 @@ from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
 from dkernel.selection.relevance import RELEVANCE_ROWS
-from dkernel.selection.stage_settings import GRID_MIDDLE, GRID_RIDGES, best_grids, grid_gamma, grid_width
+from dkernel.selection.stage_settings import (
+    GRID_MIDDLE,
+    GRID_RIDGES,
+    NOTHING,
+    RaceFindings,
+    best_grids,
+    best_width,
+    grid_gamma,
+    grid_width,
+)
 from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
 from dkernel.solving.residual import Residual
 from dkernel.streaming.repeated_reading import RepeatedReading
@@ -143,14 +152,14 @@ def fit_grid_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    learned: NDArray[np.float64] | None = None,
+    found: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    learned : relevances of the inputs, where they are known
+    found : by a race
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
@@ -163,7 +172,7 @@ def fit_grid_stage(
         scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
-    seen = residual.run.journal.stage("relevance", learn) if learned is None else learned
+    seen = residual.run.journal.stage("relevance", learn) if found.relevances is None else found.relevances
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
     n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
     rows, few = sum(piece.n for piece in residual.pieces), tried_grids(recipe, n, n_grids)
@@ -176,7 +185,9 @@ def fit_grid_stage(
 
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
-        place, loss = residual.run.journal.stage("grids-width", lambda: _chosen(tried, settings, len(seen), few))
+        place, loss = residual.run.journal.stage(
+            "grids-width", lambda: _chosen(tried, settings, len(seen), few, found.place)
+        )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
@@ -225,12 +236,15 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int) -> tuple[Place, float]:
+def _chosen(
+    residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int, start: Place | None
+) -> tuple[Place, float]:
     """Place of the settings with the smallest loss on the holdout, and that loss, with so many grids.
 
     Parameters
     ----------
     seen : rows of relevances
+    start : where the search begins; None where nothing is known
     """
     rows = sum(piece.n for piece in residual.pieces)
 
@@ -241,5 +255,5 @@ def _chosen(residual: Residual, settings: Callable[..., GridSettings], seen: int
             name = "grids-" + "-".join(map(str, place))
             return residual.gain(fit_grids(residual, settings(place, grids, rows), name, beside=reading).scores)[1]
 
-        place = best_grids(judged, GRID_MIDDLE, seen)
+        place = best_grids(judged, GRID_MIDDLE, seen) if start is None else best_width(judged, start)
         return place, judged(place)

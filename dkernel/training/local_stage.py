@@ -1,6 +1,6 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, given_groups
+from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.residual import Residual
@@ -34,6 +35,7 @@ LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the c
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
+LOW_HOLDOUT = 3000  # of a low effort: of fewer rows a local stage and the race for it are half of the seconds
 # What "auto" may keep of all rows, as scores: one worker may have got all of them, and is to stay within 1 GiB.
 MOST_ROW_BYTES = 2**29
 
@@ -44,7 +46,7 @@ class LocalKind:
 
     Parameters
     ----------
-    fit : (residual, survey, recipe, rows, callback, relevances of the inputs or None) -> LocalStage
+    fit : (residual, survey, recipe, rows, callback, what a race has found) -> LocalStage
     cost : (rows, features, recipe, outputs) -> Cost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     loops : compiled ones that it needs
@@ -102,7 +104,8 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     if recipe.local != "auto":
         return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
+    least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
+    if not (is_open(recipe) and fits) or sizes.holdout < least:
         return {}
     room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
@@ -114,17 +117,16 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
 
 
 def fit_local(
-    kinds: Sequence[str],
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    relevances: NDArray[np.float64] | None,
+    stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
     """The best of some local stages; if the callback returns True in one, no other starts.
 
     Parameters
     ----------
-    relevances : of the inputs of grids, where they are known
+    stages : those that are tried, with what a race has found for each
     """
     answers: list[Any] = []
     callback, n = residual.run.callback, residual.fit.sizes.n
@@ -134,9 +136,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind in kinds:
+    for kind, found in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, relevances))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, found))
     return best_stage(tried)
 
 

@@ -61,7 +61,7 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
 
 
 @pytest.mark.parametrize(
-    ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 3328, 3840), (10**7, 28, 4096, 4096)]
+    ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 2560, 2560), (10**7, 28, 4096, 4096)]
 )
 def test_the_automatic_number_of_columns_grows_with_the_rows(n, p, low, high):
     columns = Sizes.of(n, p, Recipe()).components

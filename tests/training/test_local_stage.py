@@ -157,7 +157,7 @@ def test_auto_leaves_out_grids_that_gain_nothing():
     X, noise = rough(1400)[0], np.random.default_rng(0).normal(size=1400) > 0
     left_out = open_fit(X, noise)
     assert left_out.plan["readings"] > 64 // 16
-    assert left_out.plan["local"] == ["grids"]
+    assert left_out.plan["local"] == ["grids", "cells"]
     assert left_out.model.recipe.local == "none"
     assert left_out.model.local is None
     assert left_out.chosen["way"]
@@ -171,4 +171,4 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 def test_auto_adds_no_local_stage_to_given_or_unjudged_machines(given):
     source = from_arrays(*rough(1400))
     assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
-    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ["grids"]
+    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ["grids", "cells"]

@@ -198,7 +198,8 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
             time.sleep(0.1)
         with connect(scheduler_file=file, patience=60) as executor:
             executor.client.wait_for_workers(2, timeout=120)
-            assert digest("sorted", executor, tmp_path) == serial("sorted")
+            for name in ("sorted", "plain"):
+                assert digest(name, executor, tmp_path) == serial(name)
     finally:
         for process in reversed(started):
             process.kill()

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from dkernel.data.rejected_rows import csv_of, rows_of
+from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
@@ -184,9 +184,14 @@ class Destination:
         }
         return [name for name in files_in(self.path) if name not in known]
 
-    def stage(self, job: Mapping[str, str]) -> "Staging":
-        """The staging folder of this job; a context manager, for one client at a time."""
-        return Staging(self, job, self._staging(job))
+    def stage(self, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None) -> "Staging":
+        """The staging folder of this job; a context manager, for one client at a time.
+
+        Parameters
+        ----------
+        bad_files : files of the input that are left out, with the reasons: the output's lists name them
+        """
+        return Staging(self, job, self._staging(job), bad_files or {})
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the staging folders of this destination that no job works in, and lists of outputs that are gone."""
@@ -216,8 +221,10 @@ class Destination:
 class Staging:
     """The staging folder of one job at one destination, while its one client works in it."""
 
-    def __init__(self, destination: Destination, job: Mapping[str, str], folder: Path) -> None:
-        self.destination, self.job, self.folder = destination, dict(job), folder
+    def __init__(
+        self, destination: Destination, job: Mapping[str, str], folder: Path, bad_files: Mapping[str, str]
+    ) -> None:
+        self.destination, self.job, self.folder, self.bad_files = destination, dict(job), folder, dict(bad_files)
 
     def __enter__(self) -> "Staging":
         with explained(self.destination.path):
@@ -357,7 +364,8 @@ class Staging:
             check_rows(path, form.count_output(output), rows)
             size, sha256 = digest(output)
             listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
-            manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed, filled)
+            entries: tuple[Entry, ...] = (Entry(path.name, rows, size, sha256),)
+            manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
         output.mkdir()
@@ -369,7 +377,7 @@ class Staging:
             named = named_parts(parts, form.staged)
             entries = entries_of(named)
         listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, entries, rejected, listed, filled)
+        manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
         moves = {name: part.staged for name, part in named.items()}
@@ -381,13 +389,13 @@ class Staging:
         return output, manifest
 
     def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
-        """Write all lists of rejected rows to `path`, a file that will be called `name`; None if there are none."""
-        if not lists:
+        """Write the files and rows that are left out to `path`, which will be called `name`; None if there are none."""
+        if not lists and not self.bad_files:
             return None
         with open(path, "wb") as stream:
-            stream.write(csv_of(None))
+            stream.write(csv_of(None) + csv_of_files(self.bad_files))
             for part in lists:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
         sync(path)
-        return Entry(name, rows, *digest(path))
+        return Entry(name, rows + len(self.bad_files), *digest(path))

@@ -212,6 +212,7 @@ class Manifest:
     rejects : the list of them
     filled : values of the input that training never saw, by what they are and by column; the file has beside them
         those that are absent
+    bad_files : files of the input that were left out, with the reasons
 
     Examples
     --------
@@ -225,6 +226,7 @@ class Manifest:
     rejected: int = 0
     rejects: Entry | None = None
     filled: Counted = field(default_factory=dict)
+    bad_files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -242,7 +244,7 @@ class Manifest:
         filled = {word: counts for word, counts in self.filled.items() if word != "absent"}
         document |= {"filled": filled} if filled else {}
         document |= {"absent": self.filled["absent"]} if "absent" in self.filled else {}
-
+        document |= {"bad_files": dict(self.bad_files)} if self.bad_files else {}
         return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
 
     @classmethod
@@ -255,7 +257,8 @@ class Manifest:
             files = tuple(Entry(**entry) for entry in document["files"])
             listed, filled = document["rejects"], document.get("filled", {})
             filled |= {"absent": document["absent"]} if "absent" in document else {}
-            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None, filled)
+            rejects, bad = Entry(**listed) if listed else None, document.get("bad_files", {})
+            return cls(document["job"], files, document["rejected"], rejects, filled, bad)
         except (ValueError, TypeError, KeyError):
             return None
 

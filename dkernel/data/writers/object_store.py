@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.rejected_rows import csv_of, rows_of
+from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.store import explained, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
@@ -156,9 +156,9 @@ class StoreDestination:
         """The name of the staging folder of a job, hidden beside the output."""
         return staging_name(self._name, job)
 
-    def stage(self, job: Mapping[str, str]) -> "StoreStaging":
-        """The staging folder of this job; a context manager."""
-        return StoreStaging(self, job)
+    def stage(self, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None) -> "StoreStaging":
+        """The staging folder of this job, whose output names these files as left out; a context manager."""
+        return StoreStaging(self, job, bad_files)
 
     def sweep(self, job: Mapping[str, str]) -> None:
         """Remove what is staged for this job. Of other jobs nobody can tell whether they live, so theirs stays."""
@@ -170,8 +170,10 @@ class StoreDestination:
 class StoreStaging:
     """The staging folder of one job at one destination in a store; the same face as `Staging`."""
 
-    def __init__(self, place: StoreDestination, job: Mapping[str, str]) -> None:
-        self.destination, self.job = place, dict(job)
+    def __init__(
+        self, place: StoreDestination, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None
+    ) -> None:
+        self.destination, self.job, self.bad_files = place, dict(job), dict(bad_files or {})
         self.system = place.system
         self.url = place._beside(place.staging(job), url=True)
         self.folder = place._beside(place.staging(job))
@@ -231,22 +233,23 @@ class StoreStaging:
         return manifest
 
     def _commit_folder(self, parts: Sequence[OutputPart]) -> Manifest:
-        place, root = self.destination, self.destination.root
+        place, root, bad = self.destination, self.destination.root, self.bad_files
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
         self._check(kept)
         named = named_parts(kept, place.format.staged)
-        lists = csv_of(None) + b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
-        count = sum(part.rejected for part in listed)
-        entry = Entry(REJECTS_NAME, count, len(lists), hashlib.sha256(lists).hexdigest()) if listed else None
-        manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts))
+        lists = csv_of(None) + csv_of_files(bad)
+        lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
+        count, shown = sum(part.rejected for part in listed), bool(listed or bad)
+        entry = Entry(REJECTS_NAME, count + len(bad), len(lists), hashlib.sha256(lists).hexdigest()) if shown else None
+        manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts), bad)
         there = files_at(self.system, root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")
         self.system.pipe_file(f"{root}/_manifest.json", manifest.to_bytes())
         for old in set(there) - {"_SUCCESS", "_manifest.json", *named}:
             self.system.rm_file(f"{root}/{old}")
-        if listed:
+        if shown:
             self.system.pipe_file(f"{root}/{REJECTS_NAME}", lists)
         for name, part in named.items():
             self.system.cp_file(f"{self.folder}/{part.staged}", f"{root}/{name}")
@@ -283,7 +286,7 @@ class StoreStaging:
         place = self.destination
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             local = Destination(Path(here) / place._name)
-            with local.stage(self.job) as staging:
+            with local.stage(self.job, self.bad_files) as staging:
                 for part in parts:
                     for name in (part.staged, *([part.rejects] if part.rejected else [])):
                         self.system.get_file(f"{self.folder}/{name}", str(staging.folder / name))

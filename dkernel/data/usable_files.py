@@ -1,0 +1,85 @@
+"""Which of many files a run reads: all but those that cannot be read, and but those that a run before has done."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dkernel.data.paths import File
+from dkernel.data.store import file_of, is_url, write_whole
+from dkernel.errors import DataError
+
+
+def without_bad_files(
+    files: Sequence[File], look: Callable[[File], Any], allowed: int, bad: Mapping[str, str]
+) -> tuple[list[File], dict[str, str]]:
+    """The files at which one can look, and of the others the names and the reasons.
+
+    Parameters
+    ----------
+    look : raises a DataError at a file that cannot be read
+    bad : files that are known to be bad
+
+    Raises
+    ------
+    DataError : more than `allowed` files are bad, or all of them; it names the first
+    """
+    good, bad = [], dict(bad)
+    for file in files:
+        try:
+            look(file)
+            good.append(file)
+        except DataError as error:
+            bad[file.name] = str(error)
+    if len(bad) > allowed or not good:
+        shown = "\n".join(f"  {reason}" for reason in list(bad.values())[:10])
+        more = "and none is left" if not good else f"and --max-bad-files (max_bad_files) allows {allowed}"
+        raise DataError(f"{len(bad)} of {len(good) + len(bad)} files cannot be read, {more}:\n{shown}")
+    return good, bad
+
+
+@dataclass(frozen=True)
+class DoneFiles:
+    """The list of the files that earlier runs have scored, by name, size and time (or etag), kept at a path or a URL.
+
+    A file that was changed since is not done. One run at a time may use a list.
+    """
+
+    path: str
+
+    def left_of(self, files: Iterable[File]) -> list[File]:
+        """Those of the files that are not done."""
+        done = self._read()
+        return [file for file in files if done.get(_name(file.path), {}).get("is") != _stamp(file)]
+
+    def add(self, files: Iterable[File], **facts: Any) -> None:
+        """Note that files are done, with facts about the run; the old list or the whole new one is there."""
+        new = {_name(file.path): {"is": _stamp(file), **facts} for file in files}
+        content = {"dkernel": "files that were scored", "files": {**self._read(), **new}}
+        write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        store, name = file_of(self.path)
+        if not store.has(name):
+            return {}
+        with store.reading(name) as stream:
+            content = stream.read()
+        try:
+            files = json.loads(content)["files"]
+            if all(isinstance(entry["is"], str) for entry in files.values()):
+                return dict(files)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            pass
+        raise DataError(
+            f"{self.path}: this is not a list of scored files, as --done writes it. Name another file, or move this "
+            "one away: then all files count as new."
+        )
+
+
+def _name(path: str) -> str:
+    return path if is_url(path) else os.path.realpath(path)
+
+
+def _stamp(file: File) -> str:
+    return f"{file.size} bytes, {file.stamp}"

@@ -1,0 +1,44 @@
+"""`score` as a nightly job, by the command: what it prints, its record, and the mistakes in its options."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.inference.test_score_nightly import spoil
+
+
+@pytest.fixture
+def nightly(run_to, model, data, tmp_path, monkeypatch):
+    """The command on a folder of five files; the fourth may be spoiled."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+    for i in range(5):
+        shutil.copy(data / "new.parquet", tmp_path / "new" / f"{i}.parquet")
+    command = ["score", model, "new", "--done", "done.json", "--max-bad-files", "1", "--keep", "all"]
+    return lambda out, *more, code=0: run_to(*command, "--out", out, *more, code=code)
+
+
+def test_each_night_scores_what_is_new(nightly, data, tmp_path):
+    spoil("truncated")
+    first = nightly("monday").stdout
+    assert first.startswith("monday: 2,000 rows in")
+    assert "  left out: new/3.parquet: the file is truncated" in first
+    record = json.loads((tmp_path / "monday.run.json").read_text())
+    assert list(record["bad_files"]) == ["new/3.parquet"]
+    assert record["rows_out"] == 2000
+    shutil.copy(data / "new.parquet", "new/3.parquet")
+    assert json.loads(nightly("tuesday", "--json").stdout)["rows"] == 500
+    assert nightly("wednesday").stdout == "No file is new since the last run: wednesday was not written.\n"
+    assert not (tmp_path / "wednesday").exists()
+
+
+def test_a_list_replaces_no_input_and_is_written_where_it_can_be(nightly, run_to, model):
+    assert (
+        "--done names what is also an input"
+        in run_to("score", model, "new", "--out", "a", "--done", "new/0.parquet", code=65).stderr
+    )
+    assert "the folder is not there" in nightly("a", "--done", "nowhere/done.json", code=65).stderr
+    with open("done.json", "w") as file:
+        file.write("[]")
+    assert "this is not a list of scored files" in nightly("a", code=65).stderr

@@ -1,0 +1,160 @@
+"""Scoring as a nightly job: all columns kept, only new files scored, bad files left out and named."""
+
+import json
+import shutil
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dkernel
+from dkernel.data.store import store_of
+from dkernel.errors import DataError, RecipeError
+
+ROWS, KEPT = 20, ["id", "note"]
+
+
+@pytest.fixture(scope="module")
+def machine():
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    frame = pa.table({"x": X[:, 0], "y": X[:, 1]}).to_pandas()
+    return dkernel.KernelRegressor("gaussian", gamma=0.5, n_components=16).fit(frame, X[:, 0])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, with the folder new/ of five files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+    for i in range(5):
+        write(i)
+    return tmp_path
+
+
+def write(i, **more):
+    X = np.random.default_rng(i).normal(size=(ROWS, 2))
+    columns = {"id": np.arange(ROWS) + ROWS * i, "x": X[:, 0], "y": X[:, 1], "note": [f"{i} {n}" for n in range(ROWS)]}
+    pq.write_table(pa.table({**columns, **more}), f"new/{i}.parquet")
+
+
+def read(folder):
+    return pq.read_table(folder).to_pandas()
+
+
+def test_python_scores_files_sources_and_models_of_any_kind(machine, folder):
+    dkernel.save(machine, "memory://nightly/m")
+    result = dkernel.score(machine, "new", "a", keep=KEPT)
+    assert (result.rows, result.parts) == (5 * ROWS, 5)
+    expected = machine.predict(read("new")[["x", "y"]])
+    assert read("a")["score"].to_numpy() == pytest.approx(expected)
+    dkernel.score("memory://nightly/m", ["new"], "memory://nightly/b", keep=KEPT)
+    dkernel.score(machine.model_, dkernel.open_source("new", columns=["x", "y"], keep=KEPT), "c")
+    for i in range(5):
+        part = f"part-0000{i}.parquet"
+        assert (folder / "a" / part).read_bytes() == (folder / "c" / part).read_bytes()
+        with store_of("memory://nightly/b").reading(part) as file:
+            assert file.read() == (folder / "a" / part).read_bytes()
+    assert dkernel.score(machine, "new", "a", keep=KEPT).skipped
+
+
+def test_all_columns_are_kept_features_and_unknown_ones_too(machine, folder):
+    dkernel.score(machine, "new", "a", keep="all")
+    assert list(read("a").columns) == ["id", "x", "y", "note", "score"]
+    dkernel.score(machine, "new", "b", keep=["all"], exclude="note")
+    assert list(read("b").columns) == ["id", "x", "y", "score"]
+    (folder / "d.csv").write_text("y,x,id\n1.50,-0.25,007\n2e0,1,008\n")
+    dkernel.score(machine, "d.csv", "d-scores.csv", keep="all")
+    kept = [line.rsplit(",", 1)[0] for line in (folder / "d-scores.csv").read_text().splitlines()]
+    assert kept == (folder / "d.csv").read_text().splitlines(), "verbatim"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_column_that_is_called_all_is_that_column(machine):
+    write(0, all=np.arange(ROWS))
+    dkernel.score(machine, "new/0.parquet", "a", keep="all", allow_extra=True)
+    assert list(read("a").columns) == ["all", "score"]
+
+
+def test_folders_by_key_are_kept_columns_too(machine, folder):
+    (folder / "in" / "day=1").mkdir(parents=True)
+    shutil.move("new/0.parquet", "in/day=1/0.parquet")
+    dkernel.score(machine, "in", "a", keep="all")
+    assert pq.read_table("a")["day"].to_pylist() == [1] * ROWS
+
+
+@pytest.mark.parametrize("done", ["done.json", "memory://nightly-done/done.json"])
+def test_only_new_and_changed_files_are_scored(machine, folder, done):
+    fsspec.filesystem("memory").store.pop("/nightly-done/done.json", None)
+    assert dkernel.score(machine, "new", "monday", keep=KEPT, done=done).rows == 5 * ROWS
+    again = dkernel.score(machine, "new", "tuesday", keep=KEPT, done=done)
+    assert (again.rows, again.parts, again.skipped) == (0, 0, True)
+    assert not (folder / "tuesday").exists()
+    write(5)
+    write(2, more=np.zeros(ROWS))
+    assert dkernel.score(machine, "new", "tuesday", keep=KEPT, allow_extra=True, done=done).rows == 2 * ROWS
+    assert sorted(set(read("tuesday")["id"] // ROWS)) == [2, 5]
+    assert dkernel.score(machine, str(folder / "new"), "wednesday", keep=KEPT, done=done).skipped, (
+        "whatever they are called"
+    )
+
+
+def test_a_run_that_ended_before_its_list_was_written_adds_to_it(machine, folder):
+    dkernel.score(machine, "new", "a", keep=KEPT, done="done.json")
+    whole = (folder / "done.json").read_bytes()
+    (folder / "done.json").unlink()
+    assert dkernel.score(machine, "new", "a", keep=KEPT, done="done.json").skipped
+    assert (folder / "done.json").read_bytes() == whole
+    (folder / "done.json").write_text('{"files": [1]}')
+    with pytest.raises(DataError, match="not a list of scored files"):
+        dkernel.score(machine, "new", "b", keep=KEPT, done="done.json")
+
+
+def spoil(kind):
+    if kind == "empty":
+        open("new/3.parquet", "w").close()
+    elif kind == "truncated":
+        with open("new/3.parquet", "r+b") as file:
+            file.truncate(200)
+    else:
+        pq.write_table(pa.table({"id": [1], "y": [1.0], "note": ["x"]}), "new/3.parquet")
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "a column less"])
+@pytest.mark.parametrize("out", ["a", "a.parquet", "memory://nightly-bad/a", "memory://nightly-bad/a.parquet"])
+def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out):
+    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-bad"):
+        fsspec.filesystem("memory").rm("/nightly-bad", recursive=True)
+    spoil(kind)
+    with pytest.raises(DataError, match=r"new/3\.parquet"):
+        dkernel.score(machine, "new", out, keep=KEPT)
+    for done in (None, "done.json"):
+        result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1, done=done)
+        assert result.rows == 4 * ROWS
+        assert list(result.bad_files) == ["new/3.parquet"]
+        store, name = store_of(out), "_manifest.json"
+        if out.endswith(".parquet"):
+            store, name = store_of(out.rpartition("/")[0] or "."), ".a.parquet.manifest.json"
+        with store.reading(name) as file:
+            assert json.loads(file.read())["bad_files"] == result.bad_files
+        with fsspec.open(result.rejects, "rb") as file:
+            assert b"new/3.parquet,,,," in file.read()
+    assert list(json.loads((folder / "done.json").read_bytes())["files"]) == [
+        str(folder / "new" / f"{i}.parquet") for i in (0, 1, 2, 4)
+    ]
+    spoil("empty")
+    left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
+    assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet"])
+
+
+def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
+    spoil("truncated")
+    open("new/1.parquet", "w").close()
+    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read.*max_bad_files\) allows 1.*1\.parquet"):
+        dkernel.score(machine, "new", "a", keep=KEPT, max_bad_files=1)
+    with pytest.raises(DataError, match="none is left"):
+        dkernel.score(machine, ["new/1.parquet", "new/3.parquet"], "a", keep=KEPT, max_bad_files=2)
+    with pytest.raises(RecipeError, match="not of data that are learned from"):
+        dkernel.open_source("new", label="x", max_bad_files=1)
+    assert not (folder / "a").exists()
