@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -152,19 +152,18 @@ class ClusterExecutor(RemoteExecutor):
         unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
         if unknown:
             futures: list[Future] = [remote.future for remote in unknown]
-            found = self._connection.ask(lambda: self.client.who_has(futures))
+            found = self._who_has(futures)
             for remote, future in zip(unknown, futures, strict=True):
                 remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
 
     def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
-        kind = import_module("distributed").Future
-        needs = [[value for value in unit.__dask_graph__().values() if isinstance(value, kind)] for unit in units]
+        needs = [self._persisted(unit) for unit in units]
         futures = {future.key: future for some in needs for future in some}
         if not futures:
             return [[] for _ in units]
         self._wait_for(list(futures.values()))
-        where = self._connection.ask(lambda: self.client.who_has(list(futures.values())))
+        where = self._who_has(list(futures.values()))
         sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
         found = []
         for some in needs:
@@ -172,6 +171,24 @@ class ClusterExecutor(RemoteExecutor):
             for key in {future.key for future in some}:
                 held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
             found.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+        return found
+
+    def _who_has(self, futures: Sequence[Future]) -> Mapping[str, Sequence[str]]:
+        """The workers that have each value; none of one that is cancelled, as all are when the scheduler is lost."""
+        found: Mapping[str, Sequence[str]] = self._connection.ask(
+            lambda: self.client.who_has([future for future in futures if future.status != "cancelled"])
+        )
+        return found
+
+    def _persisted(self, unit: Delayed) -> list[Future]:
+        """The values on the cluster that the caller has persisted and the unit needs; a ClusterError if one is lost."""
+        kind = import_module("distributed").Future
+        found = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
+        if any(future.status == "cancelled" for future in found):
+            raise ClusterError(
+                f"Rows that were persisted on the cluster at {self.address} are lost: they were cancelled, or its "
+                "scheduler ended. Persist them again, and fit again."
+            )
         return found
 
     def _wait_for(self, futures: Sequence[Future]) -> None:
@@ -318,8 +335,7 @@ class ClusterExecutor(RemoteExecutor):
         def submit(attempt: int, at: str | None) -> Future:
             if payload is not None:
                 return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
-            if attempt:
-                self.processes()  # Dask's client takes releases in their order: the key can be submitted afresh
+            self._persisted(task)
             with self._annotated(-1):
                 return self._connection.reach().compute(task, **self._workers.pin(at))
 
@@ -359,7 +375,10 @@ class ClusterExecutor(RemoteExecutor):
     # Waiting for results.
 
     def _settled(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
-        """Wait until all calls have a value, or at least one has; lost ones are sent again meanwhile."""
+        """Wait until all calls have a value, or at least one has; cancelled ones are sent again meanwhile.
+
+        What is lost with its worker Dask computes again itself, where it can.
+        """
         quiet, known = time.monotonic(), -1
         while True:
             self._news.clear()
@@ -367,7 +386,7 @@ class ClusterExecutor(RemoteExecutor):
             for work in works:
                 if work.future.status == "error":
                     self._failed(work)
-                elif work.future.status in ("cancelled", "lost"):
+                elif work.future.status == "cancelled":
                     self._again(work, "it was cancelled, or the connection to the scheduler broke")
             done = [work for work in works if work.future.status == "finished"]
             if len(done) == len(works) or (done and not all_of_them):
@@ -395,6 +414,8 @@ class ClusterExecutor(RemoteExecutor):
     def _failed(self, work: Remote) -> None:
         """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
+        if error is None:
+            return  # it was cancelled meanwhile, and is sent again
         if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
             named = next((part for part in (work, *self._handles) if part.is_named(str(error.task))), None)
             raise KilledCallError.of(error, None if named is None else named.key) from None
@@ -429,14 +450,33 @@ class ClusterExecutor(RemoteExecutor):
         there = self.processes()
         if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
             return
+        lost = self._stuck([*self._handles, *works], there)
         self._workers.replaced = False
-        stuck = {handle for handle in list(self._handles) if handle.is_stuck(there)}
-        for handle in stuck:
-            self._connection.release_later(handle.detach())
+        for work in lost.intersection(works):
+            self._count(work, "its worker is gone")
+        for handle in lost.difference(works):
             handle.count("its worker is gone")
+        self._connection.release_later(future for part in lost for future in part.detach())
+        if lost:
+            # A key that somebody holds keeps the worker that it was first meant for. So all are released before any is
+            # sent again; the client does both in their order, once it has come to the releases.
+            self._connection.release()
+            self._connection.ask(self.client.nthreads)
         for work in works:
-            if work.is_stuck(there) or (not work.future.done() and stuck.intersection(work.needs)):
-                self._again(work, "its worker is gone")
+            if work in lost:
+                work.ensure()
+
+    def _stuck(self, parts: Sequence[Remote], there: Container[str]) -> set[Remote]:
+        """Those that wait for a worker that is gone, or need a value that does."""
+        waiting = {part for part in parts if part.waits}
+        if self._workers.replaced and self._workers.refused:
+            return waiting  # each was meant for those that are gone and for no others
+        found: set[Remote] = set()
+        more = {part for part in waiting if part.at is not None and part.at not in there}
+        while more:
+            found |= more
+            more = {part for part in waiting - found if found.intersection(part.needs)}
+        return found
 
     def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
         """A ClusterError when nothing has happened for `patience` seconds."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from itertools import count
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ class Connection:
         self.token = uuid4().hex[:12]
         """Name of the run in the keys of its own tasks."""
         self._leaving: list[Any] = []
+        self._releasing = threading.Lock()
         self._closed = threading.Event()
 
     def reach(self) -> Any:
@@ -48,7 +50,8 @@ class Connection:
             self.reach()
             try:
                 return answered(function, max(TICK, deadline - time.monotonic()))
-            except (OSError, RuntimeError) as error:  # RuntimeError: the client's event loop is closed
+            # RuntimeError: the client's event loop is closed; CancelledError: the scheduler was lost meanwhile.
+            except (OSError, RuntimeError, CancelledError) as error:
                 if time.monotonic() < deadline and self.client.status in ("running", "connecting"):
                     time.sleep(TICK)
                     continue
@@ -66,8 +69,8 @@ class Connection:
 
     def release(self) -> None:
         """Release the futures that were given to `release_later`."""
-        with suppress(IndexError):  # two threads may come here at once
-            while True:
+        with self._releasing:
+            while self._leaving:
                 self._leaving.pop().release()
 
     def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:

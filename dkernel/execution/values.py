@@ -1,6 +1,6 @@
 """Tasks on a cluster, as the client holds them; a task that is lost is submitted again."""
 
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection
 from typing import Any
 
 from dkernel.errors import ClusterError
@@ -38,8 +38,8 @@ class Remote(Handle):
         self.future: Future = None
 
     def ensure(self) -> Future:
-        """The future of the value, submitted anew when it was lost or released."""
-        if self.future is not None and self.future.status in ("cancelled", "lost", "error"):
+        """The future of the value, submitted anew when it was cancelled or released."""
+        if self.future is not None and self.future.status in ("cancelled", "error"):
             self.recompute("it was cancelled")
         if self.future is None:
             self.future = self._submit(self.attempts, self.at)
@@ -63,9 +63,10 @@ class Remote(Handle):
         """True if its task has this name on the cluster."""
         return self.future is not None and str(self.future.key) == name
 
-    def is_stuck(self, workers: Container[str]) -> bool:
-        """True if the task waits for a worker that is not among these."""
-        return self.future is not None and not self.future.done() and self.at is not None and self.at not in workers
+    @property
+    def waits(self) -> bool:
+        """True if its task was sent and has no end yet."""
+        return self.future is not None and not self.future.done()
 
     def detach(self) -> list[Future]:
         """The future, if there is one, no longer held here."""

@@ -72,6 +72,11 @@ def unit(folder, seed):
     return dask.delayed(read, pure=True, traverse=False)(str(folder), seed, dask_key_name=f"read-{seed}-{folder.name}")
 
 
+def chunk(folder, seed):
+    """What a Dask collection gives to be read: a Delayed of several tasks, whose names stay."""
+    return dask.delayed(tuple, pure=True)(unit(folder, seed), dask_key_name=f"chunk-{seed}-{folder.name}")
+
+
 def blas_threads():
     """How many threads each BLAS of this process has."""
     import scipy.linalg  # noqa: F401 - brings one of its own

@@ -16,10 +16,12 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client
 
+from dkernel.data import from_arrays
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.execution import cluster
 from dkernel.execution import connect as doors
@@ -246,6 +248,24 @@ def test_units_whose_readers_have_all_gone_are_read_by_those_that_come(executor,
     executor.release([*units, *blocks])
 
 
+def test_chunks_held_by_workers_that_all_go_are_made_by_those_that_come(executor, tmp_path):
+    settled(executor)
+    _, units = executor.compute([], [jobs.chunk(tmp_path, i) for i in range(4)])
+    blocks = [Item(unit, (1,)) for unit in units]
+    expected = [float(jobs.read(tmp_path, i)[1].sum()) for i in range(4)]
+    there = executor.places(units)
+    sums = [Call(f"held-{i}", np.sum, (block,), there[i]) for i, block in enumerate(blocks)]
+    assert executor.compute(sums)[0] == expected
+    held = executor.leave([Call(f"kept-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])
+    for pid in executor.client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    again = [Call(f"once-more-{i}", np.add, (value, 0)) for i, value in enumerate(held)]
+    assert executor.compute([*sums, *again])[0] == expected * 2
+    assert executor.compute(sums)[0] == expected
+    executor.release([*units, *blocks, *held])
+    settled(executor)
+
+
 def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
     began = time.monotonic()
@@ -449,6 +469,7 @@ def test_a_lost_connection_is_made_again_and_the_calls_with_it(executor, tmp_pat
     settled(executor)
     state, client = executor.keep(np.arange(3.0), "three"), executor.client
     calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(8)]
+    left = executor.leave([Call("left-there", pow, (2, 5))])
 
     def abort():
         client.loop.add_callback(client.scheduler_comm.comm.abort)
@@ -456,8 +477,20 @@ def test_a_lost_connection_is_made_again_and_the_calls_with_it(executor, tmp_pat
     with at(lambda: len(jobs.ran(tmp_path)) >= 3, abort):
         assert executor.compute([*calls, Call("sum", np.sum, (state,))])[0] == [*(i * i for i in range(8)), 3.0]
     assert any("connection" in fault for fault in executor.faults)
-    assert executor.compute([Call("sum", np.sum, (state,))])[0] == [3.0]
-    executor.release([state])
+    assert executor.places(left) == [None]
+    assert executor.compute([Call("sum", np.sum, (state,)), Call("sum-left", np.sum, (left[0],))])[0] == [3.0, 32]
+    executor.release([state, *left])
+
+
+def test_persisted_rows_that_are_lost_are_an_error_with_what_to_do(executor):
+    rows = executor.client.persist(da.ones((8, 2), chunks=(4, 2)))
+    units = [unit.task for unit in from_arrays(rows, da.ones(8, chunks=4)).units]
+    assert all(executor.holders(units))
+    executor.client.cancel(rows)
+    with pytest.raises(ClusterError, match=r"persisted on the cluster at tcp://.* are lost.*Persist them again"):
+        executor.holders(units)
+    with pytest.raises(ClusterError, match="Persist them again"):
+        executor.compute([], units)
 
 
 def test_a_call_that_ends_its_workers_is_named():
