@@ -61,7 +61,7 @@ def test_a_stopped_job_ends_although_a_thread_of_it_does_not():
 import click, threading
 from dkernel.cli import exit_codes as exits
 
-@click.command(cls=exits.Job)
+@click.command(cls=exits.ExitCodeCommand)
 def stuck():
     threading.Thread(target=threading.Event().wait).start()
     raise KeyboardInterrupt
@@ -197,6 +197,8 @@ VALUES |= {
     "max_bad_rows": 7,
     "class_weight": "balanced",
     "dates": "seconds",
+    "holdout_by": "group:site",
+    "retries": 3,
 }
 
 

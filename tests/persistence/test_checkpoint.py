@@ -112,7 +112,7 @@ def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after
     with pytest.raises(Killed):
         fit(tmp_path / "c", recipe=recipe, source=source(name))
     result = fit(tmp_path / "c", ThreadsExecutor(3), recipe=recipe, source=source(name))
-    assert result.resumed == "pass 2 round 2/8"
+    assert result.resumed in ("pass 2 round 2/8", "step 2 of polish")  # the latter where one pass was enough
     assert digest(result, tmp_path) == expected
 
 
