@@ -1,4 +1,4 @@
-"""The page on data shows the table of bad inputs as it is tested."""
+"""The page of bad inputs shows the table of bad inputs as it is tested."""
 
 from pathlib import Path
 
@@ -7,6 +7,6 @@ from tests.bad_input.table import markdown
 
 
 def test_the_page_has_the_table():
-    text = (Path(__file__).parents[2] / "dkernel/data/README.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "dkernel/data/BAD_INPUT.md").read_text(encoding="utf-8")
     assert cases.CASES
-    assert markdown() in text, "python -m tests.bad_input prints what its section Bad input must hold"
+    assert markdown() in text, "python -m tests.bad_input prints what the page must hold"
