@@ -318,7 +318,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Permutation importances: accuracy or R² of the holdout that is lost if a column is shuffled, a mean of five."""
+        """Permutation importances: accuracy or R² of the holdout that is lost if a column is shuffled, mean of 5."""
         require_fitted(self, "model_")
         holdout = None if self._finished is None else self._finished[0].holdout
         if holdout is None or not len(holdout.X) or self.model_.map.sparse:
