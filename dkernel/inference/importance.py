@@ -21,8 +21,10 @@ def importances(model: Model, block: Block, seed: int = 0) -> dict[str, tuple[fl
     ----------
     block : labelled rows that the model has not learned from
     """
-    rng = np.random.default_rng(seed)
-    y = Targets(model.classes, model.recipe.positive).codes(block.y) if model.classes is not None else block.y
+    rng, y = np.random.default_rng(seed), block.y
+    assert y is not None
+    if model.classes is not None:
+        y = Targets(model.classes, model.recipe.positive).codes(y)
     whole, found = _quality(model, block.X, y, block.weight), {}
     for name, places in model.places.items():
         X, lost = block.X.copy(), []
