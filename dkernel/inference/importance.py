@@ -9,7 +9,7 @@ from dkernel.data.block import Block
 from dkernel.model import Model
 from dkernel.problem.targets import Targets
 
-SHUFFLES = 5
+SHUFFLES = 5  # of each column, as many as scikit-learn has
 
 
 def importances(model: Model, block: Block, seed: int = 0) -> dict[str, tuple[float, float]]:
