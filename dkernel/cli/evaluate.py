@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
 @setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@setting("--importance", is_flag=True, help="Print what shuffling each column costs of the accuracy or R².")
 @coverage_option
 @bad_rows_option
 @svmlight_options
@@ -93,12 +94,26 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             figures = run(model, source, executor, progress, values["coverage"])
         if rejected := rejected_of(source)["rows_rejected"]:
             figures["rejected"] = rejected
-        drawn = rows_of(source, executor, MOST_HOLDOUT) if values["report"] else None
+        wanted = values["report"] or values["importance"]
+        drawn = rows_of(source, executor, MOST_HOLDOUT) if wanted else None
+        if values["importance"]:
+            figures["importance"] = _importance(model, drawn)
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source))
     record.note(figures=figures)
-    if drawn is not None:
+    if values["report"]:
         _draw(values["report"], model, drawn, record)
     return figures
+
+
+def _importance(model: Any, rows: Any) -> dict[str, float]:
+    """Column -> importance, the largest first."""
+    from dkernel.errors import UnsupportedError
+    from dkernel.inference.importance import importances
+
+    if model.map.sparse or model.map.objects:
+        raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
+    found = importances(model, rows)
+    return {name: found[name][0] for name in sorted(found, key=lambda name: (-found[name][0], name))}
 
 
 def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
@@ -150,6 +165,9 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
             yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
+        elif name == "importance":
+            for i, (column, lost) in enumerate(value.items()):
+                yield f"{'' if i else name:<10} {column}: {lost:.3g}"
         elif name in ("interval", "set"):
             covered, asked = 100 * value["covered"], 100 * value["coverage"]
             size = f"mean width {_text(value['width'])}" if name == "interval" else f"{_text(value['size'])} classes"

@@ -48,6 +48,7 @@ from dkernel.estimators.validation import (
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
+from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.local_settings import settings_of
@@ -314,6 +315,18 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
         weights = self.model_.column_weights
         return None if weights is None else pd.Series(weights, name="weight")
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Permutation importances: accuracy or R² of the holdout that is lost if a column is shuffled, mean of 5."""
+        require_fitted(self, "model_")
+        holdout = None if self._finished is None else self._finished[0].holdout
+        if holdout is None or not len(holdout.X) or self.model_.map.sparse:
+            raise AttributeError(
+                "feature_importances_ is of dense rows that this fit held out, and there are none here. Use "
+                "sklearn.inspection.permutation_importance, or dkernel evaluate --importance, with other rows."
+            )
+        return np.array([mean for mean, _ in importances(self.model_, holdout).values()])
 
     def _warn_of_an_early_end(self) -> None:
         """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""

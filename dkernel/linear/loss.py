@@ -139,7 +139,7 @@ class Loss(ABC):
         Returns
         -------
         float
-            log(rows) is how sure a logistic model is of what it never saw; a margin is 1.
+            Minus log(1 + rows), as sure as a logistic model is of what it never saw; of margins -1.
         """
         return -float(np.log1p(rows)) if self.probable and not self.joint else -1.0
 
