@@ -447,7 +447,7 @@ class ClusterExecutor(RemoteExecutor):
         Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
         worker that joins if it is the one that the task was meant for, and so never.
         """
-        there = self.processes()
+        there = self._workers.known()
         if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
             return
         lost = self._stuck([*self._handles, *works], there)

@@ -35,5 +35,7 @@ class StatedExecutor(RemoteExecutor, SerialExecutor):
             if sum(used.values()) < slots:
                 used[worker] = n
         self._hold(used)
-        yield
-        self._hold(before)
+        try:
+            yield
+        finally:
+            self._hold(before)

@@ -72,14 +72,19 @@ class WorkerPool:
         Each run has an order of its own, so that the runs of one cluster do not meet on the same workers.
         """
         fit = self.known()
-        if self.most is None or sum(fit.values()) <= self.most:
+        if self.most is None:
             return fit
-        order = sorted(fit, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
-        order.sort(key=lambda worker: worker not in self._used)
+        order = [worker for worker in self._used if worker in fit]
+        if sum(fit[worker] for worker in order) < self.most:
+            others = fit.keys() - set(order)
+            order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
         found: dict[str, int] = {}
+        threads = 0
         for worker in order:
-            if sum(found.values()) < self.most:
-                found[worker] = fit[worker]
+            if threads >= self.most:
+                break
+            found[worker] = fit[worker]
+            threads += fit[worker]
         self._used = list(found)
         return found
 

@@ -198,7 +198,7 @@ VALUES |= {
     "class_weight": "balanced",
     "dates": "seconds",
     "holdout_by": "group:site",
-    "retries": 3,
+    "retries": 7,
 }
 
 

@@ -162,6 +162,17 @@ def test_each_run_has_an_order_of_its_own_of_the_workers():
     assert len(set(used)) > 32
 
 
+def test_workers_that_are_used_stay_in_use_when_a_small_cluster_grows():
+    there = {f"tcp://10.0.0.{i}:1": 1 for i in range(64)}
+    pool = WorkerPool(SimpleNamespace(token="run"), None, [], print)
+    pool.most, few = 8, dict.fromkeys([*there][-6:], 1)
+    pool.known = lambda: few
+    assert pool.used().keys() == few.keys()
+    pool.known = lambda: there
+    assert pool.used().keys() > few.keys()
+    assert len(pool.used()) == 8
+
+
 def test_results_are_in_order_and_none_lingers(executor):
     for _ in range(2):
         calls = [Call(f"square-{i}", pow, (i, 2)) for i in range(20)]

@@ -243,6 +243,7 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     small = Recipe(n_components=512, local="none", kernel="gaussian", gamma=0.1)
     few, many = (Plan.of(rows_of(640_000), small, Apart(GIB, workers)) for workers in (2, 64))
     assert (few.slots, many.slots) == (2, FEW_SLOTS)
+    assert (few.flops, few.local, few.columns, few.rounds) == (many.flops, many.local, many.columns, many.rounds)
     # of work of s seconds and w waits sqrt(s / w) are enough: four times the rows are worth twice the workers
     once, four = (Plan.of(rows_of(n), small, Apart(64 * GIB, 2000)).enough_slots for n in (2 * 10**8, 8 * 10**8))
     assert 1.8 < four / once < 2.2
