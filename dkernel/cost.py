@@ -19,7 +19,10 @@ STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0
 START_SECONDS = 1.2  # of a process, until it reads the data
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of Parquet that are read in a second
-CALL_SECONDS = 3e-3  # of the client and a scheduler together for each call of a round (scripts/bench/workers.py)
+# Of the client and a scheduler together for each call of a round: their CPU seconds in the phases pass and polish over
+# the tasks of these (scripts/bench/workers.py). A busy machine takes twice as many; the number of workers that a fit
+# uses goes with the root of it.
+CALL_SECONDS = 3e-3
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
 COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it

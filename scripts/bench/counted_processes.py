@@ -15,11 +15,11 @@ from distributed import Scheduler, Worker
 from distributed.comm.tcp import TCP
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkernel.execution.process import import_ahead
+from dkernel.execution.process import import_modules_of_tasks, task_modules
 
 COUNTS = ("tasks", "messages", "bytes")
 
-import_ahead()
+import_modules_of_tasks(task_modules())
 gc.freeze()  # a collection in a forked process would copy the pages of all that is here
 
 
