@@ -132,9 +132,8 @@ def differing(
 
     Examples
     --------
-    >>> print(differing("a.csv", ("b", None), ("c", (9, "0"))))
-    a.csv: the worker on b does not see this file, which c does. Mount it on every worker under the same name, or give \
-    the data as a URL; `dkernel doctor` checks this.
+    >>> print(differing("a.csv", ("b", None), ("c", (9, "0"))))  # doctest: +ELLIPSIS
+    a.csv: the worker on b does not see this file, which c does...
     """
     if here[1] is None or there[1] is None:
         without, has = (here[0], there[0]) if here[1] is None else (there[0], here[0])

@@ -60,7 +60,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     >>> X = np.random.default_rng(0).normal(size=(400, 2))
     >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X, (X**2).sum(axis=1) < 1.4)
     >>> [output.name for output in to_onnx(machine).graph.output]
-    ['label', 'score']
+    ['label', 'score', 'probability']
     """
     model = model_of(model)
     if dtype not in ("float32", "float64"):

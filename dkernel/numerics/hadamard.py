@@ -82,17 +82,17 @@ def hadamard_blocks(
 
     Parameters
     ----------
-    X : float32 (q, ROWS), q a power of two; a vector stands in a column, so that the sums of neighbours are sums of
-        whole lines
+    X : float32 (q, TILE_ROWS), q a power of two; a vector stands in a column, so that the sums of neighbours are sums
+        of whole lines
     factors : float32 (blocks, k, q), the diagonals D
     order : int32 (blocks, q), Π z = z[order]; None: Π = I
     scales : float32 (width,), the diagonals S, the last one cut off
-    out : float32 (ROWS, width), width in (blocks - 1) q + 1 ... blocks q, overwritten; all C-contiguous
+    out : float32 (TILE_ROWS, width), width in (blocks - 1) q + 1 ... blocks q, overwritten; all C-contiguous
 
     Examples
     --------
-    >>> from dkernel.numerics.loops import ROWS
-    >>> X, out = np.ones((4, ROWS), np.float32), np.empty((ROWS, 4), np.float32)
+    >>> from dkernel.numerics.tiling import TILE_ROWS
+    >>> X, out = np.ones((4, TILE_ROWS), np.float32), np.empty((TILE_ROWS, 4), np.float32)
     >>> hadamard_blocks(X, np.ones((1, 1, 4), np.float32), None, np.ones(4, np.float32), out)
     >>> out[0].tolist()
     [4.0, 0.0, 0.0, 0.0]

@@ -71,9 +71,9 @@ def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str,
     --------
     >>> for share in shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
     ...     print(share)
-    Share(at='a', runs=(Run(chunk=0, first=0, last=4),))
-    Share(at='a', runs=(Run(chunk=0, first=4, last=8),))
-    Share(at='b', runs=(Run(chunk=1, first=0, last=8),))
+    Share(at='a', runs=(PieceRun(chunk=0, first=0, last=4),))
+    Share(at='a', runs=(PieceRun(chunk=0, first=4, last=8),))
+    Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
     own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
     for chunk in sizes:

@@ -107,8 +107,8 @@ def test_handlers_are_as_before():
 def test_signals_unwind_the_stack(number, code, tmp_path):
     script = tmp_path / "job.py"
     script.write_text(
-        "import pathlib, sys, time\nimport click\nfrom dkernel.cli.exit_codes import Job\n"
-        "@click.command(cls=Job)\ndef job():\n"
+        "import pathlib, sys, time\nimport click\nfrom dkernel.cli.exit_codes import ExitCodeCommand\n"
+        "@click.command(cls=ExitCodeCommand)\ndef job():\n"
         "    try:\n        pathlib.Path('ready').touch()\n        time.sleep(60)\n"
         "    finally:\n        pathlib.Path('closed').touch()\n"
         "job()\n"

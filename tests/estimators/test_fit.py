@@ -194,7 +194,7 @@ def test_random_states():
 
 def test_what_a_fit_leaves_behind():
     X, y = ball(1000)
-    machine = KernelClassifier(gamma=0.4, n_components=64).fit(X, y)
+    machine = KernelClassifier(gamma=0.4, n_components=64, calibration=None).fit(X, y)
     assert machine.n_features_in_ == 3
     assert not hasattr(machine, "feature_names_in_")
     assert machine.coef_.shape == (1, machine.n_components_) == (1, 64)

@@ -153,7 +153,7 @@ def test_probabilities_are_refused_where_there_are_none():
     X, y = rings(300)
     model = fit(X, y, loss="perceptron")
     assert not model.has_probabilities
-    with pytest.raises(UnsupportedError, match="Train with loss='logistic' or loss='softmax'"):
+    with pytest.raises(UnsupportedError, match="Train with loss='logistic' or 'softmax'"):
         model.probabilities(model.scores(X))
 
 

@@ -42,8 +42,8 @@ def wide(monkeypatch):
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)
     monkeypatch.setattr(sketch, "SKETCH_ROWS", 1024)
-    monkeypatch.setattr("dkernel.features.nystrom.BLOCK", 512)
-    monkeypatch.setattr(sketch, "BLOCK", 512)
+    monkeypatch.setattr("dkernel.features.nystrom.BLOCK_COLUMNS", 512)
+    monkeypatch.setattr(sketch, "BLOCK_COLUMNS", 512)
 
 
 def fitted(executor, **kw):
