@@ -101,6 +101,7 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
 def _values(kept: pa.Table, column: str) -> NDArray[Any]:
     found = kept.column(column)
     values: NDArray[Any] = found.to_pandas().to_numpy()
-    if found.null_count or (values.dtype.kind == "f" and np.isnan(values).any()):
+    empty = values.dtype.kind in "OU" and bool((values == "").any())  # an empty field of a CSV
+    if found.null_count or empty or (values.dtype.kind == "f" and np.isnan(values).any()):
         raise DataError(f"holdout_by: the column {column!r} has a missing value, and every row needs one.")
     return values
