@@ -43,6 +43,10 @@ def draw(picture: Picture, path: Path) -> None:
         panel.set(
             title=picture.title, xlabel=picture.x, ylabel=picture.y, xscale=picture.scales[0], yscale=picture.scales[1]
         )
+        if picture.scales[0] == "log":  # the points that were measured: labels of powers of ten would overlap
+            points = sorted({float(value) for x, _ in picture.lines.values() for value in x})
+            panel.set_xticks(points, [f"{value:g}" for value in points])
+            panel.minorticks_off()
         grid_lines(panel)
         panel.legend()
         figure.savefig(path, dpi=130, metadata={"Software": None})
