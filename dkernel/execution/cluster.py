@@ -472,7 +472,8 @@ class ClusterExecutor(RemoteExecutor):
         if self._workers.replaced and self._workers.refused:
             return waiting  # each was meant for those that are gone and for no others
         found: set[Remote] = set()
-        more = {part for part in waiting if part.at is not None and part.at not in there}
+        # What was lost was perhaps sent to another worker than the one that had it, or in an earlier fit.
+        more = {part for part in waiting if part.is_stuck(there)}
         while more:
             found |= more
             more = {part for part in waiting - found if found.intersection(part.needs)}

@@ -1,6 +1,6 @@
 """Tasks on a cluster, as the client holds them; a task that is lost is submitted again."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from dkernel.errors import ClusterError
@@ -62,6 +62,10 @@ class Remote(Handle):
     def is_named(self, name: str) -> bool:
         """True if its task has this name on the cluster."""
         return self.future is not None and str(self.future.key) == name
+
+    def is_stuck(self, workers: Container[str]) -> bool:
+        """True if the task waits for a worker that is not among these, or its value was lost and is not there again."""
+        return self.waits and (self.future.status == "lost" or (self.at is not None and self.at not in workers))
 
     @property
     def waits(self) -> bool:

@@ -29,6 +29,7 @@ from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.process import import_modules_of_tasks, task_modules
+from dkernel.execution.values import Remote
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 from dkernel.numerics import resource_limits
@@ -275,6 +276,14 @@ def test_chunks_held_by_workers_that_all_go_are_made_by_those_that_come(executor
     assert executor.compute(sums)[0] == expected
     executor.release([*units, *blocks, *held])
     settled(executor)
+
+
+def test_a_lost_value_is_stuck_although_the_worker_that_had_it_is_there():
+    """Its task may have been sent to another, by an earlier fit that holds it still."""
+    unit = Remote("unit", lambda *_: SimpleNamespace(status="lost", done=lambda: False), "a")
+    assert not unit.is_stuck(["a", "b"])
+    unit.ensure()
+    assert unit.is_stuck(["a", "b"])
 
 
 def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
