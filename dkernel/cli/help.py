@@ -67,6 +67,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "out",
         "write",
         "coverage",
+        "importance",
         "by_class",
         "report",
         "overwrite",

@@ -56,34 +56,47 @@ def frames_of(rows: Any) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
+def _groups(reader: "pa.RecordBatchReader") -> "Iterator[pa.Table]":
+    """The rows in tables of GROUP_ROWS, the last one of what is left, in one piece each."""
+    import pyarrow as pa
+
+    kept, n = [], 0
+    for batch in reader:
+        kept.append(batch)
+        n += batch.num_rows
+        while n >= GROUP_ROWS:
+            table = pa.Table.from_batches(kept, reader.schema)
+            yield table[:GROUP_ROWS].combine_chunks()
+            kept, n = table[GROUP_ROWS:].to_batches(), n - GROUP_ROWS
+    if n:
+        yield pa.Table.from_batches(kept, reader.schema).combine_chunks()
+
+
 def stored(rows: Any, scratch: Scratch) -> File:
     """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
     import pyarrow as pa
-    import pyarrow.dataset
+    import pyarrow.parquet
 
     folder = folder_of(scratch)
     staged = tempfile.mkdtemp(prefix=".stream-", dir=folder)
+    path, n = os.path.join(staged, "rows.parquet"), 0
     try:
         try:
-            pa.dataset.write_dataset(
-                reader_of(rows),
-                staged,
-                format="parquet",
-                min_rows_per_group=GROUP_ROWS,
-                max_rows_per_group=GROUP_ROWS,
-                use_threads=False,
-            )
+            reader = reader_of(rows)
+            with pa.parquet.ParquetWriter(path, reader.schema) as writer:
+                for group in _groups(reader):
+                    writer.write_table(group)
+                    n += len(group)
         except pa.ArrowException as error:
             raise DataError(f"The rows of the {type(rows).__name__} cannot be kept as Parquet ({error}).") from None
-        parts = [os.path.join(staged, name) for name in os.listdir(staged)]
-        if not parts:
+        if not n:
             raise DataError(f"The {type(rows).__name__} has no rows.")
-        with open(parts[0], "rb") as file:
+        with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
         name = f"stream-{digest}.parquet"
         target = os.path.join(folder, name)
-        os.utime(parts[0], ns=(0, 0))  # a file is known by its date too, and that of equal rows is equal
-        os.replace(parts[0], target)
+        os.utime(path, ns=(0, 0))  # a file is known by its date too, and that of equal rows is equal
+        os.replace(path, target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return replace(expand(target)[0], name=name)
