@@ -69,7 +69,6 @@ class GridInputs:
         """The rows as columns, float32 (n_out, rows), of a block (rows, p)."""
         out = np.zeros((self.n_out, len(X)), np.float32)
         place, category = self._places
-        X = np.require(X, requirements=("ALIGNED", "WRITEABLE"))  # rows that came from another process may be neither
         if X.dtype == np.float32:
             _fill(X, self.center.astype(np.float32), place, category, out)
         else:

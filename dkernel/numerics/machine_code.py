@@ -250,10 +250,12 @@ def _caller(address: int, signature: str) -> Callable[..., None]:
             if not dimensions:
                 words.append(value)
                 continue
+            # Arrays that came from another process may be read-only, and begin at any byte: loops read them too.
             flags = value.flags
-            if value.dtype != dtype or value.ndim != dimensions or not (flags.carray if contiguous else flags.behaved):
+            if value.dtype != dtype or value.ndim != dimensions or (contiguous and not flags.c_contiguous):
                 raise TypeError(f"A loop takes {signature}, but got {value.dtype} of shape {value.shape}.")
-            data = ctypes.addressof(_FIRST_BYTE.from_buffer(value)) if flags.c_contiguous else value.ctypes.data
+            quick = flags.carray and value.size > 0
+            data = ctypes.addressof(_FIRST_BYTE.from_buffer(value)) if quick else value.ctypes.data
             words += (0, 0, value.size, value.itemsize, data, *value.shape, *value.strides)
         loop(pack(*words))
 

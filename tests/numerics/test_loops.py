@@ -76,12 +76,20 @@ def test_a_loop_takes_tuples_of_arrays_and_numbers(folder):
         np.ones((3, 1), np.float32),
         np.ones(6, np.float32)[::2],
         np.ones(3, ">f4"),
-        np.frombuffer(b"\0" * 12, np.float32),
     ],
 )
 def test_a_loop_refuses_what_its_signature_does_not_say(x):
     with pytest.raises(TypeError, match=r"A loop takes void\(float32\[::1\]\), but got"):
         loops.compiled("void(float32[::1])")(doubled)(x)
+
+
+def test_a_loop_reads_what_came_from_another_process():
+    bytes_ = b"\0" + np.arange(5, dtype=np.float32).tobytes()
+    x, found = np.frombuffer(bytes_, np.float32, offset=1), np.zeros(5)
+    assert not x.flags.aligned
+    assert not x.flags.writeable
+    loops.compiled("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)((2, 0.5), (x, found))
+    assert found.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5]
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
