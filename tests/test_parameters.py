@@ -23,7 +23,7 @@ from dkernel.linear.losses import LOSSES
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.local_settings import CELLS, GRIDS, STAGES
 from dkernel.parameters import EFFORTS, PARAMETERS, RENAMED
-from dkernel.recipe import FLAT, Recipe
+from dkernel.recipe import FLAT, YOUNGER, Recipe
 from dkernel.training.local_stage import LOCAL_STAGES
 from tests.training.test_local_stage import rough
 
@@ -34,8 +34,6 @@ CATALOGUES = {
     "missing": MISSING_WORDS, "dates": DATE_WORDS, "effort": EFFORTS, "local": ("auto", "none", *LOCAL_STAGES),
     "loss": ("auto", *LOSSES),
 }  # fmt: skip
-OTHERWISE = {"solver", "dtype"}
-"""A recipe is of rows that were looked at: where nothing is said it names no rule for few rows, nor for far columns."""
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))
@@ -49,10 +47,10 @@ def test_the_words_of_a_task_are_those_of_its_losses():
     assert set(words["regress"]) == {"auto", *(name for name, loss in LOSSES.items() if loss.regresses)}
 
 
-def test_the_recipe_has_the_parameters_and_defaults_of_the_table():
-    defaults = {f.name: f.default for f in fields(Recipe) if f.name not in ("class_weight", *OTHERWISE)}
-    assert defaults == {name: p.default for name, p in PARAMETERS.items() if name in defaults}
-    assert {f.name for f in fields(Recipe)} == set(PARAMETERS)
+def test_a_recipe_has_the_parameters_and_defaults_of_the_table():
+    defaults = {f.name: f.default for f in fields(Recipe)}
+    assert defaults == {**{name: p.default for name, p in PARAMETERS.items()}, "solver": "psgd"}
+    assert {name: before for name, before in YOUNGER.items() if PARAMETERS[name].checked(before) != before} == {}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
