@@ -7,7 +7,7 @@ is one field here, and an argument of the estimators that have it, whose signatu
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dkernel.local_settings import local_text
+from dkernel.local_settings import STAGES, local_text
 from dkernel.recipe_checks import (
     Label,
     Parameter,
@@ -213,8 +213,8 @@ class Parameters:
         'map, alpha and solver are open. A stage may have settings: "grids(n_grids=1024)", "cells(rows=2048)", in '
         "Python also Grids(n_grids=1024), Cells(rows=2048).",
         local_text,
-        words=("auto", "none", "grids", "cells"),
-        kind="Grids, Cells",
+        words=("auto", "none", *STAGES),
+        kind=", ".join(stage.__name__ for stage in STAGES.values()),
         before="none",
         usual=True,
     )

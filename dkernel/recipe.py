@@ -17,9 +17,9 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, Cells, Grids, of_text, settings_of, stage_of
+from dkernel.local_settings import STAGES, Stage, named_stages, of_text, settings_of, stage_of
 from dkernel.parameters import PARAMETERS, Parameters, meant_by
-from dkernel.recipe_checks import GIVEN, LABELS, NAMED, Label
+from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
 
 __all__ = ["GIVEN", "Label", "Recipe", "SettledRecipe"]
@@ -27,8 +27,8 @@ __all__ = ["GIVEN", "Label", "Recipe", "SettledRecipe"]
 AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
 # Name -> what there was before the parameter: a text that does not name it means that, and stays what it was.
-YOUNGER: Mapping[str, Any] = {name: p.before for name, p in PARAMETERS.items() if p.before != NAMED}
-# Name in a model file, the same since the first -> the setting of the local stage.
+YOUNGER: Mapping[str, Any] = {name: p.before for name, p in PARAMETERS.items() if p.before != IN_EVERY_FILE}
+# Name in a model file, the same since the first, -> the setting of the local stage; of others `local` has the settings.
 FLAT = {
     "grids": {"n_grids": "n_grids", "one_hot": "one_hot"},
     "cells": {"cell_rows": "rows", "cell_overlap": "overlap", "cell_partitions": "partitions"},
@@ -106,7 +106,7 @@ class Recipe(Parameters):
         if not self.names_local:
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
-                "local='grids' or local='cells'."
+                f"{named_stages()}."
             )
         possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
         for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
@@ -150,20 +150,18 @@ class Recipe(Parameters):
         """The word of the local stage, without its settings."""
         return stage_of(self.local)
 
+    def local_as(self, word: str) -> str:
+        """The text of a local stage, with its settings where it is the one that was asked for."""
+        return self.local if self.local_stage == word else word
+
     @property
     def names_local(self) -> bool:
         """True if a local stage is asked for by its name."""
         return self.local_stage in STAGES
 
-    @property
-    def grids(self) -> Grids:
-        """The settings of grids."""
-        return of_text(Grids, self.local)
-
-    @property
-    def cells(self) -> Cells:
-        """The settings of cells."""
-        return of_text(Cells, self.local)
+    def settings(self, stage: type[Stage]) -> Stage:
+        """The settings of a local stage; those of another one are its defaults."""
+        return of_text(stage, self.local)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -187,9 +185,8 @@ class Recipe(Parameters):
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
         settings = settings_of(self.local)
-        if settings is not None:
-            values["local"] = settings.word
-            given = settings.given
+        if settings is not None and settings.word in FLAT:
+            values["local"], given = settings.word, settings.given
             values |= {name: given[new] for name, new in FLAT[settings.word].items() if new in given}
             if isinstance(groups := values.get("one_hot"), tuple):
                 values["one_hot"] = [list(group) for group in groups]

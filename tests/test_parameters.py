@@ -21,7 +21,7 @@ from dkernel.kernels import GAMMA_WORDS, SAMPLINGS
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import CELLS, GRIDS, STAGES
+from dkernel.local_settings import STAGES
 from dkernel.parameters import EFFORTS, PARAMETERS, RENAMED
 from dkernel.recipe import FLAT, YOUNGER, Recipe
 from dkernel.training.local_stage import LOCAL_STAGES
@@ -68,10 +68,10 @@ def test_a_docstring_has_the_sentences_of_the_table(machine):
         assert DOCUMENTED[name].text in words
 
 
-@pytest.mark.parametrize(("stage", "table"), [(Grids, GRIDS), (Cells, CELLS)])
-def test_settings_have_the_names_and_defaults_of_their_table(stage, table):
+@pytest.mark.parametrize("stage", [Grids, Cells])
+def test_settings_have_the_names_and_defaults_of_their_table(stage):
     assert {name: p.default for name, p in inspect.signature(stage).parameters.items()} == stage().get_params()
-    assert stage().get_params() == {p.name: p.default for p in table}
+    assert stage().get_params() == {name: p.default for name, p in stage.table().items()}
     assert STAGES[stage.word] is stage
 
 
@@ -112,9 +112,9 @@ def test_settings_that_mean_nothing_are_refused(value, words):
 
 def test_a_file_of_an_earlier_version_has_the_settings_of_its_stage():
     old = {"local": "grids", "n_grids": 48, "one_hot": [["a", "b"]], "cell_rows": 200}
-    assert Recipe.from_dict(old).grids == Grids(48, (("a", "b"),))
+    assert Recipe.from_dict(old).settings(Grids) == Grids(48, (("a", "b"),))
     cells = Recipe.from_dict({"local": "cells", "cell_rows": 64, "cell_overlap": 0.25, "cell_partitions": 2})
-    assert cells.cells == Cells(64, 0.25, 2)
+    assert cells.settings(Cells) == Cells(64, 0.25, 2)
     assert Recipe.from_dict({"local": "none", "n_grids": 48}) == Recipe.from_dict({})
     assert {old for names in FLAT.values() for old in names} == set(RENAMED)
 

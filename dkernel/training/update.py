@@ -156,6 +156,8 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
 def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
     assert machine is not None
+    if machine.kind not in UPDATES:
+        raise UnsupportedError(f"A local stage of {machine.kind} learns no new rows. Fit a new model of all rows.")
     updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
     return updated
 
