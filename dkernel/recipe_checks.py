@@ -31,8 +31,8 @@ class Parameter:
     form : values beside the words, as the command shows them, "N"
     kind : values beside the words in Python, "int"
     of_task : task -> the words that it has there, if fewer
-    before : value of a model file that does not name it, which is what there was before the parameter; IN_EVERY_FILE for the
-        parameters that every file names
+    before : value of a model file that does not name it, which is what there was before the parameter; IN_EVERY_FILE
+        for the parameters that every file names
     group : of the options, as the help of the command shows them
     usual : whether the short help has it
     """
