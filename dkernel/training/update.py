@@ -87,6 +87,8 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
+    if model.local is not None and model.local.kind not in UPDATES:
+        raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
     counts = _counts(model, new)
     if model.local is None:
         learned = _by_rounds(model, new, counts, executor)
@@ -156,8 +158,6 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
 def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
     assert machine is not None
-    if machine.kind not in UPDATES:
-        raise UnsupportedError(f"A local stage of {machine.kind} learns no new rows. Fit a new model of all rows.")
     updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
     return updated
 
