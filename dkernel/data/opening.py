@@ -263,7 +263,7 @@ def _usable(
 
 def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
     """The schemas of the files, and the columns that are read of them."""
-    tables = with_folder_keys(_look_all(unpacked(files, scratch, request.compute), request), request)
+    tables = with_folder_keys(_read_schemas(unpacked(files, scratch, request.compute), request), request)
     return tables, select(tables, request)
 
 
@@ -333,7 +333,7 @@ def _left_out(table: FileSchema, request: ReadOptions) -> dict[str, str]:
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
     """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
 
-    What is wrong with them is said by the reading that is for good.
+    Errors are ignored here: the real reading reports them.
     """
     table = next((table for table in tables if table.rows), None)
     if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
@@ -395,8 +395,8 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
 
 
-def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
-    """One Table a file, in their order; each format looks at its own files together."""
+def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
+    """The schema of each file, in their order; each format reads those of its own files together."""
     found: dict[int, FileSchema] = {}
     for name in dict.fromkeys(file.format for file in files):
         places = [i for i, file in enumerate(files) if file.format == name]

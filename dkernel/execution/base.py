@@ -127,11 +127,11 @@ class Executor(ABC):
 
     @abstractmethod
     def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
         """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
 
-        `readers` are the workers that are to read them, None for any.
+        `read_on` has the address of the worker that is to read each of them, None for any.
         """
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:

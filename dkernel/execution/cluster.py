@@ -203,11 +203,11 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(TICK / 5)
 
     def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
         self._workers.warn_of_refused()
         with self._sent(calls) as works:
-            handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead), readers), strict=True)]
+            handles = [self._unit(task, at) for task, at in zip(ahead, self._spread(len(ahead), read_on), strict=True)]
             self._connection.release()
             while True:
                 done = self._settled(works, all_of_them=True)
@@ -343,9 +343,9 @@ class ClusterExecutor(RemoteExecutor):
         handle.ensure()
         return handle
 
-    def _readers(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
-        """A worker for each of so many units: the one that is wanted, where it is there, else those with fewest units
-        first, in proportion to their threads."""
+    def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
+        """Choose a worker for each unit: the one that is wanted, if it is there, else the one with fewest units for its
+        threads."""
         threads = self.processes() if units else {}
         held = dict.fromkeys(sorted(threads), 0)
         for handle in list(self._handles):

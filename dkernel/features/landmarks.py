@@ -105,7 +105,7 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     if isinstance(X, SparseRows):
         raise UnsupportedError(
             "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
-            "'leverage' or 'uniform', which are rows."
+            "'leverage' or 'uniform', which choose existing rows."
         )
     # imports scipy.spatial, which takes a sixth of a second that every command would pay
     from scipy.cluster.vq import vq

@@ -156,5 +156,7 @@ def _classes(survey: SurveyResult) -> NDArray[np.intp] | None:
     if survey.reservoir.y is None:
         return None
     if survey.labels is None:
-        raise DataError("landmarks='stratified' takes rows of every class; y has over 10,000 values, which are none.")
+        raise DataError(
+            "landmarks='stratified' takes rows of each class; y has over 10,000 distinct values: too many for classes."
+        )
     return np.asarray(np.unique(survey.reservoir.y, return_inverse=True)[1], np.intp)

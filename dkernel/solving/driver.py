@@ -76,9 +76,9 @@ class State:
         return 0
 
 
-@stored("Found")
+@stored("OneStepState")
 @dataclass(frozen=True, eq=False)
-class Found(State):
+class OneStepState(State):
     """State of a solver of one step: its value, None before it, and then the holdout's figures."""
 
     value: dict[str, Any] | None = None
@@ -100,8 +100,8 @@ class StateMachine(ABC, Generic[S, R]):
         """The next reading; None at the end."""
 
     @abstractmethod
-    def advance(self, state: S, found: Any) -> S:
-        """The state after the reading that was planned; `found` is its result."""
+    def advance(self, state: S, result: Any) -> S:
+        """The state after the reading that was planned, from its result."""
 
     @abstractmethod
     def finish(self, state: S) -> R:

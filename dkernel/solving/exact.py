@@ -35,7 +35,7 @@ from dkernel.problem.objective import Problem, count_correct
 from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import Found, Solver, SolverResult
+from dkernel.solving.driver import OneStepState, Solver, SolverResult
 from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
@@ -121,7 +121,7 @@ def _text(label: Any) -> str:
     return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
-class Exact(Solver[Found]):
+class Exact(Solver[OneStepState]):
     """The optimum on all rows, in memory and deduplicated; their order does not matter."""
 
     stage = "exact"
@@ -139,16 +139,16 @@ class Exact(Solver[Found]):
     def client_squares(cls, columns: int) -> int:  # noqa: ARG003
         return 9
 
-    def start(self) -> Found:
-        return Found()
+    def start(self) -> OneStepState:
+        return OneStepState()
 
-    def plan(self, state: Found) -> Callable[[], Any] | None:
+    def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         return self._optimum if state.value is None else None
 
-    def advance(self, state: Found, found: dict[str, Any]) -> Found:
+    def advance(self, state: OneStepState, found: dict[str, Any]) -> OneStepState:
         return replace(state, value=found, history=tuple(found["history"]), steps=1)
 
-    def finish(self, state: Found) -> SolverResult:
+    def finish(self, state: OneStepState) -> SolverResult:
         value = state.value
         assert value is not None
         history = list(state.history)
@@ -339,7 +339,7 @@ class _SplitRows:
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[Array, Array, Array]]:
-        """The rows that are not out; and features, targets and weights of those that are.
+        """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
 
         Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
         """

@@ -23,7 +23,7 @@ from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Found, Solver, SolverResult, judged
+from dkernel.solving.driver import OneStepState, Solver, SolverResult, judged
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
@@ -42,7 +42,7 @@ def _folds(columns: int) -> int:
     return GRAM_FOLDS if columns <= MOST_FOLDED else 1
 
 
-class NormalEquations(Solver[Found]):
+class NormalEquations(Solver[OneStepState]):
     """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized."""
 
     stage = "normal"
@@ -67,16 +67,16 @@ class NormalEquations(Solver[Found]):
     def squares(cls, columns: int) -> int:
         return _folds(columns)
 
-    def start(self) -> Found:
-        return Found()
+    def start(self) -> OneStepState:
+        return OneStepState()
 
-    def plan(self, state: Found) -> Callable[[], Any] | None:
+    def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         if state.value is None:
             self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
             return partial(self.over_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
-    def advance(self, state: Found, found: Any) -> Found:
+    def advance(self, state: OneStepState, found: Any) -> OneStepState:
         if state.value is None:
             self.fit.run.progress.phase("normal equations")
             value = self._path(found)
@@ -85,7 +85,7 @@ class NormalEquations(Solver[Found]):
         figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], found, self.stage)
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
-    def finish(self, state: Found) -> SolverResult:
+    def finish(self, state: OneStepState) -> SolverResult:
         value = state.value
         assert value is not None
         path = value["path"]

@@ -38,7 +38,7 @@ LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
 # components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
-# The sample has so many rows for each effective dimension; without the damped directions 16 are needed. A large source,
+# Rows of the sample for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR_RHO = 4  # the alphas of a large source are at most so many times ρ
@@ -65,10 +65,10 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def on_client(sampled: Sampled, little: bool = False) -> Sampled:
-    """The problem with its work in this process, if that is `little` or workers would not be quicker."""
+def on_client(sampled: Sampled, small: bool = False) -> Sampled:
+    """The problem with its work in this process, if that is `small` or workers would not be quicker."""
     executor = sampled.run.executor
-    if not (little or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
+    if not (small or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
         return sampled
     return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
 

@@ -315,7 +315,7 @@ class BlockReader:
         *,
         following: Sequence[int] = (),
         needed: Container[int] = (),
-        readers: Mapping[int, str | None] | None = None,
+        read_on: Mapping[int, str | None] | None = None,
     ) -> Iterator[list[Any]]:
         """The results of the calls that each window of units is to have, while the next window is being read.
 
@@ -325,11 +325,11 @@ class BlockReader:
         ----------
         following : units that are read while the calls of the last window run
         needed : units that are not forgotten after their window
-        readers : the worker that is to read a unit, where that counts
+        read_on : unit -> address of the worker that is to read it; None for any
         """
         for window, coming in zip(windows, [*windows[1:], following], strict=True):
-            self._compute([], [unit for unit in window if unit not in self._held], readers)
-            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], readers)
+            self._compute([], [unit for unit in window if unit not in self._held], read_on)
+            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], read_on)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in coming and unit not in needed])
 
@@ -367,7 +367,7 @@ class BlockReader:
         return list(groups.values())
 
     def _compute(
-        self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
+        self, calls: Sequence[Call], ahead: Sequence[int] = (), read_on: Mapping[int, str | None] | None = None
     ) -> list[Any]:
         """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
@@ -375,8 +375,8 @@ class BlockReader:
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            if readers or self._homes:
-                wanted = [(readers or self._homes).get(group.start) for group in groups]
+            if read_on or self._homes:
+                wanted = [(read_on or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, wanted)
             else:
                 results, handles = self.executor.compute(calls, tasks)
@@ -431,7 +431,7 @@ class BlockReader:
         first = sum(other.n_rows for _, other in self._parts_of_units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
         others = len(set(numbers)) - 1
-        or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""
+        or_one = f", or one of {others} other parts that the same task reads," if others else ""
         return (
             f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {size / 2**20:,.1f} MiB "
             f"when they are read){or_one} cannot be worked on."

@@ -1,7 +1,7 @@
 """Sums that are exact in any order, over rows that have a state from one reading to the next.
 
-Sums of integers need no tree: each call adds all its rows to one total, and the totals of the calls add up to the same
-whoever made them. What a row keeps (its scores so far) stays in the process that has last seen it
+Sums of integers need no tree: each call adds its rows to one total, and the sum of the totals does not depend
+on which call has which rows. What a row keeps (its scores so far) stays in the process that has last seen it
 (`dkernel.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
 """
 
@@ -103,8 +103,8 @@ class RepeatedReading:
                 self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._dealt(pieces)
             ]
 
-        readers = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
-        results = self.feed.visit(windows, calls, following=() if last else windows[0], readers=readers)
+        read_on = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
+        results = self.feed.visit(windows, calls, following=() if last else windows[0], read_on=read_on)
         for window, answers in zip(windows, results, strict=True):
             lost = {number for _, numbers in answers for number in numbers}
             if lost:
