@@ -45,6 +45,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         return
     place = place_of(ctx, values)
     patience = place.pop("patience")  # only a run waits for workers
+    place.pop("client_memory_limit", None)
     found = _diagnosis(values, place, patience)
     if values["json"]:
         click.echo(json.dumps({"ok": not found["findings"], **found}))

@@ -88,6 +88,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "retries",
         "workers",
         "memory_limit",
+        "client_memory_limit",
         "config",
         "print_config",
         "debug",

@@ -147,6 +147,14 @@ def run_options(command: Command) -> Command:
     return command
 
 
+client_limit_option = setting(
+    "--client-memory-limit",
+    type=SIZE,
+    metavar="SIZE",
+    help="Refuse a fit whose plan needs more memory in this process, such as 1GiB.",
+)
+
+
 def _place_options() -> list[Command]:
     return [
         setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
@@ -375,6 +383,8 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     if values["workers"] and values["memory_limit"]:
         _check_limit(values["memory_limit"])
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    if values.get("client_memory_limit"):
+        place["client_memory_limit"] = values["client_memory_limit"]
     return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 

@@ -16,6 +16,7 @@ from dkernel.cli.options import (
     Label,
     RecipeOption,
     bad_rows_option,
+    client_limit_option,
     config_text,
     counting_bad_rows,
     place_of,
@@ -90,6 +91,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="With --detach: run again up to N times after exit code 75. Default: 3.",
 )
+@client_limit_option
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:

@@ -15,6 +15,7 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     Label,
     bad_rows_option,
+    client_limit_option,
     config_text,
     counting_bad_rows,
     place_of,
@@ -70,6 +71,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@client_limit_option
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:

@@ -112,6 +112,8 @@ class Executor(ABC):
     """Bytes of a worker that does nothing, and of the client beside it."""
     memory_limit: int | None = None
     """Bytes of each of them, None without a limit."""
+    client_memory_limit: int | None = None
+    """Bytes that a plan may count on for the process of the client, None for those of its machine."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

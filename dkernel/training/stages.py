@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.cost import core_seconds
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, loss_named
@@ -178,7 +177,7 @@ def choose_model(
         drawing=request.drawing(request.features),
         encoding=request.source.encoding,
         joint=_joint_loss(request, data),
-        ways={way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways},
+        ways={way: way_cost(way, request.sizes, recipe, targets.outputs) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
