@@ -232,15 +232,15 @@ def tile_bytes(columns: int, outputs: int) -> int:
 
 
 def judged(
-    targets: Targets, alphas: Sequence[float], found: LossSums | None, name: str
+    targets: Targets, alphas: Sequence[float], sums: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
     """Figures of the best of some alphas, by the losses of `Solver.judge`, and the line of the history."""
-    if found is None:
+    if sums is None:
         return {}, ()
-    losses = found.loss / found.weight
+    losses = sums.loss / sums.weight
     i = int(np.argmin(losses))
-    figures = {"loss": float(losses[i]), "rows": int(found.n)}
-    figures |= targets.merit(float(found.right[i]), found.n)
+    figures = {"loss": float(losses[i]), "rows": int(sums.n)}
+    figures |= targets.merit(float(sums.right[i]), sums.n)
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)

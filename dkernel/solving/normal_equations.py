@@ -76,13 +76,13 @@ class NormalEquations(Solver[OneStepState]):
             return partial(self.over_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
-    def advance(self, state: OneStepState, found: Any) -> OneStepState:
+    def advance(self, state: OneStepState, result: Any) -> OneStepState:
         if state.value is None:
             self.fit.run.progress.phase("normal equations")
-            value = self._path(found)
+            value = self._path(result)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
-        figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], found, self.stage)
+        figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], result, self.stage)
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
     def finish(self, state: OneStepState) -> SolverResult:

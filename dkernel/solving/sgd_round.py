@@ -114,9 +114,9 @@ class PSGD(AlphaPath):
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
             step = factor * P.step(batch, self.loss) * np.minimum(shares[heads], 1.0)
-            found = P.solve(direction[:, heads])
-            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], found)
-            moves[:, heads] = step * found
+            preconditioned = P.solve(direction[:, heads])
+            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], preconditioned)
+            moves[:, heads] = step * preconditioned
             gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
