@@ -131,11 +131,11 @@ class BlockReader:
         new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
 
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            there, found = set(window), dict[int, list[RowSlice]]()
+            there, by_chunk = set(window), dict[int, list[RowSlice]]()
             for piece in pieces:
                 if piece.place.unit in there:
-                    found.setdefault(positions[piece.chunk], []).append(piece)
-            return found
+                    by_chunk.setdefault(positions[piece.chunk], []).append(piece)
+            return by_chunk
 
         sums: dict[Node, S] = {}
         for _, some in self._sums(
@@ -168,7 +168,7 @@ class BlockReader:
         holders = self.executor.holders([unit.task for unit in units])
         if not any(holders):
             return {}
-        found, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
+        workers, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
         if moved:
             warnings.warn(
                 f"A worker holds more than {MOST_UNEVEN} times its share of the rows: {len(moved)} of {len(units)} "
@@ -176,7 +176,7 @@ class BlockReader:
                 DKernelWarning,
                 stacklevel=2,
             )
-        return dict(enumerate(found))
+        return dict(enumerate(workers))
 
     @cached_property
     def _window(self) -> int:
@@ -211,10 +211,10 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
+            workers = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
             blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
-            places = dict(zip(chunks, found, strict=True))
+            places = dict(zip(chunks, workers, strict=True))
             return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
         results = self.visit(windows, calls, following=following, needed=needed)
@@ -253,10 +253,10 @@ class BlockReader:
         windows = self._windows_of_groups(units)
 
         def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            found: dict[tuple[int, int], list[RowSlice]] = {}
+            by_block: dict[tuple[int, int], list[RowSlice]] = {}
             for piece in (pieces[number] for unit in window for number in inside[unit]):
-                found.setdefault(_block_of(piece), []).append(piece)
-            return {kept.blocks + i: mine for i, mine in enumerate(found.values())}
+                by_block.setdefault(_block_of(piece), []).append(piece)
+            return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
         with kept:
             for window, sums in self._sums(statistic, windows, blocks, key, held, broadcast):
@@ -282,9 +282,9 @@ class BlockReader:
                 for call, handle in zip(self._left, new, strict=True)
             ]
 
-        found = list(chain.from_iterable(self._of_groups(calls, progress)))
+        summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
         self._left = []
-        return handles, found
+        return handles, summaries
 
     def stored(self, handles: Sequence[Handle]) -> "BlockReader":
         """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""

@@ -95,7 +95,7 @@ class RepeatedReading:
         last : no reading follows this one
         """
         executor, windows = self.feed.executor, self.feed.windows(list(self._pieces))
-        found: list[T] = []
+        totals: list[T] = []
 
         def calls(window: Sequence[int]) -> list[Call]:
             pieces = [piece for unit in window for piece in self._pieces[unit]]
@@ -117,9 +117,9 @@ class RepeatedReading:
                 answers = [*answers, *executor.compute(more)[0]]
                 executor.release([whole])
             for total, _ in answers:
-                found = [statistic.merge(found[0], total)] if found else [total]
+                totals = [statistic.merge(totals[0], total)] if totals else [total]
             advance(sum(piece.n for unit in window for piece in self._pieces[unit]))
-        return found[0]
+        return totals[0]
 
     def _call(self, key: str, held: Handle, broadcast: Handle, pieces: Sequence[RowSlice], at: str | None) -> Call:
         blocks: dict[tuple[int, int], tuple[int, Handle]] = {}
@@ -168,8 +168,8 @@ class RepeatedReading:
 def _even(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
     """The pieces in their order, in at most so many runs of about as many rows."""
     total, before = sum(piece.n for piece in pieces), 0
-    found: dict[int, list[RowSlice]] = {}
+    parts_of: dict[int, list[RowSlice]] = {}
     for piece in pieces:
-        found.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
+        parts_of.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
         before += piece.n
-    return list(found.values())
+    return list(parts_of.values())

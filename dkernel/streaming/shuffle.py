@@ -39,7 +39,7 @@ def store_shuffled(feed: BlockReader, schedule: Schedule, place: Place, progress
 
 def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
     """The rows of a unit in the order of its pieces, one block a chunk; runs on a worker."""
-    found = []
+    stored = []
     for number, block in enumerate(blocks):
         mine = [np.arange(block.rows)[piece.place.rows] for piece in pieces if piece.place.block == number]
         order = np.concatenate([np.empty(0, np.int64), *mine])
@@ -49,5 +49,5 @@ def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]
             for name, rows in values.items()
             if rows is not None
         }
-        found.append(StoredBlock(fields))
-    return tuple(found)
+        stored.append(StoredBlock(fields))
+    return tuple(stored)
