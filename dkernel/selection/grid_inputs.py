@@ -38,11 +38,11 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
         seen.append(np.hstack([seen[0], X[:RELEVANCE_ROWS, levels] != 0]))
     gamma = np.full((len(seen), inputs.n_out), CATEGORY)
     for row, columns in zip(gamma, seen, strict=True):
-        found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
-        found[spread] = relevance(columns[:, spread], targets)
-        numbers = found[:n][spread[:n]]
+        relevant, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
+        relevant[spread] = relevance(columns[:, spread], targets)
+        numbers = relevant[:n][spread[:n]]
         mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
-        row[:n] = (found[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
+        row[:n] = (relevant[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
     return gamma
 
 

@@ -110,14 +110,14 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare cells")
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
@@ -143,7 +143,7 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _chosen(residual, problem, rows, found.place)
+        return _chosen(residual, problem, rows, findings.place)
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)

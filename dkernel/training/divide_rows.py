@@ -55,15 +55,15 @@ def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source,
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
     rule = Division(kind, column, limit)
-    found = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
-    rows = sum(found.held.values())
+    result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
+    rows = sum(result.held.values())
     if rows > MOST_SHARE * source.n_rows:
         raise DataError(
             f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
             "Use another column, or a smaller holdout."
         )
-    kept = {chunk: n - found.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
+    kept = {chunk: n - result.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:

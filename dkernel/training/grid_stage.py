@@ -152,14 +152,14 @@ def fit_grid_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
@@ -172,7 +172,7 @@ def fit_grid_stage(
         scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
-    seen = residual.run.journal.stage("relevance", learn) if found.relevances is None else found.relevances
+    seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
     n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
     rows, few = sum(piece.n for piece in residual.pieces), tried_grids(recipe, n, n_grids)
@@ -186,7 +186,7 @@ def fit_grid_stage(
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
-            "grids-width", lambda: _chosen(tried, settings, len(seen), few, found.place)
+            "grids-width", lambda: _chosen(tried, settings, len(seen), few, findings.place)
         )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:

@@ -136,9 +136,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind, found in stages.items():
+    for kind, findings in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, found))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, findings))
     return best_stage(tried)
 
 

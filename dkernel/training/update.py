@@ -111,11 +111,11 @@ def _with_new(model: Model, new: Block) -> Conformal | None:
     assert rows.y is not None
     S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
     if model.classes is None:
-        found = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
+        added = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
     else:
         codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
-        found = Conformal.of_classes(model.probabilities(S), codes, weight)
-    return table.joined(found)
+        added = Conformal.of_classes(model.probabilities(S), codes, weight)
+    return table.joined(added)
 
 
 def _counts(model: Model, new: Block) -> dict[Any, float]:
@@ -124,8 +124,8 @@ def _counts(model: Model, new: Block) -> dict[Any, float]:
         return {}
     assert new.y is not None
     codes = Targets(model.classes, model.recipe.positive).codes(new.y)
-    found = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
-    return dict(zip(model.classes.tolist(), found.tolist(), strict=True))
+    totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
+    return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
 
 def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
@@ -208,9 +208,11 @@ def _cells(
     results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    found = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
-    tree = machine.tree.joined([tree for tree, _ in found])
-    return CellMachine.of(machine.inputs, tree, [cell for _, some in found for cell in some], machine.nu, machine.unit)
+    updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
+    tree = machine.tree.joined([tree for tree, _ in updated])
+    return CellMachine.of(
+        machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
+    )
 
 
 def _grids(
@@ -236,9 +238,9 @@ def _grids(
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
     def residual() -> F32:
-        found = -moved
-        found[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
-        return found
+        residuals = -moved
+        residuals[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
+        return residuals
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()
