@@ -199,11 +199,11 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
 
 def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
     """The files, each with the number of rows before it."""
-    found, before = [], 0
+    result, before = [], 0
     for table in tables:
-        found.append(replace(table, before=before))
+        result.append(replace(table, before=before))
         before += sum(table.counted) if table.counted else table.rows - len(table.left_out)
-    return found
+    return result
 
 
 def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:

@@ -269,21 +269,21 @@ def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) ->
 
 def _all_kept(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
     """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
-    alone, found = replace(request, keep=(), allow_extra=True), None
+    alone, schema = replace(request, keep=(), allow_extra=True), None
     for file in files:
         try:
-            (found,), _ = look([file], request=alone)
+            (schema,), _ = look([file], request=alone)
             break
         except DataError:
             if file is files[-1]:
                 raise
-    assert found is not None
-    if EVERY_COLUMN in found.kinds:
+    assert schema is not None
+    if EVERY_COLUMN in schema.kinds:
         return (EVERY_COLUMN,)
-    if found.sparse is not None:
-        raise DataError(f"{found.file.name}: columns of sparse rows cannot be kept.")
-    names = dict.fromkeys([*found.kinds, *keys_of(found.file.name)])
-    return tuple(name for name in names if name not in (*request.exclude, *found.hidden, *(request.label or "",)))
+    if schema.sparse is not None:
+        raise DataError(f"{schema.file.name}: columns of sparse rows cannot be kept.")
+    names = dict.fromkeys([*schema.kinds, *keys_of(schema.file.name)])
+    return tuple(name for name in names if name not in (*request.exclude, *schema.hidden, *(request.label or "",)))
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
@@ -342,10 +342,10 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(place_of, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            found = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
+            block = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
         else:
-            found = read_part(file, first_part(table, HEAD), wanted, place)
-        return found.encoded(wanted.encoding, "float64").X
+            block = read_part(file, first_part(table, HEAD), wanted, place)
+        return block.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
 
@@ -397,7 +397,7 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """The schema of each file, in their order; each format reads those of its own files together."""
-    found: dict[int, FileSchema] = {}
+    schemas: dict[int, FileSchema] = {}
     for name in dict.fromkeys(file.format for file in files):
         places = [i for i, file in enumerate(files) if file.format == name]
         reader = format_module(name)
@@ -405,8 +405,8 @@ def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchem
             tables = reader.read_schema([files[i] for i in places], request)
         except OSError as error:
             raise DataError(f"{error.filename or files[places[0]].name}: the file cannot be read ({error}).") from None
-        found.update(zip(places, tables, strict=True))
-    return [found[i] for i in range(len(files))]
+        schemas.update(zip(places, tables, strict=True))
+    return [schemas[i] for i in range(len(files))]
 
 
 def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
