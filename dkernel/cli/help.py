@@ -198,11 +198,11 @@ def group_of(name: str | None) -> str:
 
 def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
-    found: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
+    groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
         if isinstance(option, click.Option) and not option.hidden and (every or option.name in USUAL):
-            found[group_of(option.name)].append(option)
-    return {group: sorted(options, key=lambda o: o.name not in USUAL) for group, options in found.items() if options}
+            groups[group_of(option.name)].append(option)
+    return {group: sorted(options, key=lambda o: o.name not in USUAL) for group, options in groups.items() if options}
 
 
 class Grouped(click.Command):
