@@ -78,15 +78,15 @@ class WorkerPool:
         if sum(fit[worker] for worker in order) < self.most:
             others = fit.keys() - set(order)
             order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
-        found: dict[str, int] = {}
+        chosen: dict[str, int] = {}
         threads = 0
         for worker in order:
             if threads >= self.most:
                 break
-            found[worker] = fit[worker]
+            chosen[worker] = fit[worker]
             threads += fit[worker]
-        self._used = list(found)
-        return found
+        self._used = list(chosen)
+        return chosen
 
     def _has_resources(self, worker: str) -> bool:
         info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
@@ -118,10 +118,10 @@ class WorkerPool:
         sound = [worker for worker, future in done.items() if future.status == "finished"]
         if sound:
             # What a worker had is lost with it: it is then asked no more.
-            found = self.connection.ask(
+            memory = self.connection.ask(
                 lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
             )
-            self.memory |= found
+            self.memory |= memory
         for worker, future in done.items():
             threads, _ = self._checks.pop(worker)
             if worker in sound:
