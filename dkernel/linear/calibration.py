@@ -72,8 +72,8 @@ class Platt(Calibration):
 
     @classmethod
     def fit(cls, S: NDArray[np.floating], Y: NDArray[np.floating], weight: NDArray[np.floating]) -> "Platt":
-        found = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
-        return cls(np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1]))
+        sigmoids = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
+        return cls(np.ascontiguousarray(sigmoids[:, 0]), np.ascontiguousarray(sigmoids[:, 1]))
 
     def __call__(self, S: NDArray[np.floating]) -> Array:
         return _sigmoid(S.astype(np.float64) * self.slope + self.offset)

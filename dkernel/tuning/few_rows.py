@@ -130,8 +130,8 @@ class FewRowsSearch:
                 survey = read_survey(request, run, reader)
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
             self._choices[name] = choose_model(request, run, data, split)
-        found = self._choices[name]
-        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+        choice = self._choices[name]
+        return replace(choice, kernel=scaled(choice.kernel, candidate.factor), why={})
 
     def _named(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""

@@ -121,10 +121,10 @@ def tune(
         else:
             recipe = recipe.with_passes()
         search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
-        found = _resume_or_search(search, of_search)
-        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        outcome = _resume_or_search(search, of_search)
+        winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
         result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=of_fit, chosen=chosen)
-        params = found["params"]
+        params = outcome["params"]
         if winner.alpha == "auto":
             params = {**params, "alpha": result.model.recipe.alpha}
         facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
@@ -140,12 +140,12 @@ def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint 
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
             search.journal = opened.enter_context(kept)
-        found: dict[str, Any] | None = search.journal.stored("result")
-        if found is None:
+        result: dict[str, Any] | None = search.journal.stored("result")
+        if result is None:
             with one_blas_thread(), search.progress:
-                found = search.run()
-            search.journal.finish(found)
-        return found
+                result = search.run()
+            search.journal.finish(result)
+        return result
 
 
 class _Search:
@@ -192,7 +192,7 @@ class _Search:
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
-        words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
+        words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
     def _request(self, recipe: Recipe) -> FitRequest:
@@ -247,8 +247,8 @@ class _Search:
         split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
             self._choices[name] = choose_model(request, run, data, split, stage=name)
-        found = self._choices[name]
-        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+        choice = self._choices[name]
+        return replace(choice, kernel=scaled(choice.kernel, candidate.factor), why={})
 
     def _lane(
         self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, feed: BlockReader
