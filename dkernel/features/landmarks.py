@@ -85,7 +85,7 @@ def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDAr
 def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
-    found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    labels, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
     # A class gives at most three times the rows of the rarest one, and more where that leaves fewer rows than
     # landmarks.
     level = 3 * int(counts.min())
@@ -95,7 +95,7 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     exact = n * cut / cut.sum()
     quota = np.floor(exact).astype(np.intp)
     quota[np.argsort(quota - exact, kind="stable")[: n - quota.sum()]] += 1
-    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(found))])
+    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(labels))])
 
 
 def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
@@ -250,8 +250,8 @@ def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> 
         taken.append(i)
         if len(taken) == most:
             break
-    found = np.array(taken, dtype=np.intp)
-    return found, L[found, : len(taken)]
+    places = np.array(taken, dtype=np.intp)
+    return places, L[places, : len(taken)]
 
 
 _Rule = Callable[[Kernel, NDArray[np.floating], int, int], NDArray[np.intp]]

@@ -267,12 +267,12 @@ def divided(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -
     if len(visits) == 1:
         return tree, [cell]
     targets = replace(cell, root=identity).scores(cell.Z) + ridge * cell.coef
-    found = []
+    parts = []
     for visit in visits:
         Z = np.ascontiguousarray(cell.Z[visit.rows])
         solve, _ = _solver(Z, cell.length, cell.nu, np.full(len(Z), ridge))
-        found.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
-    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), found
+        parts.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
+    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), parts
 
 
 def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:

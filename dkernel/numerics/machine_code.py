@@ -72,10 +72,10 @@ def _temporary_folder() -> str:
     path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return ""
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return str(path) if own else ""
 
 
@@ -233,8 +233,10 @@ def _kinds(signature: str) -> list[LoopArgument]:
     >>> [kind.name for kind in _kinds("void(int64, Tuple((float32, int8)))")]
     ['int64', 'float32', 'int8']
     """
-    found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void").replace("Tuple", ""))
-    return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
+    arguments = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void").replace("Tuple", ""))
+    return [
+        LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in arguments
+    ]
 
 
 def _caller(address: int, signature: str) -> Callable[..., None]:

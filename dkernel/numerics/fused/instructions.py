@@ -70,11 +70,11 @@ class VectorBuilder:
 
     def variables(self, rows: int, columns: int) -> list[list[Any]]:
         """Vectors of zeros to add to, which end up in registers."""
-        found = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(columns)] for _ in range(rows)]
-        for line in found:
+        vectors = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(columns)] for _ in range(rows)]
+        for line in vectors:
             for place in line:
                 self.builder.store(self.constant(0.0), place)
-        return found
+        return vectors
 
     def index(self, sizes: Any, places: Any) -> Any:
         """Offset of the element at these places in an array of these sizes."""
