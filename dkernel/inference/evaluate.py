@@ -84,14 +84,14 @@ def evaluate(
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            figures: dict[str, Any] = feed.fold(
+            figures: dict[str, Any] = reader.fold(
                 statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
             )
     finally:
-        feed.close()
+        reader.close()
         executor.release([held])
     if (unseen := figures.pop("unseen", None)) is not None:
         unseen.warn()

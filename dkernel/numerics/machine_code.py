@@ -43,9 +43,9 @@ def processor_name() -> str:
 
 def processor_features() -> str:
     """Its features, as LLVM writes them."""
-    told = os.environ.get("NUMBA_CPU_FEATURES")
-    if told is not None:
-        return told
+    given = os.environ.get("NUMBA_CPU_FEATURES")
+    if given is not None:
+        return given
     with suppress(RuntimeError):  # LLVM knows none here
         return str(binding.get_host_cpu_features().flatten())
     return ""
@@ -53,11 +53,11 @@ def processor_features() -> str:
 
 def loop_folder() -> str:
     """The folder of the compiled loops: beside the code, in the home or for temporary files; "" for none."""
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    if told:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
         with suppress(OSError):
-            os.makedirs(told, exist_ok=True)
-        return told if os.access(told, os.W_OK) else ""
+            os.makedirs(given, exist_ok=True)
+        return given if os.access(given, os.W_OK) else ""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache").expanduser(), "dkernel")
     for folder in (Path(__file__).parent / "__pycache__", home):
         with suppress(OSError):

@@ -118,13 +118,13 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
             pieces = cut_pieces([unit.rows for unit in source.units])
-            survey = feed.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
+            survey = reader.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
     finally:
-        feed.close()
+        reader.close()
     reservoir = survey.reservoir.part(slice(None))
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)

@@ -18,12 +18,14 @@ from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows
 
 
-def store_shuffled(feed: BlockReader, schedule: Schedule, place: Place, progress: Any) -> tuple[BlockReader, Schedule]:
+def store_shuffled(
+    reader: BlockReader, schedule: Schedule, place: Place, progress: Any
+) -> tuple[BlockReader, Schedule]:
     """The reader of the stored rows, and the schedule that finds the same pieces there."""
     inside: dict[int, list[RowSlice]] = {}
     for piece in schedule.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
-    handles, _ = feed.leave_each(
+    handles, _ = reader.leave_each(
         store_unit, f"{place.run}-store", progress, lambda unit: (place, inside.get(unit, [])), len
     )
     moved: dict[int, RowRange] = {}
@@ -34,7 +36,7 @@ def store_shuffled(feed: BlockReader, schedule: Schedule, place: Place, progress
         ends[home] = start + piece.n
         moved[piece.number] = RowRange(*home, start, start + piece.n)
     turns = tuple(tuple(replace(piece, place=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
-    return feed.stored(handles), Schedule(turns, schedule.order)
+    return reader.stored(handles), Schedule(turns, schedule.order)
 
 
 def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
