@@ -189,7 +189,7 @@ class Conformal:
             )
 
     def fits(self, n_in: int, strata: int) -> bool:
-        """True if it is one of a model of so many inputs, and of so many classes or targets."""
+        """True if it is one of a model of that number of inputs, and of classes or targets."""
         s, mass, stratum, group = self.scores, self.mass, self.stratum, self.group
         if s.ndim != 1 or not len(s) or any(a.shape != s.shape for a in (mass, stratum, group)):
             return False

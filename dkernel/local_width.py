@@ -62,7 +62,7 @@ class LocalWidth:
         return NystromMap(Gaussian(gamma=float(self.gamma[0])), self.landmarks)
 
     def fits(self, n_in: int, targets: int) -> bool:
-        """True if it is one of rows of so many inputs and of so many targets."""
+        """True if it is one of rows of this number of inputs and of targets."""
         Z, gamma, ranks, coef = self.landmarks, self.gamma, self.ranks, self.coef
         if any(array.dtype != np.float64 for array in (gamma, ranks, coef)) or Z.dtype != np.float32:
             return False

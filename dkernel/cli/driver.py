@@ -62,7 +62,7 @@ class ClusterJob:
     dead_after: float = PATIENCE
 
     def entry(self, left: int) -> dict[str, Any]:
-        """What the run record says of it, with so many retries left."""
+        """What the run record says of it, with the retries that are left."""
         return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
 
 
@@ -225,7 +225,7 @@ class _Log:
 
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The exit code of a process that ends in so many seconds, else None."""
+    """The exit code of a process that ends within `seconds`, else None."""
     with suppress(subprocess.TimeoutExpired):
         return process.wait(seconds)
     return None
@@ -237,7 +237,7 @@ def _pause_of(job: ClusterJob) -> float:
 
 
 def _is_wished(job: ClusterJob, seconds: float = 0.0) -> bool:
-    """True if somebody wants the job to end, as seen at the end of so many seconds at most."""
+    """True if somebody wants the job to end, as seen after `seconds` at most."""
     end, (store, name) = time.monotonic() + seconds, file_of(wish_of(job.record))
     while True:
         with suppress(DKernelError):  # a store that does not answer now

@@ -336,7 +336,7 @@ def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float
 
 
 def no_weight(rows: int | None = None) -> DataError:
-    """The error that no row counts, of so many where their number is known."""
+    """The error that no row counts, with the number of rows where it is known."""
     every = "all rows" if rows is None else f"all {rows:,} rows"
     return DataError(
         f"The weights are 0 in {every} (below {LEAST_WEIGHT:.0e} counts as 0): there is nothing to learn from. Give "

@@ -41,7 +41,7 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
 
 
 def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[int, ...]:
-    """The rows of positive weight in each step of one part, of so many rows each; runs on a worker."""
+    """The rows of positive weight in each step of one part, where `steps` has the rows of each; runs on a worker."""
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
     weights = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))

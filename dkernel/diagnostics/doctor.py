@@ -32,7 +32,7 @@ CHECKS = {
     "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30  # a model and a checkpoint of 10,000 columns need so many bytes
+LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
 # Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
 # own for a connection, and a minute's silence of a worker, whose work goes to others. None: whatever the limit, a run
 # would end before its time.

@@ -13,7 +13,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-DEAD_AFTER = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
+DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as dead
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 

@@ -192,7 +192,7 @@ class Executor(ABC):
         return None
 
     def threads_each(self, calls: int) -> int:
-        """Threads that each of so many calls at one time may take."""
+        """Threads that each of some calls at one time may take."""
         return max(1, self.slots // calls)
 
     def processes(self) -> dict[str, int]:
@@ -201,7 +201,7 @@ class Executor(ABC):
 
     @contextmanager
     def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - to leave a thread of this process idle saves nothing
-        """Send what is computed inside this block to workers with so many slots in all, and to no others."""
+        """Send what is computed inside this block to workers with `slots` slots in all, and to no others."""
         yield
 
     @abstractmethod

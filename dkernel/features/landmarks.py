@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-# Leverage scores: the first, exact sample and the one that measures the spectrum have so many rows, and each effective
-# dimension gets so many landmarks.
+# Leverage scores: rows of the first, exact sample and of the one that measures the spectrum, and landmarks
+# of each effective dimension.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
 MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # rows of a dictionary for each effective dimension, and at least
 

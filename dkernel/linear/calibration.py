@@ -43,7 +43,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def fits(self, outputs: int) -> bool:
-        """True if these are rising curves of so many columns of scores, C."""
+        """True if these are rising curves of `outputs` columns of scores, C."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class Platt(Calibration):
 class Isotonic(Calibration):
     """The rising step function nearest to the labels, straight between its steps and level beyond the last.
 
-    No probability is nearer to 0 or 1 than 1 / (n + 2), n the rows that it was fitted on: so many rows cannot tell.
+    No probability is nearer to 0 or 1 than 1 / (n + 2), n the rows that it was fitted on: n rows tell no more.
 
     Source: Zadrozny and Elkan 2002; pool adjacent violators of scipy.
 

@@ -51,7 +51,7 @@ class Variance:
         return np.asarray(variance if rest is None else variance + prior * np.maximum(rest, 0.0))
 
     def fits(self, n_components: int, targets: int = 1) -> bool:
-        """True if it is one of a map with so many columns, and of so many targets."""
+        """True if it is one of a map with that number of columns, and of targets."""
         factor, offset, scale = self.factor, self.offset, self.scale
         wanted = (3,) if targets == 1 else (3, targets)
         if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != wanted:

@@ -233,7 +233,7 @@ def grow(
 def grow_partitions(
     X: F32, root: NDArray[np.floating], limit: float, least: int, overlap: float, seed: int, partitions: int
 ) -> tuple[CellTree, list[int]]:
-    """A tree with so many partitions of the rows, one after the other, and the numbers of their cells; see `grow`."""
+    """A tree of `partitions` divisions of the rows, one after the other, and the numbers of their cells; see `grow`."""
     numbers, children = [1], np.zeros((partitions - 1, 2), np.int32)
     for fork in range(partitions - 1):
         numbers[-1:] = [2 * numbers[-1], 2 * numbers[-1] + 1]
@@ -285,7 +285,7 @@ def _covariance(Z: F32) -> NDArray[np.float64]:
 
 
 def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:
-    """End of a band that has so many of these values, which are sorted by their distance to the cut."""
+    """End of a band with `wanted` of these values, which are sorted by their distance to the cut."""
     count = int(wanted)
     if count == 0:
         return cut

@@ -266,7 +266,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
 
 
 def _check_numbers(part: Any, most: int, place: str) -> None:
-    """Refuse whole numbers that no map of so many columns has: a size of their own choosing would be made at once."""
+    """Refuse whole numbers above `most`, the largest of any map of these columns: memory is taken for them at once."""
     if isinstance(part, dict | list):
         for value in part.values() if isinstance(part, dict) else part:
             _check_numbers(value, most, place)

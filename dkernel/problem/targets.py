@@ -20,7 +20,7 @@ LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # the smallest width wh
 # anything leaves far less, and each doubling costs the sums one of some 22 bits. A class has the target -1 or 1, where
 # no smooth loss has a residual of more than 4 for a score of at most 4.
 CLASS_BOUND = 16.0
-TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
+TARGET_BOUND = 4.0  # times the largest target: the bound of a regression
 
 
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] | None) -> str | None:

@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
 
-GROUP_SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
+GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
 MOST_GROUP_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 

@@ -53,7 +53,7 @@ class Curve:
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss with so many rows to learn from."""
+        """Mean loss with `rows` rows to learn from."""
         return float(np.average(self.losses[rows], weights=weight))
 
     def predicted(self, n: int, weight: F64 | None) -> float:
@@ -165,7 +165,7 @@ class Race:
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
-        """Components that a fit of so many rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
+        """Components that a fit of `rows` rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
         rows."""
         most = self.judge.components
         path = np.log(max(most / 256, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
@@ -176,7 +176,7 @@ class Race:
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
     def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
-        """Judge the ways that are left with so many rows; those that cannot win leave."""
+        """Judge the ways that are left with `rows` rows; those that cannot win leave."""
         self._learn()
         starts = self._starts(kernel, linear, rows)
         judged = [way for way in self.ways if way.local != "cells" or rows <= MOST_CELL_ROWS]

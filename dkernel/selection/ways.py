@@ -71,7 +71,7 @@ def is_open(recipe: Recipe) -> bool:
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, where so many local stages can be paid for; several run a race.
+    """The ways that a recipe leaves open, where local stages can be paid for; several run a race.
 
     Examples
     --------

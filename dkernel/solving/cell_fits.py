@@ -20,7 +20,7 @@ from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
 from dkernel.solving.residual import Residual
 
-JUDGED_EVERY = 8  # every so many-th row of a cell is one to judge its settings by
+JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ RESIDUAL_WIDTHS = 2.0, 0.05
 The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with
 windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
 
-LOSS_DIGITS = 40  # losses are added as integers, with so many binary digits after the point
+LOSS_DIGITS = 40  # binary digits after the point of losses, which are added as integers
 
 
 @dataclass(frozen=True, eq=False)

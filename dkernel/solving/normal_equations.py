@@ -38,7 +38,7 @@ GRAM_FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each
 
 
 def _folds(columns: int) -> int:
-    """Folds of the rows: 1 where so many matrices would be too many bytes."""
+    """Folds of the rows: 1 where a matrix for each would be too many bytes."""
     return GRAM_FOLDS if columns <= MOST_FOLDED else 1
 
 

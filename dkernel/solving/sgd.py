@@ -194,7 +194,7 @@ class Passes(Solver[PassState]):
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
-        # Callbacks see the holdout's loss after so many rounds.
+        # Callbacks see the holdout's loss after a few rounds.
         if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(state, watched=line)
         return self._reported(state, line)

@@ -50,7 +50,7 @@ WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
 CLIP = 2.0  # a gradient is cut to this many times its usual length
-LENGTH_ROUNDS = 8  # the usual length is a mean of so many rounds
+LENGTH_ROUNDS = 8  # rounds whose mean is the usual length
 
 
 @stored("SGDState")
@@ -142,7 +142,7 @@ class PSGD(AlphaPath):
 
         Parameters
         ----------
-        batch : b / R^2, as so many steps the noise of one allows
+        batch : b / R^2, the number of steps that the noise of one allows
         rounds : of the pass: what a move is still felt in should be a small part of them
         """
         # The memory 1 / (1 - β) is at most a quarter of the rounds of a pass.

@@ -27,7 +27,7 @@ ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
 WINDOW_TASKS = 8
-# A journal gets a long reading in parts: a sixteenth at a time, and at least so many bytes of the source.
+# A journal gets a long reading in parts: a sixteenth of the source at a time, and at least MOST_BYTES.
 JOURNAL_PARTS, PART_BYTES = 16, 256 * 2**20
 
 

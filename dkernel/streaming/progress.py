@@ -186,7 +186,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            # A phase without rows is worth a line at its end if it took so many seconds.
+            # A phase without rows is worth a line at its end if it took long enough.
             if self._rows or self._total or state["seconds"] >= 0.05:
                 self._line(format_progress(state, ended=True))
 

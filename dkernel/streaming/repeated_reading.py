@@ -166,7 +166,7 @@ class RepeatedReading:
 
 
 def _even(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
-    """The pieces in their order, in at most so many runs of about as many rows."""
+    """The pieces in their order, in at most `parts` runs of about as many rows."""
     total, before = sum(piece.n for piece in pieces), 0
     parts_of: dict[int, list[RowSlice]] = {}
     for piece in pieces:

@@ -24,7 +24,7 @@ Sizes = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True)
 class PieceRun:
-    """Pieces first, ..., last - 1 of those that a round has of a chunk."""
+    """Pieces first, ..., last - 1 of the pieces of a chunk that a round has."""
 
     chunk: int
     first: int
@@ -90,7 +90,7 @@ def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[st
 
 
 def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
-    """The pieces of these chunks in their order, cut into so many parts of about as many rows."""
+    """The pieces of these chunks in their order, cut into `parts` parts of about as many rows each."""
     total = sum(sum(sizes[chunk]) for chunk in chunks)
     cut: dict[int, list[PieceRun]] = {}
     before = 0

@@ -29,8 +29,8 @@ from dkernel.training.result import LocalStage
 CELL_ROWS = 4096
 OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
-LEAST_SAMPLE = 128  # a cut leaves so many rows of the sample on each side, so cells have their share within a tenth
-# Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
+LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
+# Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, 2048
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)

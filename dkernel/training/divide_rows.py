@@ -32,7 +32,7 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
-MOST_TIMES = 2**16  # a quantile of so many times is known to a few thousandths
+MOST_TIMES = 2**16  # times whose quantile is known to a few thousandths
 MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
 
 

@@ -43,7 +43,7 @@ from dkernel.training.uncertainty import errors_of
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
-RESIDUALS = 4.0  # a residual counts up to so many times the largest at first
+RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class NewRows:
 
 
 def rows_in(source: Source, executor: Executor, most: int | None = None) -> Block:
-    """The rows of a source, or a uniform sample of so many, in an order that no layout of files decides."""
+    """The rows of a source, or a uniform sample of `most` of them, in an order that no layout of files decides."""
     source = counted(source, executor)
     return rows_of(source, executor, most or source.n_counted)
 

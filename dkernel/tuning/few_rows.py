@@ -30,7 +30,7 @@ from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
 from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
 
-SEARCH_PASSES = 2  # a whole search counts as so many, as a race does
+SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:

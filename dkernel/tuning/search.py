@@ -53,9 +53,9 @@ from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
 from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
-RACE_ROUNDS = 32  # a pass of the race has so many rounds
-RACED = 1024  # the largest map of a race has so many columns: all maps together cost less than the fit to come
-RACE_PASSES = 2  # a whole race reads about so many passes
+RACE_ROUNDS = 32  # rounds of a pass of the race
+RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
+RACE_PASSES = 2  # passes that a whole race reads, about
 
 Array = NDArray[np.float64]
 
@@ -202,7 +202,7 @@ class _Search:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
     def _raced(self, columns: int) -> int:
-        """Columns of the race's map for one of so many; an even number, for maps of pairs."""
+        """Columns of the race's map for one of `columns`; an even number, for maps of pairs."""
         # Maps of fewer than 32 components do not tell candidates apart.
         return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
 
@@ -304,7 +304,7 @@ class _Search:
         return self._result(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
-        """True if the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
+        """True if the budget has room for a rung up to `rounds` rounds; it takes about as long as the one before."""
         if rounds > self.budget.passes * length + 1e-3:
             return False
         return self.clock() - self.began + spent <= self.budget.seconds

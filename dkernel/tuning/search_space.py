@@ -33,7 +33,7 @@ _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
 
 @dataclass(frozen=True)
 class Budget:
-    """Limit of a search: so many passes over the data, or so many seconds; it ends with a rung.
+    """Limit of a search, in passes over the data or in seconds; it ends with a rung.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Successive halving: all candidates share each reading of a block, and those of one map share its components.
 
-A map runs with all heads that use it: for each loss, for each alpha, the outputs. In a round every map takes its gradient
-in the same task, from the same block, before any of its coefficients has seen these rows: the losses and right answers
-that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
+A map runs with all heads that use it: for each loss, for each alpha, the outputs. In a round every map takes its
+gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and right
+answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
 """
 
 from collections.abc import Sequence

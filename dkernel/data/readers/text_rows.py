@@ -149,7 +149,7 @@ def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.in
 class Lines:
     """Places of the rows of a piece of text: row i is data[starts[i]:stops[i]], without its line ending.
 
-    `offset` and `line` say where the piece begins: so many bytes and lines of the file are before it.
+    `offset` and `line` are the bytes and lines of the file before the piece.
     """
 
     data: bytes

@@ -71,7 +71,7 @@ class OutputPart:
 
     @classmethod
     def of_name(cls, name: str, size: int) -> "OutputPart | None":
-        """The record of a finished part of so many bytes, if that is its name."""
+        """The record of a finished part of this size, if that is its name."""
         match = _FINISHED.fullmatch(name)
         return match and cls(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
 

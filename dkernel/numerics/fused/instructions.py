@@ -29,7 +29,7 @@ def float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the nam
 
 
 class VectorBuilder:
-    """Instructions on vectors of so many float32 numbers, which a compiler may lay into several registers."""
+    """Instructions on vectors of `lanes` float32 numbers, which a compiler may lay into several registers."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         self.builder, self.lanes = builder, lanes
