@@ -270,5 +270,5 @@ def local_text(p: Parameter, value: Any) -> str:
 
 def of_text(stage: type[Stage], text: str) -> Stage:
     """The settings of a stage: those of a recipe's text, or its defaults where that names another stage."""
-    found = settings_of(text)
-    return found if isinstance(found, stage) else stage()
+    settings = settings_of(text)
+    return settings if isinstance(settings, stage) else stage()

@@ -187,10 +187,10 @@ def label(p: Parameter, value: Any) -> Label:
 
 
 def _label(name: str, value: Any) -> Label:
-    found = _plain(value)
-    if not isinstance(found, LABELS) or (isinstance(found, float) and not math.isfinite(found)):
+    label = _plain(value)
+    if not isinstance(label, LABELS) or (isinstance(label, float) and not math.isfinite(label)):
         raise RecipeError(f"{name}={value!r} is not valid. Possible: a bool, a finite number or a string.")
-    return str(found) if isinstance(found, str) else found
+    return str(label) if isinstance(label, str) else label
 
 
 def class_weights(p: Parameter, value: Any) -> str | dict[Label, float] | None:
@@ -209,8 +209,8 @@ def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
 
 def _weight(p: Parameter, each: Any, value: Any) -> float:
     named = Parameter(f"{p.name}[{each!r}]", None, "", _not_negative)
-    found: float = named.checked(value)
-    return found
+    weight: float = named.checked(value)
+    return weight
 
 
 _not_negative = real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
@@ -221,8 +221,8 @@ def strength(p: Parameter, value: Any) -> str | float:
     C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
     if C is not None and 0 < float(C[1]) < math.inf:
         return f"C={float(C[1])!r}"
-    found: str | float = word_or(_strength)(p, value)
-    return found
+    number: str | float = word_or(_strength)(p, value)
+    return number
 
 
 def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
@@ -238,9 +238,9 @@ def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
         return value
     given = [group.split(",") for group in value.split(";")] if isinstance(value, str) else value
     if isinstance(given, list | tuple) and given and all(isinstance(group, list | tuple) and group for group in given):
-        found = tuple(tuple(str(part).strip() for part in group) for group in given)
-        if all(part for group in found for part in group):
-            return found
+        names = tuple(tuple(str(part).strip() for part in group) for group in given)
+        if all(part for group in names for part in group):
+            return names
     raise refused(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
@@ -255,7 +255,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "g
 
 
 def size(p: Parameter, value: Any) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
-    if found is None or isinstance(value, bool):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
+    if match is None or isinstance(value, bool):
         raise refused(p, value, "bytes, as 200MiB, 1GB or 1000000")
-    return int(float(found[1]) * UNITS[found[2]])
+    return int(float(match[1]) * UNITS[match[2]])

@@ -57,6 +57,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "retries",
         "workers",
         "memory_limit",
+        "client_memory_limit",
         "config",
         "print_config",
         "debug",
@@ -166,11 +167,11 @@ def is_usual(name: str | None) -> bool:
 
 def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
-    found: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
+    groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
         if isinstance(option, click.Option) and not option.hidden and (every or is_usual(option.name)):
-            found[group_of(option.name)].append(option)
-    return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in found.items() if options}
+            groups[group_of(option.name)].append(option)
+    return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in groups.items() if options}
 
 
 class Grouped(click.Command):

@@ -176,10 +176,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _dtype_of(self, X: Any) -> str:
         """The dtype in which X is read."""
-        found = dtype_of_rows(X)
-        if self.dtype in ("auto", found) or not isinstance(X, Source):
-            return found if self.dtype == "auto" else self.dtype
-        raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
+        own = dtype_of_rows(X)
+        if self.dtype in ("auto", own) or not isinstance(X, Source):
+            return own if self.dtype == "auto" else self.dtype
+        raise DataError(f"The source is of {own} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
@@ -267,8 +267,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
             return
         rows = source.X.compute(scheduler="sync")
-        found = support_of(model, rows)
-        self.support_, self.dual_coef_, self.support_vectors_ = found.rows, found.coef, rows[found.rows]
+        support = support_of(model, rows)
+        self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""

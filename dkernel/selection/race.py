@@ -5,7 +5,7 @@ cells, or none). All ways learn from the same rows and are judged on the same ot
 extrapolated to all rows, is clearly above that of the best one; those that are left are fitted in full.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from dkernel.selection.sampled_stages import (
     StageTrial,
     constant_scores,
 )
-from dkernel.selection.ways import Way
+from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
 MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
@@ -48,7 +48,7 @@ class Curve:
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss with so many rows to learn from."""
+        """Mean loss with `rows` rows to learn from."""
         return float(np.average(self.losses[rows], weights=weight))
 
     def predicted(self, n: int, weight: F64 | None) -> float:
@@ -69,8 +69,8 @@ class Race:
     problem : of the local stages
     n : rows of the fit
     effort : "low", "normal" or "high"
-    costs : predicted seconds of each way that may be taken; those of one global stage share it
-    ways : that are left
+    costs : of each way that may be taken; those of one global stage share it
+    ways : that are left; at first all that have a cost
     places : of the best settings of a way so far
     learned : relevances of grids and root of the metric of cells, once they are there
     """
@@ -79,11 +79,14 @@ class Race:
     problem: SampleProblem
     n: int
     effort: str
-    costs: Mapping[Way, float]
-    ways: list[Way]
+    costs: Mapping[Way, WayCost]
+    ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     places: dict[Way, Place] = field(default_factory=dict)
     learned: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ways = list(self.costs)
 
     def end(self) -> tuple[Way, ...]:
         """The ways to fit in full: the best, and with it the next one where the race cannot tell the two apart and the
@@ -95,17 +98,23 @@ class Race:
         if self.effort == "high":
             return tuple(self.ways)
         best = min(self.ways, key=lambda way: self.predicted(way))
-        cheapest = min(self.ways, key=lambda way: self.costs[way])
-        if self.effort == "low" or self.costs[cheapest] <= MUCH_CHEAPER * self.costs[best]:
+        cheapest = min(self.ways, key=self.seconds)
+        if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
             # Whether a local stage gains anything the holdout says without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
-        others = [way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.costs[best]]
+        others = [
+            way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.seconds(best)
+        ]
         return (best, *sorted(others, key=lambda way: self.predicted(way))[:1])
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        shared = self.costs.get(Way(), 0.0) if way.features == first.features == "kernel" else 0.0
-        return self.costs[way] - shared
+        share = way.features == first.features == "kernel" and Way() in self.costs
+        return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
+
+    def seconds(self, way: Way) -> float:
+        """Predicted seconds of a way."""
+        return self.costs[way].seconds
 
     def leave_kernel(self) -> None:
         """Leave out the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
@@ -117,14 +126,23 @@ class Race:
         if self.effort == "high" or rival not in self.ways or not kernels:
             return
         best = min(kernels, key=lambda way: self.predicted(way))
-        if self.predicted(rival) < self.predicted(best) and self.costs[rival] <= MUCH_CHEAPER * self.costs[best]:
+        if self.predicted(rival) < self.predicted(best) and self.seconds(rival) <= MUCH_CHEAPER * self.seconds(best):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
     def explain(self) -> str:
         """The end of the race, in words."""
         ways = sorted(self.curves, key=lambda way: self.predicted(way))
         losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
-        return f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
+        text = f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
+        return "; ".join([text, *self._gains()])
+
+    def _gains(self) -> Iterator[str]:
+        """What the readings of each local stage that is fitted win, beside components alone."""
+        for way in self.end() if Way() in self.curves else ():
+            if way.local != "none":
+                gain, readings = 1 - np.exp(self.predicted(way) - self.predicted(Way())), self.costs[way].local_readings
+                more = f"{readings} more reading{'s' if readings != 1 else ''}"
+                yield f"{way.local}: {more} for a predicted {gain:.0%} less loss than components"
 
     @property
     def has_kernel(self) -> bool:
@@ -142,7 +160,7 @@ class Race:
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
-        """Components that a fit of so many rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
+        """Components that a fit of `rows` rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
         rows."""
         most = self.judge.components
         path = np.log(max(most / 256, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
@@ -153,7 +171,7 @@ class Race:
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
     def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
-        """Judge the ways that are left with so many rows; those that cannot win leave."""
+        """Judge the ways that are left with `rows` rows; those that cannot win leave."""
         self._learn()
         starts = self._starts(kernel, linear, rows)
         judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]

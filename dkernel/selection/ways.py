@@ -47,6 +47,20 @@ class Way:
         return recipe.replace(local=local)
 
 
+@dataclass(frozen=True)
+class WayCost:
+    """What a way costs at the full size of a fit.
+
+    Parameters
+    ----------
+    seconds : predicted, on the usual cores
+    local_readings : of the data, by its local stage
+    """
+
+    seconds: float
+    local_readings: int = 0
+
+
 WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")
 """All ways, the simplest first."""
 
@@ -57,7 +71,7 @@ def is_open(recipe: Recipe) -> bool:
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, where so many local stages can be paid for; several run a race.
+    """The ways that a recipe leaves open, where local stages can be paid for; several run a race.
 
     Examples
     --------

@@ -30,8 +30,8 @@ from dkernel.training.result import LocalStage
 CELL_ROWS = 4096
 OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
-LEAST_SAMPLE = 128  # a cut leaves so many rows of the sample on each side, so cells have their share within a tenth
-# Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
+LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
+# Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, 2048
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)
@@ -113,14 +113,14 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare cells")
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
@@ -146,7 +146,7 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _chosen(residual, problem, rows, found.place)
+        return _chosen(residual, problem, rows, findings.place)
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)

@@ -40,14 +40,14 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalStage
 
-GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
+GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
-MOST_GRID_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
+MOST_GRID_BYTES = 2**30  # bytes of the coefficients, which the client holds: of very many classes there are fewer grids
 # The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
 # rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
 # and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
-TRIED_PIECE = 4096  # these rows come in pieces of so many
+TRIED_PIECE = 4096  # rows of each piece of these
 MOST_NAMED = 8  # groups of features that are named in words
 
 
@@ -125,7 +125,9 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
         room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
         counted = int(model_bytes > room)  # a reading, of the bins that have rows
         model_bytes = min(model_bytes, max(room, GRID_GROUP * grid_bytes(bins, outputs)))
-    copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
+    copied = int(
+        coef * (1.25 - exp(-n / bins))
+    )  # a share exp(-n / bins) of the bins that a hash chooses has none of n rows
     return Cost(
         "grids",
         GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GRID_GROUP) + TABLE_FLOPS * outputs * tables,
@@ -161,14 +163,14 @@ def fit_grid_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
@@ -181,7 +183,7 @@ def fit_grid_stage(
         scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
-    seen = residual.run.journal.stage("relevance", learn) if found.relevances is None else found.relevances
+    seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
     n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
     rows, few = sum(piece.n for piece in residual.pieces), tried_grids(recipe, n, n_grids)
@@ -195,7 +197,7 @@ def fit_grid_stage(
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
-            "grids-width", lambda: _chosen(tried, settings, len(seen), few, found.place)
+            "grids-width", lambda: _chosen(tried, settings, len(seen), few, findings.place)
         )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
@@ -248,7 +250,7 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
 def _chosen(
     residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int, start: Place | None
 ) -> tuple[Place, float]:
-    """Place of the settings with the smallest loss on the holdout, and that loss, with so many grids.
+    """Place of the settings with the smallest loss on the holdout, and that loss, with `grids` grids.
 
     Parameters
     ----------

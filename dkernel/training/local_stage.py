@@ -31,7 +31,7 @@ from dkernel.training.grid_stage import check_groups, fit_grid_stage, grid_cost
 from dkernel.training.result import LocalStage, best_stage
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
-# "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
+# Rows that "auto" judges by, a twentieth of the rows that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
@@ -143,9 +143,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind, found in stages.items():
+    for kind, findings in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, found))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, findings))
     return best_stage(tried)
 
 

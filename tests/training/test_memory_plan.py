@@ -252,3 +252,16 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     assert tight.kept
     assert FEW_SLOTS < tight.slots <= 64
     assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).kept
+
+
+def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
+    executor = Apart(GIB)
+    free = Plan.of(source, Recipe(), executor)
+    executor.client_memory_limit = free.client_bytes - 1
+    limited = Plan.of(source, Recipe(), executor)
+    with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
+        limited.check()
+    assert replace(limited, client_memory_limit=None) == free
+    assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = free.client_bytes
+    Plan.of(source, Recipe(), executor).check()
