@@ -112,8 +112,8 @@ def _importance(model: Any, rows: Any) -> dict[str, float]:
 
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
-    found = importances(model, rows)
-    return {name: found[name][0] for name in sorted(found, key=lambda name: (-found[name][0], name))}
+    figures = importances(model, rows)
+    return {name: figures[name][0] for name in sorted(figures, key=lambda name: (-figures[name][0], name))}
 
 
 def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:

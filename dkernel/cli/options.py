@@ -293,14 +293,14 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         return
     ctx.meta[CONFIG] = path
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise click.UsageError(f"The config file {path!r} cannot be read: {error.strerror}.", ctx) from None
     except ValueError as error:
         raise click.UsageError(f"The config file {path!r} is not TOML: {error}.", ctx) from None
     options = {p.name: p for p in ctx.command.params if p.name and p.name not in _NOT_IN_CONFIG}
     values: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in table.items():
         name = key.replace("-", "_")
         if name == "import":
             raise click.UsageError(

@@ -25,8 +25,8 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     for table in tables[1:]:
         _check_same(first, table, needed, request)
     encoded = _encoded(tables, columns, request)
-    found = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
-    objects = tuple(name for name in columns if name in found)
+    with_objects = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
+    objects = tuple(name for name in columns if name in with_objects)
     # Text that looks like a number stays text where objects are wanted.
     as_text = [name for name in objects if all(table.inferred for table in tables)]
     as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
@@ -54,9 +54,9 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
 
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
     """The types of the kept columns that have several in the files."""
-    found: dict[str, pa.DataType] = {}
+    common_types: dict[str, pa.DataType] = {}
     if request.kept_as == "csv":
-        return found
+        return common_types
     for name in request.keep:
         types = {table.types[name]: table for table in reversed(tables) if table.rows and name in table.types}
         if len(types) < 2:
@@ -68,8 +68,8 @@ def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str,
                 f"{table.file.name}: the kept column {name!r} is of type {kind}, but of {other} in {second.file.name}, "
                 "and no type holds both. Convert one of them, or leave the column out."
             )
-        found[name] = common
-    return found
+        common_types[name] = common
+    return common_types
 
 
 def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
@@ -240,26 +240,26 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:
-    found = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
-    if len(found) <= 1:
-        return next(iter(found), "empty")
+    table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    if len(table_of_kind) <= 1:
+        return next(iter(table_of_kind), "empty")
     if name == request.label:
-        return _label_kind(name, found)
-    if set(found) <= set(NUMBERS):
-        return "digits" if "digits" in found else "float"
-    if name in request.keep and all(t.inferred for t in found.values()):
+        return _label_kind(name, table_of_kind)
+    if set(table_of_kind) <= set(NUMBERS):
+        return "digits" if "digits" in table_of_kind else "float"
+    if name in request.keep and all(t.inferred for t in table_of_kind.values()):
         return "text"
-    (kind, table), (other, second) = list(found.items())[:2]
+    (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
         f"{table.file.name}: column {name!r} holds {word_of(kind)}, but {word_of(other)} in {second.file.name}."
     )
 
 
-def _label_kind(name: str, found: dict[str, FileSchema]) -> str:
+def _label_kind(name: str, table_of_kind: dict[str, FileSchema]) -> str:
     # A text file shows a decimal point by accident; a typed file has the type that it means.
-    if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
+    if set(table_of_kind) == {"int", "float"} and any(t.inferred for t in table_of_kind.values()):
         return "float"
-    (kind, table), (other, second) = list(found.items())[:2]
+    (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
         f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "
         "one type of label is needed in all files."

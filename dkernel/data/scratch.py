@@ -101,14 +101,14 @@ def unpack(file: File, folder: str) -> File:
         finally:
             if os.path.exists(staged):
                 os.remove(staged)
-    found = os.stat(target)
-    if found.st_size == 0:
+    status = os.stat(target)
+    if status.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
     return replace(
         file,
         path=target,
-        size=found.st_size,
-        stamp=str(found.st_mtime_ns),
+        size=status.st_size,
+        stamp=str(status.st_mtime_ns),
         compression="",
         options={},
         origin=file,

@@ -123,12 +123,12 @@ def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, 
             return {}
     counts: NDArray[Any]
     if copies is None:
-        found, counts = np.unique(single, return_counts=True)
+        distinct, counts = np.unique(single, return_counts=True)
     else:
-        found, places = np.unique(single, return_inverse=True)
+        distinct, places = np.unique(single, return_inverse=True)
         counts = np.bincount(places, copies)
     counts = counts - _excess(counts)  # before very many values become a dict
-    return dict(zip(found[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
+    return dict(zip(distinct[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
 def _summed(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value, float]:
@@ -174,13 +174,13 @@ class CategoryCount:
         folds: Any = None,
         own: str = TEXT,
     ) -> "CategoryCount":
-        found = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
+        counts = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
-        missing, found = float(found[gaps].sum()), np.where(gaps, 0, found)
-        less = _excess(found[found > 0])  # before very many values become a dict
-        places = np.flatnonzero(found > less)
+        missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
+        less = _excess(counts[counts > 0])  # before very many values become a dict
+        places = np.flatnonzero(counts > less)
         bounded = cls(
-            {words[i] or "": float(found[i]) - less for i in places.tolist()},
+            {words[i] or "": float(counts[i]) - less for i in places.tolist()},
             missing,
             not less,
             notation=example_of(words),
@@ -245,10 +245,10 @@ class CategoryCount:
         means = (
             [self.label.means(without) for without in (None, *range(LABEL_FOLDS))] if self.label is not None else [None]
         )
-        found = [each for each in means if each is not None]
-        if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
+        known = [each for each in means if each is not None]
+        if len(known) < len(means):  # the values do not tell of the label, in a fold or in all
             return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
-        return CategoryColumn(name, levels, self.missing > 0, means=found[0], folds=tuple(found[1:]))
+        return CategoryColumn(name, levels, self.missing > 0, means=known[0], folds=tuple(known[1:]))
 
 
 Count = NumberCount | CategoryCount
@@ -291,7 +291,7 @@ class TableCounts:
             weight = np.asarray(weight)[used].astype(np.float64)
             table = table.filter(pa.array(used)) if isinstance(table, pa.Table) else table[used]
             label = None if label is None else np.asarray(label)[used]
-        found: list[Count] = []
+        counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
         folds = None if part is None else folds_of(first, len(table))
@@ -299,12 +299,12 @@ class TableCounts:
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                found.append(CategoryCount.of(*coded(column), weight, part, folds, kind_of(column.type)))
+                counts.append(CategoryCount.of(*coded(column), weight, part, folds, kind_of(column.type)))
             else:
                 values = numbers(column) if isinstance(table, pa.Table) else column
-                found.append(NumberCount.of(values, weight, coded_too and kind == "number"))
+                counts.append(NumberCount.of(values, weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(copies_of(weight).sum())
-        return cls(tuple(found), len(table), copies)
+        return cls(tuple(counts), len(table), copies)
 
     def merge(self, other: "TableCounts") -> "TableCounts":
         pairs = zip(self.columns, other.columns, strict=True)

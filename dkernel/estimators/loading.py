@@ -70,12 +70,12 @@ def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
     """Parameters of the estimator, as the recipe has them."""
     recipe = model.recipe
     names = set(inspect.signature(kind).parameters)
-    found = {name: value for name, value in vars(recipe).items() if name in names}
+    parameters = {name: value for name, value in vars(recipe).items() if name in names}
     categorical = recipe.categorical
-    found["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
-    found["random_state"] = recipe.seed
-    found["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
-    return {**found, "landmarks": "uniform"} if recipe.landmarks == GIVEN else found
+    parameters["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
+    parameters["random_state"] = recipe.seed
+    parameters["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
+    return {**parameters, "landmarks": "uniform"} if recipe.landmarks == GIVEN else parameters
 
 
 def _known(machine: Any, model: Model) -> Any:

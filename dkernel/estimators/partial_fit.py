@@ -119,19 +119,19 @@ class Partial:
         assert block.y is not None
         codes = Targets(self.classes).codes(block.y)
         before = self.counts or dict.fromkeys(self.classes.tolist(), 0)
-        found = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
-        return {label: before[label] + found[i] for i, label in enumerate(self.classes.tolist())}
+        added = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
+        return {label: before[label] + added[i] for i, label in enumerate(self.classes.tolist())}
 
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """The classes that may come, as the labels of blocks are: whole numbers in int64, texts in one width."""
     if classes is None:
         raise RecipeError("The first call of partial_fit needs classes: all the labels that may come, classes=[0, 1].")
-    found = np.unique(np.asarray(classes))
-    if found.ndim != 1 or len(found) < 2:
+    labels = np.unique(np.asarray(classes))
+    if labels.ndim != 1 or len(labels) < 2:
         raise RecipeError(f"classes={classes!r}: two or more different labels are needed.")
     kinds: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}
-    return found.astype(kinds.get(found.dtype.kind, found.dtype))
+    return labels.astype(kinds.get(labels.dtype.kind, labels.dtype))
 
 
 def same_classes(classes: Any, known: Classes) -> Classes:

@@ -137,9 +137,9 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
         step = BLOCK_ROWS
         if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
             step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
-        found, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+        result, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
     unseen.warn()
-    return found
+    return result
 
 
 def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
@@ -156,8 +156,8 @@ def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any
         out[first:stop], unseen = answer.of(_rows(X, first, stop, answer), first)
         return unseen
 
-    found, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
-    return out, reduce(UnseenValues.merge, found)
+    unseen_of_blocks, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
+    return out, reduce(UnseenValues.merge, unseen_of_blocks)
 
 
 def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":

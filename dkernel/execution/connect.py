@@ -235,7 +235,7 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
-    """A client that waits so many seconds for its scheduler, at the start and whenever the connection breaks."""
+    """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
     try:
         client = _distributed().Client(place, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:

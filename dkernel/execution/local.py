@@ -49,7 +49,7 @@ class SerialExecutor(_LocalExecutor):
         self,
         calls: Sequence[Call],
         ahead: Sequence[Delayed] = (),
-        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
         results = [retried(_closed(call), self.faults) for call in calls]
         read = [retried(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
@@ -82,7 +82,7 @@ class ThreadsExecutor(_LocalExecutor):
         self,
         calls: Sequence[Call],
         ahead: Sequence[Delayed] = (),
-        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
         if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
             return retried(partial(self._at_once, [_closed(call) for call in calls]), self.faults), []

@@ -95,8 +95,8 @@ def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
     """The inputs of a number's frequent values, compared in float32."""
     if not column.levels:
         return []
-    found = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
-    return [to.scaled(to.cast(found, to.dtype), ONE_HOT)]
+    equal = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
+    return [to.scaled(to.cast(equal, to.dtype), ONE_HOT)]
 
 
 def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
@@ -125,13 +125,13 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     month = over(plus(times(to("Sub", in_400, begun), 5), 2), 153)  # from March on
     year = to("Add", to("Add", years, times(over(days, 146_097), 400)), over(month, 10))
     places = (rest(plus(month, 2), 12), 12), (rest(plus(days, 2), 7), 7), (rest(seconds, DAY), DAY)
-    found = [to.cast(year, to.dtype)]
+    inputs = [to.cast(year, to.dtype)]
     for place, period in places:
         angle = to.scaled(to.cast(place, to.dtype), 2 * np.pi / period)
         for shift in (0.0, np.pi / 2):
             circle = to.scaled(to("Sin", to.plus(angle, shift)), RADIUS)
-            found.append(to("Where", missing, to.constant(0.0), circle))
-    return found
+            inputs.append(to("Where", missing, to.constant(0.0), circle))
+    return inputs
 
 
 def _means(to: Nodes, column: CategoryColumn) -> str:

@@ -82,18 +82,18 @@ def _number() -> Pipeline:
     )
 
 
-def _looked_up(column: CategoryColumn, found: Mapping[str, float]) -> list[Any]:
+def _looked_up(column: CategoryColumn, number_of: Mapping[str, float]) -> list[Any]:
     """A number for each value, in any type and spelling of these words, "" for a missing one; NaN for all others."""
     numbers = {
         value: x
-        for word, x in found.items()
+        for word, x in number_of.items()
         if word
         for value in (*spellings(word, column.values), *_values(word, column.values))
     }
     return [
         ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
         ("missing", FunctionTransformer(pd.DataFrame.where, kw_args={"cond": pd.DataFrame.notna, "other": ""})),
-        ("number", FunctionTransformer(pd.DataFrame.map, kw_args={"func": {**numbers, **found}.get})),
+        ("number", FunctionTransformer(pd.DataFrame.map, kw_args={"func": {**numbers, **number_of}.get})),
         ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
     ]
 

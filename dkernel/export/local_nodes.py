@@ -42,8 +42,8 @@ def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
         table = machine.coef[first : first + EXPORTED_GRIDS].reshape(-1, outputs)
         starts = n_bins * np.arange(part.n_grids).reshape(-1, 1, 1)
         places = to("Add", _codes(to, part, inputs), to.constant(starts, WHOLE))
-        found = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
-        score = to("ReduceSum", found, to.constant([0, 2], WHOLE), keepdims=0)
+        terms = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
+        score = to("ReduceSum", terms, to.constant([0, 2], WHOLE), keepdims=0)
         total = to("Add", total, score) if total else score
     return to("Mul", to.cast(total, DOUBLE), to.constant(machine.unit, DOUBLE))
 
@@ -179,16 +179,16 @@ def _paths(tree: CellTree) -> NDArray[np.int64]:
     Depth k is that below cut k, depth cuts + k that from cut k on, and the last one is always 0.
     """
     cuts = len(tree.children)
-    found: list[list[int]] = [[] for _ in range(tree.n_cells)]
+    path_of: list[list[int]] = [[] for _ in range(tree.n_cells)]
     todo: list[tuple[int, list[int]]] = [(0, [])]
     while todo:
         node, path = todo.pop()
         if node < 0:
-            found[-1 - node] = path
+            path_of[-1 - node] = path
         else:
             todo += [(int(tree.children[node, side]), [*path, side * cuts + node]) for side in (0, 1)]
-    longest = max(map(len, found))
-    return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in found], np.int64)
+    longest = max(map(len, path_of))
+    return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in path_of], np.int64)
 
 
 NODES_OF_MACHINES: Mapping[str, Callable[..., str]] = {GridMachine.kind: _of_grids, CellMachine.kind: _of_cells}

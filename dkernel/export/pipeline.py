@@ -241,15 +241,15 @@ def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
 
 
 def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:
-    found = {degree: weights for degree, _, weights in monomials(map)}
-    widths = {degree: len(weights) for degree, weights in found.items()}
-    if set(found) == {1}:
-        return None, coef * found[1][:, None]
-    expand = PolynomialFeatures(degree=max(found)).fit(np.zeros((1, map.n_in)))
+    weights_of = {degree: weights for degree, _, weights in monomials(map)}
+    widths = {degree: len(weights) for degree, weights in weights_of.items()}
+    if set(weights_of) == {1}:
+        return None, coef * weights_of[1][:, None]
+    expand = PolynomialFeatures(degree=max(weights_of)).fit(np.zeros((1, map.n_in)))
     degrees = expand.powers_.sum(axis=1)
     out, at = np.zeros((len(degrees), coef.shape[1])), 0
     for degree, width in widths.items():
-        out[degrees == degree] = coef[at : at + width] * found[degree][:, None]
+        out[degrees == degree] = coef[at : at + width] * weights_of[degree][:, None]
         at += width
     return expand, out
 

@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-# Leverage scores: the first, exact sample and the one that measures the spectrum have so many rows, and each effective
-# dimension gets so many landmarks.
+# Leverage scores: rows of the first, exact sample and of the one that measures the spectrum, and landmarks
+# of each effective dimension.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
 MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # rows of a dictionary for each effective dimension, and at least
 
@@ -85,7 +85,7 @@ def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDAr
 def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
-    found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    labels, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
     # A class gives at most three times the rows of the rarest one, and more where that leaves fewer rows than
     # landmarks.
     level = 3 * int(counts.min())
@@ -95,7 +95,7 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     exact = n * cut / cut.sum()
     quota = np.floor(exact).astype(np.intp)
     quota[np.argsort(quota - exact, kind="stable")[: n - quota.sum()]] += 1
-    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(found))])
+    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(labels))])
 
 
 def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
@@ -105,7 +105,7 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     if isinstance(X, SparseRows):
         raise UnsupportedError(
             "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
-            "'leverage' or 'uniform', which are rows."
+            "'leverage' or 'uniform', which choose existing rows."
         )
     # imports scipy.spatial, which takes a sixth of a second that every command would pay
     from scipy.cluster.vq import vq
@@ -250,8 +250,8 @@ def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> 
         taken.append(i)
         if len(taken) == most:
             break
-    found = np.array(taken, dtype=np.intp)
-    return found, L[found, : len(taken)]
+    places = np.array(taken, dtype=np.intp)
+    return places, L[places, : len(taken)]
 
 
 _Rule = Callable[[Kernel, NDArray[np.floating], int, int], NDArray[np.intp]]

@@ -86,8 +86,8 @@ class NystromMap(FeatureMap):
 
     @property
     def panels(self) -> PackedComponents | None:
-        found: PackedComponents | None = self._prepared.panels
-        return found
+        packed: PackedComponents | None = self._prepared.panels
+        return packed
 
     @cached_property
     def _prepared(self) -> Any:

@@ -99,7 +99,7 @@ def score(
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
     write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
         intervals and sets too
-    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+    max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet

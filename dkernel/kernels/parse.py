@@ -23,8 +23,8 @@ _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linea
 
 
 def _known() -> dict[str, type[Kernel]]:
-    found = [getattr(module, name) for module in _MODULES for name in module.__all__]
-    classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls) and cls not in _UNNAMED}
+    members = [getattr(module, name) for module in _MODULES for name in module.__all__]
+    classes = {cls.__name__.lower(): cls for cls in members if not inspect.isabstract(cls) and cls not in _UNNAMED}
     return classes | {alias: classes[name] for alias, name in _ALIASES.items()}
 
 
@@ -94,10 +94,10 @@ def parse(text: str | Kernel) -> Kernel:
 
 def _own_class(name: str) -> type[Kernel]:
     """The class that a user registered under a name, or a KeyError."""
-    found = registered_class(name)
-    if found is None or not issubclass(found, Kernel):
+    own = registered_class(name)
+    if own is None or not issubclass(own, Kernel):
         raise KeyError(name)
-    return found
+    return own
 
 
 def _short(text: str) -> str:
@@ -190,9 +190,9 @@ class _Reader:
             ) from None
 
     def _refuse(self, node: ast.AST) -> RecipeError:
-        found = _short(ast.unparse(node))
+        part = _short(ast.unparse(node))
         return RecipeError(
-            f"The kernel {_short(self._text)} holds {found}; names of kernels, numbers, words in quotes, "
+            f"The kernel {_short(self._text)} holds {part}; names of kernels, numbers, words in quotes, "
             f"lists of these, +, *, .on(columns), parentheses and parameters are allowed. {_EXAMPLE}"
         )
 

@@ -142,10 +142,10 @@ def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
     "float64[:, :, ::1])",
     set(),
 )
-def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
+def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, sums: Any) -> None:
     """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
     last = table.shape[2] - 1
-    found[:] = 0.0
+    sums[:] = 0.0
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
             n = weight_unit * table[g, b, last]
@@ -157,9 +157,9 @@ def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, 
                 pull = unit * table[g, b, first + c] - ridge * w
                 step = pull / (n + ridge)
                 d[g, b, c] = step
-                found[0, g, c] += step * pull
-                found[1, g, c] += step * step
-                found[2, g, c] += step * step * n
+                sums[0, g, c] += step * pull
+                sums[1, g, c] += step * step
+                sums[2, g, c] += step * step * n
 
 
 def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
@@ -183,11 +183,11 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     for first in range(0, outputs, STEPS_TOGETHER):
         several = min(STEPS_TOGETHER, outputs - first)
         d = room[: coef.size // outputs * several].reshape(*coef.shape[:2], several)
-        found = np.empty((3, len(coef), several))
-        _minimisers(table, first, *fixed.units, coef, ridge, d, found)
+        sums = np.empty((3, len(coef), several))
+        _minimisers(table, first, *fixed.units, coef, ridge, d, sums)
         steps = np.empty((len(coef), several))
         for c in range(several):
-            moment, norm, energy = found[:, :, c]
+            moment, norm, energy = sums[:, :, c]
             _outputs(sample, d, c, root, F)
             correlation = F @ F.T
             seen = np.diag(correlation)

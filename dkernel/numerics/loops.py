@@ -103,8 +103,8 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its parts as numba knows them."""
     assert isinstance(function, FunctionType)
     names = {*function.__code__.co_names}
-    found = {name: value for name, value in function.__globals__.items() if name in names}
-    parts = {name: value.made for name, value in found.items() if isinstance(value, LoopPart)}
+    globals_used = {name: value for name, value in function.__globals__.items() if name in names}
+    parts = {name: value.made for name, value in globals_used.items() if isinstance(value, LoopPart)}
     scope = {**function.__globals__, **parts}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 

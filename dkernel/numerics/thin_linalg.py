@@ -156,10 +156,10 @@ def _backward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(n - 1, n - n % 8 - 1, -1):
         for h in range(4):
-            found = rows[h, i] / L[i, i]
-            rows[h, i] = found
+            x = rows[h, i] / L[i, i]
+            rows[h, i] = x
             for j in range(i):
-                rows[h, j] -= L[i, j] * found
+                rows[h, j] -= L[i, j] * x
     for i in range(n - n % 8 - 8, -1, -8):
         for h in range(4):
             for k in range(7, -1, -1):

@@ -86,8 +86,8 @@ def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterat
     try:
         store, name = file_of(path)
         if not is_url(path) and not Path(store.path(name)).is_file():
-            found = "is not a file" if Path(store.path(name)).exists() else "does not exist"
-            raise ModelFileError(f"The model {str(path)!r} {found}. Give the path that was --out of dkernel train.")
+            what = "is not a file" if Path(store.path(name)).exists() else "does not exist"
+            raise ModelFileError(f"The model {str(path)!r} {what}. Give the path that was --out of dkernel train.")
         with store.reading(name, all_of_it) as file:
             yield file
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
-MOST_TRIED = 100  # columns: each takes the scores of so many rows
+MOST_TRIED = 100  # columns: each takes the scores of many rows
 MOST_SHOWN = 30  # bars that a picture can show
 MOST_DEPENDENCES = 4  # pictures, two lines of a page
 

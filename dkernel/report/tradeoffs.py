@@ -17,7 +17,7 @@ from dkernel.report.numbers import Quality, judge, learning
 
 Array = NDArray[np.float64]
 
-SMALLEST = 16  # the smallest part of a model has so many components
+SMALLEST = 16  # components of the smallest part of a model
 SOLVER_PHASES = ("pass", "polish", "normal equations", "solve")
 """First words of the phases in which a solver reads rows."""
 

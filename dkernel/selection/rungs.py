@@ -181,7 +181,7 @@ def try_finalists(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 
 
 def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The trials with more gammas of each family whose best is at an end of all that were judged so far.
+    """Extend the gammas of each family whose best trial has the smallest or the largest of them.
 
     A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
     """

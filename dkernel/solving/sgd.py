@@ -105,12 +105,12 @@ class Passes(Solver[PassState]):
         over = state.ended or state.epoch == len(self.fit.schedules) or self._is_enough(state)
         return None if over else self._round(state)
 
-    def advance(self, state: PassState, found: Any) -> PassState:
+    def advance(self, state: PassState, result: Any) -> PassState:
         if state.watched is not None:
-            line = {**state.watched, "holdout_loss": float(found.loss[0] / found.weight)}
-            right = self._merit(float(found.right[0]), found.n)
+            line = {**state.watched, "holdout_loss": float(result.loss[0] / result.weight)}
+            right = self._merit(float(result.right[0]), result.n)
             return self._reported(state, line | {f"holdout_{name}": value for name, value in right.items()})
-        return self._judged(state, found) if self._is_over(state) else self._after_round(state, *found)
+        return self._judged(state, result) if self._is_over(state) else self._after_round(state, *result)
 
     def _is_over(self, state: PassState) -> bool:
         """True if a pass, or the start, is to be judged."""
@@ -147,13 +147,13 @@ class Passes(Solver[PassState]):
 
     def _judged(self, state: PassState, figures: LossSums | None) -> PassState:
         """Take the best candidate after the last round of a pass, or undo the pass."""
-        found, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
+        candidate, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
         if state.best is None:
-            return replace(state, best=found, history=lines)
+            return replace(state, best=candidate, history=lines)
         state = replace(state, history=state.history + lines, steps=state.steps + 1)
         best = state.best
         assert best is not None
-        failed = self._worse(found, best)
+        failed = self._worse(candidate, best)
         v = state.before if failed else state.sgd.v
         # A pass is tried again twice, each time with a smaller step.
         if failed and state.retries < 2 and not state.ended:
@@ -165,7 +165,7 @@ class Passes(Solver[PassState]):
             )
         # The start was fitted to the sample alone: a pass replaces it unless it failed.
         if not failed:
-            best = found if figures is None or best.iterate == "start" else min(best, found, key=_loss)
+            best = candidate if figures is None or best.iterate == "start" else min(best, candidate, key=_loss)
         return replace(state, sgd=self.solver.start(v), before=v, best=best, epoch=state.epoch + 1)
 
     def _round(self, state: PassState) -> Callable[[], Any]:
@@ -194,35 +194,35 @@ class Passes(Solver[PassState]):
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
-        # Callbacks see the holdout's loss after so many rounds.
+        # Callbacks see the holdout's loss after a few rounds.
         if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(state, watched=line)
         return self._reported(state, line)
 
     def _choose(
-        self, candidates: dict[str, Array], name: str, found: LossSums | None
+        self, candidates: dict[str, Array], name: str, sums: LossSums | None
     ) -> tuple[SolverResult, tuple[dict[str, Any], ...]]:
         """The candidate and the alpha with the smallest loss on the holdout, and their line of the history."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
         shares = self.solver.shares or [1.0] * len(alphas)
-        if found is None:
+        if sums is None:
             v = candidates.get(WINDOW, next(iter(candidates.values())))
             iterate = WINDOW if WINDOW in candidates else name
             return SolverResult(np.ascontiguousarray(v[:, :outputs]), alphas[0], shares[0], iterate, [], {}), ()
         names = list(candidates)
-        loss = found.loss / found.weight
+        loss = sums.loss / sums.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": int(found.n)} | self._merit(float(found.right[i]), found.n)
+        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self._merit(float(sums.right[i]), sums.n)
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
         path = line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
         return SolverResult(v, alphas[j], shares[j], iterate, [], figures, tried=path), (line,)
 
-    def _worse(self, found: SolverResult, before: SolverResult) -> bool:
-        if not found.holdout:
-            return not np.isfinite(found.v).all()
-        loss = found.holdout["loss"]
+    def _worse(self, candidate: SolverResult, before: SolverResult) -> bool:
+        if not candidate.holdout:
+            return not np.isfinite(candidate.v).all()
+        loss = candidate.holdout["loss"]
         return not loss <= WORSE_PASS * before.holdout["loss"]
 
 

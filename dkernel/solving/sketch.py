@@ -100,12 +100,12 @@ def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
     >>> [[first for first, _, _ in part] for part in slices_of([(i, 1, 512) for i in range(0, 3072, 512)])]
     [[0, 512, 1024, 1536], [2048, 2560]]
     """
-    found: list[list[Group]] = []
+    slices: list[list[Group]] = []
     for group in groups:
-        if not found or group[0] + group[1] * group[2] - found[-1][0][0] > BLOCK_COLUMNS:
-            found.append([])
-        found[-1].append(group)
-    return [tuple(part) for part in found]
+        if not slices or group[0] + group[1] * group[2] - slices[-1][0][0] > BLOCK_COLUMNS:
+            slices.append([])
+        slices[-1].append(group)
+    return [tuple(part) for part in slices]
 
 
 def _range(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:

@@ -71,10 +71,10 @@ def _asked(executor: Executor, questions: Sequence[tuple[str, Any, tuple[Any, ..
 def _listed(paths: Sequence[str]) -> tuple[str, dict[str, tuple[int, str]]]:
     """This machine, and size and stamp of each file that it sees under these names; runs on a worker."""
     try:
-        found = expand(paths)
+        files = expand(paths)
     except UnseenFileError:
-        found = []
-    return platform.node(), {file.name: (file.size, file.stamp) for file in found}
+        files = []
+    return platform.node(), {file.name: (file.size, file.stamp) for file in files}
 
 
 def _digest(paths: Sequence[str]) -> str:

@@ -31,18 +31,18 @@ def grouped(units: Sequence[Unit], row_bytes: int) -> list[range]:
     >>> grouped(units, 8)
     [range(0, 3), range(3, 4), range(4, 5)]
     """
-    found: list[range] = []
+    groups: list[range] = []
     held = 0
     for number, unit in enumerate(units):
         size = unit.n_rows * row_bytes
         small = size <= MOST_BYTES and len(unit.task.__dask_graph__()) == 1
-        if small and held and held + size <= MOST_BYTES and len(found[-1]) < MOST_UNITS:
-            found[-1] = range(found[-1].start, number + 1)
+        if small and held and held + size <= MOST_BYTES and len(groups[-1]) < MOST_UNITS:
+            groups[-1] = range(groups[-1].start, number + 1)
             held += size
         else:
-            found.append(range(number, number + 1))
+            groups.append(range(number, number + 1))
             held = max(1, size) if small else 0
-    return found
+    return groups
 
 
 def task_of(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:

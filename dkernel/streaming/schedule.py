@@ -73,7 +73,7 @@ class Partition(Sequence[RowSlice]):
     ----------
     units : rows of the chunks of each unit
     parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
-    strided : a piece takes every so many-th row of its chunk in place of neighbours
+    strided : a piece takes rows of its chunk at equal steps in place of neighbours
     """
 
     def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
@@ -165,7 +165,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     ----------
     units : rows of the chunks of each unit
     rounds : a source of few rows is cut finer, so that there are this many pieces
-    strided : a piece takes every so many-th row of its chunk, which may be sorted, in place of neighbours
+    strided : a piece takes rows of its chunk, which may be sorted, at equal steps in place of neighbours
 
     Examples
     --------

@@ -274,9 +274,9 @@ def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -
 def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     """The same of rows of numbers, in two readings of them."""
     odd = odd_numbers(piece.first, piece.n, piece.step)
-    (mean, squares, low, high), found = tally(X, odd)
+    (mean, squares, low, high), sums = tally(X, odd)
     moments = ColumnMoments(len(X), mean, squares)
-    return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
+    return moments, moments, low, high, with_others(np.append(sums, np.zeros(2, np.uint64)), y, weight, odd)
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

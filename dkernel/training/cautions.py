@@ -68,12 +68,12 @@ def _alike(words: Iterable[Any]) -> list[str]:
     (["'yes' and 'yes '"], [])
     """
     first: dict[str, str] = {}
-    found = []
+    pairs = []
     for word in (str(word) for word in words if isinstance(word, str)):
         other = first.setdefault(" ".join(word.split()).casefold(), word)
         if other != word:
-            found.append(f"{other!r} and {word!r}")
-    return found
+            pairs.append(f"{other!r} and {word!r}")
+    return pairs
 
 
 def _counts_rows(survey: SurveyResult, j: int) -> bool:
@@ -81,8 +81,8 @@ def _counts_rows(survey: SurveyResult, j: int) -> bool:
     n, low, high = survey.moments.n, survey.low[j], survey.high[j]
     if n < 20 or low % 1 or high - low != n - 1:
         return False
-    found = survey.moments.mean[j] - low, survey.moments.squares[j] / n
-    return bool(np.allclose(found, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
+    figures = survey.moments.mean[j] - low, survey.moments.squares[j] / n
+    return bool(np.allclose(figures, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
 
 
 def _shown(value: float, start: float | None) -> str:
@@ -100,12 +100,12 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     least = max(2, FREQUENT * len(x))
     if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
         return []
-    found, counts = np.unique(x.astype(np.float64), return_counts=True)
-    if len(found) < SEVERAL_VALUES:
+    values, counts = np.unique(x.astype(np.float64), return_counts=True)
+    if len(values) < SEVERAL_VALUES:
         return []
-    width = found[-2] - found[1]
-    ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
-    return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= least]
+    width = values[-2] - values[1]
+    ends = ((0, values[1] - values[0]), (-1, values[-1] - values[-2]))
+    return [float(values[i]) for i, gap in ends if gap > width and counts[i] >= least]
 
 
 def _form_of_dates(x: NDArray[Any]) -> str | None:
@@ -144,15 +144,15 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     n = int(codes.max()) + 1
     first = np.sort(X[:64], axis=0)  # these rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
-    found = []
+    names = []
     for name, places in columns.items():
         if n < 2 or (different[list(places)] > n).any():
             continue
         _, groups = np.unique(X[:, list(places)], axis=0, return_inverse=True)
         pairs = np.unique(np.stack([groups.reshape(-1), codes.reshape(-1)]), axis=1)
         if pairs.shape[1] == n == int(groups.max()) + 1:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
@@ -160,7 +160,7 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
     target = y.astype(np.float64)
     target -= target.mean()
     width = float(np.sqrt(target @ target))
-    found = []
+    names = []
     for name, places in columns.items():
         x = X[:, places[0]].astype(np.float64)
         x -= x.mean()
@@ -168,8 +168,8 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
         if size and width:
             left = target / width - x / size * float(target @ x) / (size * width)
             if float(np.sqrt(left @ left)) < 1e-5:  # float32 leaves this share of the deviation of a copy
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -265,8 +265,8 @@ def _fit_way(
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
-    found = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
-    local = _fit_local(request, data, problem, outcome, found) if found else None
+    findings = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    local = _fit_local(request, data, problem, outcome, findings) if findings else None
     return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
 

@@ -23,10 +23,10 @@ from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import survey_cost
 from dkernel.training.local_stage import local_costs
 
-COPIES = 4  # a worker may hold so many units of others beside its own
-UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
+COPIES = 4  # units of others that a worker may hold beside its own
+UNEVEN = 1.5  # times its share of a source that is kept, which one of the workers may hold
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
-FEW_SLOTS = 8  # so many are used whatever the work: to ask fewer saves little
+FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
 
 
 @dataclass(frozen=True)

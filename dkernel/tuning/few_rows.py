@@ -30,7 +30,7 @@ from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
 from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
 
-SEARCH_PASSES = 2  # a whole search counts as so many, as a race does
+SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
@@ -130,8 +130,8 @@ class FewRowsSearch:
                 survey = read_survey(request, run, reader)
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
             self._choices[name] = choose_model(request, run, data, split)
-        found = self._choices[name]
-        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+        choice = self._choices[name]
+        return replace(choice, kernel=scaled(choice.kernel, candidate.factor), why={})
 
     def _named(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""

@@ -5,8 +5,8 @@ with D = 1024 landmarks and 2 workers of 1 GiB. Printed for each format: seconds
 microseconds a row of the two readings (survey and pass), and the most memory that all processes had. CSV is bound by
 the parsing of its text, so it is tried with --csv-rows. With --grids N grids alone are fitted, in one sweep, in place
 of landmarks, and with --nothing-given the plain command chooses; what the plan states of readings, bytes and seconds
-stands beside what was measured then. 100 million rows need 12 GB of disk for each of NPY and Parquet at a time; what was
-made is removed after its run unless --keep.
+stands beside what was measured then. 100 million rows need 12 GB of disk for each of NPY and Parquet at a time; what
+was made is removed after its run unless --keep.
 
     python scripts/bench/size.py                        # 100 million rows: about an hour for all formats
     python scripts/bench/size.py --rows 10000000 --formats npy

@@ -23,7 +23,7 @@ class Workers(SerialExecutor):
     def processes(self):
         return dict.fromkeys(self.own, 1)
 
-    def compute(self, calls, ahead=(), readers=()):  # noqa: ARG002 - nothing is read ahead
+    def compute(self, calls, ahead=(), read_on=()):  # noqa: ARG002 - nothing is read ahead
         found = []
         for call in calls:
             content = self.own[call.at]

@@ -27,11 +27,11 @@ def keys_of(name: str) -> dict[str, str | None]:
     >>> keys_of("data/year=2020/city=La%20Paz/part.0.parquet")
     {'year': '2020', 'city': 'La Paz'}
     """
-    found: dict[str, str | None] = {}
+    keys: dict[str, str | None] = {}
     for key, sign, value in (folder.partition("=") for folder in name.split("/")[:-1]):
         if key and sign:
-            found[unquote(key)] = None if value == NULL else unquote(value)
-    return found
+            keys[unquote(key)] = None if value == NULL else unquote(value)
+    return keys
 
 
 def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list[FileSchema]:

@@ -53,13 +53,13 @@ def _opened(file: File) -> Iterator[Any]:
 
 
 def _members(opened: Any) -> list[Member]:
-    found: list[Member] = []
+    members: list[Member] = []
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
             kind = "text" if text else kind_of_dtype(item.dtype)
-            found.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+            members.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
 
     opened.visititems(visit)
-    return found
+    return members

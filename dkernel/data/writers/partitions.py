@@ -89,8 +89,8 @@ class Partitioned(Folder):
         for words, codes in (_coded(table.column(key), key) for key in self.keys):
             texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
-        found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
-        groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
+        keyed = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
+        groups = keyed.group_by(names, use_threads=False).aggregate([("row", "list")])
         for i in range(len(groups)):
             values = [groups.column(name)[i].as_py() for name in names]
             parts = [f"{key}={_folder_word(value)}" for key, value in zip(self.keys, values, strict=True)]
@@ -129,5 +129,5 @@ def _folder_word(word: str) -> str:
 
 def files_in(folder: Path) -> list[str]:
     """The sorted names of the files of a folder and of the folders in it."""
-    found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    return sorted(p.relative_to(folder).as_posix() for p in found)
+    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    return sorted(p.relative_to(folder).as_posix() for p in files)

@@ -167,7 +167,7 @@ class LBFGS(Batch):
     def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
         points = self.candidates(state)
         heads, k = state.v.shape[1], points.shape[1] // state.v.shape[1]
-        found = [
+        objectives = [
             self._objective(
                 points[:, i * heads : (i + 1) * heads],
                 loss[i * self.paths : (i + 1) * self.paths],
@@ -176,18 +176,18 @@ class LBFGS(Batch):
             for i in range(k)
         ]
         if not state.passes:
-            value, g = found[0]
+            value, g = objectives[0]
             return self._turned(replace(state, gradient=g, value=value, passes=1))
-        values = np.stack([value for value, _ in found])
+        values = np.stack([value for value, _ in objectives])
         slope = state.scale * self._dot(state.gradient, state.direction)
-        slopes = np.stack([state.scale * self._dot(g, state.direction) for _, g in found])
+        slopes = np.stack([state.scale * self._dot(g, state.direction) for _, g in objectives])
         taken = self._taken(state, values, slope, slopes)
         best, better = taken.argmin(axis=0), np.isfinite(taken.min(axis=0))
         v, g = state.v.copy(), state.gradient.copy()
         for i in range(k):
             mine = self._heads(better & (best == i)).astype(bool)
             v[:, mine] = points[:, i * heads : (i + 1) * heads][:, mine]
-            g[:, mine] = found[i][1][:, mine]
+            g[:, mine] = objectives[i][1][:, mine]
         moved = replace(
             state,
             v=v,

@@ -202,7 +202,7 @@ class Newton:
         ----------
         bent : outputs -> the function from changes of their scores to those of the weighted derivatives
         """
-        found, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
+        solution, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
         at = np.arange(len(rest))  # the outputs that are not there yet: the others leave
         d, beta, curve = np.zeros_like(r), np.zeros_like(rest), bent(slice(None))
         z, zeta, Kz = system.solve(r, rest)
@@ -221,15 +221,15 @@ class Newton:
             late[at] = stays = now > least
             if stays.all():
                 continue
-            found[:-1, at], found[-1, at] = d, beta
+            solution[:-1, at], solution[-1, at] = d, beta
             if not stays.any():
                 break
             at, curve = at[stays], bent(at[stays])
             d, p, Kp, r = (each[:, stays] for each in (d, p, Kp, r))
             beta, pb, rest, now, least = (each[stays] for each in (beta, pb, rest, now, least))
         if late.any():
-            found[:-1, at], found[-1, at] = d, beta
-        return found[:-1], found[-1], late
+            solution[:-1, at], solution[-1, at] = d, beta
+        return solution[:-1], solution[-1], late
 
     def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
         return self._sums(np.vstack([r * Kz, rest * zeta]))
