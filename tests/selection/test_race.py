@@ -76,7 +76,7 @@ def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, le
 
 
 @pytest.mark.parametrize(("of_linear", "left"), [(0.14, [LINEAR]), (0.265, [KERNEL, LINEAR])])
-def test_where_wrong_labels_bend_the_curves_a_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
+def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
     found = race({KERNEL: (0.29, 0.28, 0.275), LINEAR: (0.33, 0.3, 0.28)}, {KERNEL: 21.0, LINEAR: 6.0}, n=100_000)
     found.ways = [KERNEL, LINEAR]
     asked = []
