@@ -80,7 +80,7 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
     return "\n".join(lines).lstrip()
 
 
-def _documented(cls: Class) -> Class:
+def _document(cls: Class) -> Class:
     if cls.__doc__:  # python -OO has none
         cls.__doc__ = cls.__doc__.replace("{parameters}", sections({p.name: p for p in cls.table}))  # type: ignore[attr-defined]
     return cls
@@ -148,7 +148,7 @@ class _Settings:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
-    def _checked(self) -> Self:
+    def _check(self) -> Self:
         """These settings as a recipe keeps them."""
         try:
             return type(self)(**{p.name: p.checked(getattr(self, p.name)) for p in self.table})
@@ -164,7 +164,7 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-@_documented
+@_document
 class Grids(_Settings):
     """Settings of grids, the local stage of random binning.
 
@@ -193,7 +193,7 @@ class Grids(_Settings):
         self.one_hot = one_hot
 
 
-@_documented
+@_document
 class Cells(_Settings):
     """Settings of cells, the local stage of an exact machine in each cell of a partition.
 
@@ -279,7 +279,7 @@ def local_text(p: Parameter, value: Any) -> str:
         if isinstance(value, str) and value in p.words:
             return str(value)
         raise refused(p, value, f"{' | '.join(p.words)}, the last two also with settings, as 'grids(n_grids=1024)'")
-    return settings._checked()._text().removesuffix("()")
+    return settings._check()._text().removesuffix("()")
 
 
 def of_text(stage: type[Stage], text: str) -> Stage:
