@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dkernel.errors import RecipeError
@@ -15,6 +15,7 @@ from dkernel.errors import RecipeError
 Label = bool | int | float | str
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 LABELS = (bool, int, float, str)
+IN_EVERY_FILE = "in every file"  # `before` of a parameter that all model files name
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class Parameter:
     form : values beside the words, as the command shows them, "N"
     kind : values beside the words in Python, "int"
     of_task : task -> the words that it has there, if fewer
+    before : value of a model file that does not name it, which is what there was before the parameter; IN_EVERY_FILE
+        for the parameters that every file names
+    group : of the options, as the help of the command shows them
+    usual : whether the short help has it
     """
 
     name: str
@@ -40,6 +45,9 @@ class Parameter:
     form: str = ""
     kind: str = ""
     of_task: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    before: Any = IN_EVERY_FILE
+    group: str = "Model"
+    usual: bool = False
 
     def checked(self, value: Any) -> Any:
         """The value as a recipe keeps it.
@@ -72,6 +80,18 @@ class Parameter:
         kinds = [*filter(None, [self.kind]), *([several] if words else [])]
         default = f'"{self.default}"' if isinstance(self.default, str) else self.default
         return f"{' or '.join(kinds)}, default={default}"
+
+
+def parameter(
+    default: Any, text: str, check: Callable[[Parameter, Any], Any], *, hash: bool = True, **more: Any
+) -> Any:
+    """A field of a dataclass that is a parameter: its name is the field's, the rest is as `Parameter` has it."""
+    return field(default=default, hash=hash, metadata={"parameter": Parameter("", default, text, check, **more)})
+
+
+def table_of(cls: type[Any]) -> dict[str, Parameter]:
+    """Name -> parameter, of a dataclass whose fields are parameters."""
+    return {f.name: replace(f.metadata["parameter"], name=f.name) for f in fields(cls)}
 
 
 def _plain(value: Any) -> Any:

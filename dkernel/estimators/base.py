@@ -51,7 +51,7 @@ from dkernel.inference.evaluate import evaluate
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
-from dkernel.local_settings import settings_of
+from dkernel.local_settings import named_stages, settings_of
 from dkernel.model import Model
 from dkernel.parameters import meant_by
 from dkernel.persistence.checkpoint import Checkpoint
@@ -158,7 +158,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:
-                raise RecipeError(f"local={local!r} has no settings. Use local='grids' or local='cells'.")
+                raise RecipeError(f"local={local!r} has no settings. Use {named_stages()}.")
             self.local = params["local"] = settings
         return super().set_params(**params)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
-from dkernel.local_settings import Cells, Grids, sections
+from dkernel.local_settings import LocalSettings, sections
 from dkernel.parameters import PARAMETERS, RENAMED, meant_by
 from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
@@ -19,7 +19,7 @@ from dkernel.validation import nearest_name
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None
-Local = str | Grids | Cells
+Local = str | LocalSettings
 Folder = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None

@@ -20,21 +20,16 @@ from dkernel.selection.coordinate_search import Place
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores, paired
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import (
+    SAMPLED_STAGES,
     SampleProblem,
     StageScores,
     StageTrial,
     constant_scores,
-    learn_relevances,
-    learn_root,
-    try_cells,
-    try_grids,
 )
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
 MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
-MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-RACE_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
 CLEAR_ROWS = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
@@ -179,7 +174,7 @@ class Race:
         """Judge the ways that are left with `rows` rows; those that cannot win leave."""
         self._learn()
         starts = self._starts(kernel, linear, rows)
-        judged = [way for way in self.ways if way.local != "cells" or rows <= MOST_CELL_ROWS]
+        judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]
         calls = [self._call(way, rows, starts[way.features]) for way in judged]
         trials = self.judge.executor.compute(calls)[0]
         for way, trial in zip(judged, trials, strict=True):
@@ -227,10 +222,9 @@ class Race:
 
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""
-        wanted = {"grids": learn_relevances, "cells": learn_root}
-        new = {way.local for way in self.ways} & (wanted.keys() - self.learned.keys())
-        names = sorted(new)
-        calls = [Call(f"{self.judge.key}-{name}", wanted[name], (self.problem, self.judge.kept)) for name in names]
+        names = sorted({way.local for way in self.ways} & (SAMPLED_STAGES.keys() - self.learned.keys()))
+        args = self.problem, self.judge.kept
+        calls = [Call(f"{self.judge.key}-{name}", SAMPLED_STAGES[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
     def _starts(self, kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
@@ -250,12 +244,9 @@ class Race:
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
         args = self.problem, self.judge.kept
-        if way.local == "none":
+        if way.local not in SAMPLED_STAGES:
             return Call(key, judged_alone, (*args, start))
-        if way.local == "cells":
-            return Call(key, try_cells, (*args, rows, start, self.learned["cells"], place))
-        n_grids = RACE_GRIDS[rows > MOST_RACE_ROWS // 2]
-        return Call(key, try_grids, (*args, rows, start, self.learned["grids"], n_grids, place))
+        return Call(key, SAMPLED_STAGES[way.local].fit, (*args, rows, start, self.learned[way.local], place))
 
 
 def start_scores(

@@ -39,7 +39,7 @@ class Way:
 
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
-        local = recipe.local if recipe.local_stage == self.local else self.local  # with the settings that were given
+        local = recipe.local_as(self.local)
         if self.features == "linear":
             return recipe.replace(kernel="linear", metric="identity", local=local)
         if self.features == "none":
@@ -82,5 +82,6 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     """
     if is_open(recipe) and recipe.metric in ("auto", "identity"):
         wanted = {"none", *stages} if recipe.local_stage == "auto" else {recipe.local_stage}
-        return tuple(way for way in WAYS if way.local in wanted)
+        if racing := tuple(way for way in WAYS if way.local in wanted):
+            return racing
     return tuple(Way(local=stage) for stage in stages or ("none",))

@@ -111,7 +111,7 @@ def settle_recipe(
     }
     if not asked.constant_map:
         kind = "none" if local is None or local.machine is None else local.machine.kind
-        settled["local"] = asked.local if asked.local_stage == kind else kind  # with the settings that were given
+        settled["local"] = asked.local_as(kind)
     return SettledRecipe(asked.replace(**settled))
 
 

@@ -14,6 +14,7 @@ from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
+from dkernel.local_settings import Cells
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
@@ -39,12 +40,14 @@ CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 
 def cell_rows_of(recipe: Recipe) -> int:
     """Rows of a cell that a recipe asks for."""
-    return CELL_ROWS if isinstance(recipe.cells.rows, str) else recipe.cells.rows
+    rows = recipe.settings(Cells).rows
+    return CELL_ROWS if isinstance(rows, str) else rows
 
 
 def overlap_of(recipe: Recipe) -> float:
     """Rows of the bands of a cell, as a share of its own."""
-    return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
+    overlap = recipe.settings(Cells).overlap
+    return OVERLAP if isinstance(overlap, str) else overlap
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
@@ -57,7 +60,7 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_CELL_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = recipe.cells.partitions
+    partitions = recipe.settings(Cells).partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
@@ -133,7 +136,7 @@ def fit_cell_stage(
         LEAST_SAMPLE,
         overlap,
         recipe.seed,
-        recipe.cells.partitions,
+        recipe.settings(Cells).partitions,
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)

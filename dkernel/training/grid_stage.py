@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
+from dkernel.data.source import Source
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
+from dkernel.local_settings import Grids
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
+from dkernel.selection.grid_inputs import category_groups, feature_names, given_groups, relevances
 from dkernel.selection.relevance import RELEVANCE_ROWS
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
@@ -62,9 +64,9 @@ def automatic_grids(n: int) -> int:
 
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
-    n = sizes.n
-    if isinstance(recipe.grids.n_grids, int):
-        return GRID_GROUP * -(-recipe.grids.n_grids // GRID_GROUP)
+    n, wanted = sizes.n, recipe.settings(Grids).n_grids
+    if isinstance(wanted, int):
+        return GRID_GROUP * -(-wanted // GRID_GROUP)
     room = MOST_GRID_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
@@ -95,7 +97,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
     (128, 64)
     """
-    if isinstance(recipe.grids.n_grids, int):
+    if isinstance(recipe.settings(Grids).n_grids, int):
         return TRIED_GRIDS
     return max(GRID_GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GRID_GROUP * GRID_GROUP)
 
@@ -119,7 +121,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GRID_GROUP * bins * 8 * (2 * outputs + 2)
     model_bytes, counted = grids * grid_bytes(bins, outputs), 0
-    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.settings(Grids).n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
         counted = int(model_bytes > room)  # a reading, of the bins that have rows
         model_bytes = min(model_bytes, max(room, GRID_GROUP * grid_bytes(bins, outputs)))
@@ -139,6 +141,13 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
         alone_bytes=max(coef + min(copied, model_bytes), 12 * min(n, RELEVANCE_ROWS) ** 2),
         model_bytes=model_bytes,
     )
+
+
+def check_groups(recipe: Recipe, source: Source) -> None:
+    """Refuse groups of features that the source does not have."""
+    groups = recipe.settings(Grids).one_hot
+    if isinstance(groups, tuple):
+        given_groups(source, groups)
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
@@ -165,7 +174,7 @@ def fit_grid_stage(
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
-    groups = category_groups(source, residual.sampled.X, recipe.grids.one_hot)
+    groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
     inputs = GridInputs(moments.mean, groups)
 
     def learn() -> NDArray[np.float64]:
@@ -195,7 +204,7 @@ def fit_grid_stage(
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     wanted = settings(place, n_grids, n)
-    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.settings(Grids).n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
         n_grids = grids_within(residual, wanted, room)
         wanted = settings(place, n_grids, n)

@@ -10,6 +10,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, loss_named
 from dkernel.local.inputs import GridInputs
+from dkernel.local_settings import Grids
 from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import CHECKED_ROWS, check_products
 from dkernel.problem.objective import Problem
@@ -40,6 +41,7 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.local_stage import LOCAL_STAGES
 from dkernel.training.request import FitRequest
 from dkernel.training.way_costs import way_cost
 
@@ -122,10 +124,8 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    # If the race takes components + cells, 1,024 and 4,096 components leave kin40k .0490 and .0511 sd, in 22 and 32
-    # CPU s.
-    if "way" in chosen.why and recipe.local_stage == "cells":
-        enough, why = LEAST_COMPONENTS, "cells learn the rest"
+    if "way" in chosen.why and recipe.names_local and LOCAL_STAGES[recipe.local_stage].learns_rest:
+        enough, why = LEAST_COMPONENTS, f"{recipe.local_stage} learn the rest"
     if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why
@@ -189,7 +189,7 @@ def choose_model(
 def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> SampleProblem:
     """What the local stages of a race share."""
     survey, moments = data.survey, data.survey.moments
-    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.grids.one_hot)
+    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.settings(Grids).one_hot)
     scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
     inputs, bound = GridInputs(moments.mean, groups), residual_bound(data.targets, survey)
     return SampleProblem(loss, data.targets, scaling, inputs, bound, data.recipe.seed)

@@ -87,6 +87,8 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
+    if model.local is not None and model.local.kind not in UPDATES:
+        raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
     counts = _counts(model, new)
     if model.local is None:
         learned = _by_rounds(model, new, counts, executor)
