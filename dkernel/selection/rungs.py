@@ -233,7 +233,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
         return before
     rounds = [before]
     for turn in range(METRIC_ROUNDS):
-        moved = _moved(search, rounds[-1], fidelity, kind)
+        moved = _move(search, rounds[-1], fidelity, kind)
         multiples = (0.5, 1.0, 2.0) if turn == 0 else (1.0,)
         rounds.append(judge.trials(space.at_multiples(moved, multiples), fidelity)[0])
         if rounds[-1].loss > METRIC_ENDS * rounds[-2].loss:
@@ -243,7 +243,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
     return best if judge.is_better(best, before) or space.recipe.metric != "auto" else before
 
 
-def _moved(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
+def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
     """The candidate in the metric that its fitted function says."""
     space, judge, candidate = search.space, search.judge, trial.candidate
     base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)
