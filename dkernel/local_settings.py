@@ -103,7 +103,7 @@ class LocalSettings:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
-    def _checked(self) -> Self:
+    def _check(self) -> Self:
         """These settings as a recipe keeps them."""
         try:
             return type(self)(**{name: p.checked(getattr(self, name)) for name, p in self.table().items()})
@@ -265,7 +265,7 @@ def local_text(p: Parameter, value: Any) -> str:
         if isinstance(value, str) and value in p.words:
             return str(value)
         raise refused(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
-    return settings._checked()._text().removesuffix("()")
+    return settings._check()._text().removesuffix("()")
 
 
 def of_text(stage: type[Stage], text: str) -> Stage:

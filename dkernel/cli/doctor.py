@@ -94,14 +94,14 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
     try:
         check_outputs(values)
         recipe = recipe_of(values)
-        source, recipe = _opened(values, recipe, client)
+        source, recipe = _open(values, recipe, client)
     except (DKernelError, OSError) as error:
         return Asked(**asked, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
     return Asked(source, recipe, **asked, files=files)
 
 
-def _opened(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
+def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
     """The source and the recipe for its label; workers open what only they see, where there are any."""
     from dkernel.errors import UnseenFileError
     from dkernel.execution.cluster import ClusterExecutor

@@ -157,7 +157,7 @@ def drive(job: ClusterJob) -> int:
             code = _run(job, words, folder, left)
             if code != AGAIN or not left or _is_wished(job, _PAUSE):
                 break
-    return _cancelled(job, code) if _is_wished(job) else code
+    return _note_cancelled(job, code) if _is_wished(job) else code
 
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
@@ -186,11 +186,11 @@ def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     with open(log.here, "ab") as out:
         process = subprocess.Popen(words, cwd=folder, env=settings, stdin=subprocess.PIPE, stdout=out, stderr=out)
     with process:
-        while (code := _ended(process, pause)) is None:
+        while (code := _wait(process, pause)) is None:
             log.copy()
             if _is_wished(job):
                 process.terminate()
-                code = _ended(process, _PAUSE)
+                code = _wait(process, _PAUSE)
                 process.kill()
     log.copy()
     return AGAIN if code is None or code < 0 else code  # one that was killed goes on as well
@@ -224,7 +224,7 @@ class _Log:
                 self._copied = len(content)
 
 
-def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     """The exit code of a process that ends within `seconds`, else None."""
     with suppress(subprocess.TimeoutExpired):
         return process.wait(seconds)
@@ -259,7 +259,7 @@ def forget_wish(record: str) -> None:
     store.remove(name)
 
 
-def _cancelled(job: ClusterJob, code: int) -> int:
+def _note_cancelled(job: ClusterJob, code: int) -> int:
     """Write to the record that the job was cancelled, unless it was over before."""
     record = read_record(job.record)
     if record is not None and record["status"] != "done":

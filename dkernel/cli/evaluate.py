@@ -88,7 +88,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        opened = partial(_opened, executor=executor)
+        opened = partial(_open, executor=executor)
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
@@ -116,7 +116,7 @@ def _importance(model: Any, rows: Any) -> dict[str, float]:
     return {name: figures[name][0] for name in sorted(figures, key=lambda name: (-figures[name][0], name))}
 
 
-def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
+def _open(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
     """The source that the options name, as this model reads it."""
     from dkernel.data.encoded_columns import reading_of
     from dkernel.problem.targets import Targets

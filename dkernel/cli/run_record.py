@@ -80,7 +80,7 @@ class Record:
     def written(self, where: str | Path | None) -> Iterator["Record"]:
         """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
         self._begin(where, "running")
-        with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
+        with PeakMemory(interval=1.0) as memory, self._renew(where, memory):
             try:
                 with self.phase("total"):
                     yield self
@@ -109,7 +109,7 @@ class Record:
             self.note(before=before)
 
     @contextmanager
-    def _renewed(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
+    def _renew(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
         """Written now, every few seconds, and at the end."""
         stop = threading.Event()
 

@@ -45,9 +45,9 @@ def without_bad_rows(
     kept = [replace(table, left_out=tuple(bad)) for table, bad in zip(tables, rows, strict=True)]
     rejected = pa.concat_tables(lists)
     if len(rejected) == sum(table.rows for table in tables):
-        raise DataError(_told(rejected, "every row is bad"))
+        raise DataError(_describe(rejected, "every row is bad"))
     if len(rejected):
-        warnings.warn(_told(rejected, "left out"), DKernelWarning, stacklevel=3)
+        warnings.warn(_describe(rejected, "left out"), DKernelWarning, stacklevel=3)
     return kept, rejected
 
 
@@ -65,12 +65,12 @@ def _to_look_at(wanted: ReadColumns, request: ReadOptions) -> ReadColumns:
 def _check(rejected: pa.Table, allowed: int) -> None:
     if len(rejected) > allowed:
         raise DataError(
-            _told(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
+            _describe(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
             + "\nCorrect or remove these rows, or allow more."
         )
 
 
-def _told(rejected: pa.Table, what: str) -> str:
+def _describe(rejected: pa.Table, what: str) -> str:
     shown = described(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
     first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"

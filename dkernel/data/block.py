@@ -280,7 +280,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
 
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
-    listed = [_decoded(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
+    listed = [_decode(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
     _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
         return np.array(listed, dtype="U")
@@ -301,7 +301,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array(flags, bool).reshape(values.shape)
 
 
-def _decoded(value: bytes, row: int, place: Place, name: str) -> str:
+def _decode(value: bytes, row: int, place: Place, name: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -24,7 +24,7 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
     for table in tables[1:]:
         _check_same(first, table, needed, request)
-    encoded = _encoded(tables, columns, request)
+    encoded = _encode_kinds(tables, columns, request)
     with_objects = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
     objects = tuple(name for name in columns if name in with_objects)
     # Text that looks like a number stays text where objects are wanted.
@@ -72,7 +72,7 @@ def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str,
     return common_types
 
 
-def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
+def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
     kinds = [table.kinds for table in tables if table.rows]
     coded = frozenset(name for table in tables for name in table.coded)
     return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds else None
@@ -155,7 +155,7 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
             raise DataError(f"{table.file.name}: column {name!r} is a feature of the model; it cannot be the {role}.")
     clash = [n for n in request.exclude if n in features or n in request.keep]
     if clash:
-        raise DataError(f"{table.file.name}: columns {_listed(clash)} are excluded, but they are needed.")
+        raise DataError(f"{table.file.name}: columns {_join_names(clash)} are excluded, but they are needed.")
 
 
 def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
@@ -163,17 +163,19 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     if request.columns is None:
         columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
         if not columns:
-            raise DataError(f"{table.file.name}: no column is left for the features; there are {_listed(table.kinds)}.")
+            raise DataError(
+                f"{table.file.name}: no column is left for the features; there are {_join_names(table.kinds)}."
+            )
         return columns
     missing = [n for n in request.columns if n not in table.kinds]
     if missing:
         hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
-        raise DataError(f"{table.file.name} lacks the columns {_listed(missing)} that the model needs.{hint}")
+        raise DataError(f"{table.file.name} lacks the columns {_join_names(missing)} that the model needs.{hint}")
     wanted = {*request.columns, *named, *table.hidden, *request.known}
     extra = [n for n in table.kinds if n not in wanted]
     if extra and not request.allow_extra:
         raise DataError(
-            f"{table.file.name} has the columns {_listed(extra)} that the model does not know. Leave them out "
+            f"{table.file.name} has the columns {_join_names(extra)} that the model does not know. Leave them out "
             "with --exclude, or pass over all such columns with --allow-extra (allow_extra=True)."
         )
     return tuple(request.columns)
@@ -189,7 +191,7 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request:
     extra = [n for n in table.kinds if n not in first.kinds and not (only_needed or n in optional)]
     if missing or extra:
         what = " and ".join(
-            [f"lacks {_listed(missing)}"] * bool(missing) + [f"has {_listed(extra)} besides"] * bool(extra)
+            [f"lacks {_join_names(missing)}"] * bool(missing) + [f"has {_join_names(extra)} besides"] * bool(extra)
         )
         raise DataError(
             f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
@@ -266,6 +268,6 @@ def _label_kind(name: str, table_of_kind: dict[str, FileSchema]) -> str:
     )
 
 
-def _listed(names: Sequence[str] | dict[str, str]) -> str:
+def _join_names(names: Sequence[str] | dict[str, str]) -> str:
     shown = list(names)
     return ", ".join(repr(n) for n in shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -186,7 +186,7 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     """
     bad, kept = np.array(table.left_out, np.int64), []
     counted = np.append(0, np.cumsum(table.counted, dtype=np.int64))
-    for part, _ in _divided(table, limit):
+    for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
         if table.counted:
             before = int(counted[part.first // table.steps if isinstance(table.steps, int) else part.first])
@@ -206,7 +206,7 @@ def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
     return result
 
 
-def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
+def _divide_steps(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if isinstance(table.steps, int):
         return _divide_even(table, table.steps, limit)
     parts: list[tuple[FilePart, tuple[int, ...]]] = []

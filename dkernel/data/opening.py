@@ -209,12 +209,12 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
+    paths = _store_streams(paths, Scratch.of(scratch), storage_options or {})
     bad: dict[str, str] = {}
     files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
-    look = partial(_looked_at, scratch=Scratch.of(scratch))
+    look = partial(_look_at, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
-        request = replace(request, keep=_all_kept(files, look, request))
+        request = replace(request, keep=_names_to_keep(files, look, request))
     look = partial(look, request=request)
     files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
     rejected = None
@@ -222,7 +222,7 @@ def open_source(
         tables, rejected = without_bad_rows(tables, chosen, request)
     tables = with_numbers(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
-    notes |= _left_out(tables[0], request)
+    notes |= _note_hidden(tables[0], request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
     source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, bad_files=bad)
@@ -231,7 +231,7 @@ def open_source(
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
 
 
-def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
+def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
     """What was named, with a file on scratch in the place of each stream and each table with a log."""
     listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
     for i, item in enumerate(listed):
@@ -261,13 +261,13 @@ def _usable(
     return files, look(files), bad
 
 
-def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
+def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
     """The schemas of the files, and the columns that are read of them."""
     tables = with_folder_keys(_read_schemas(unpacked(files, scratch, request.compute), request), request)
     return tables, select(tables, request)
 
 
-def _all_kept(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
+def _names_to_keep(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
     """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
     alone, schema = replace(request, keep=(), allow_extra=True), None
     for file in files:
@@ -322,7 +322,7 @@ def _with_encoding(
     return replace(wanted, encoding=encoding), notes
 
 
-def _left_out(table: FileSchema, request: ReadOptions) -> dict[str, str]:
+def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     """A note about the columns that are no features unless they are named."""
     named = (request.label, request.weight, *request.keep, *request.exclude)
     left = [repr(name) for name in table.hidden if request.columns is None and name not in named]

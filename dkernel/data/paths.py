@@ -181,7 +181,7 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [item if isinstance(item, File) else _found(_text(item), options) for item in listed]
+    items = [item if isinstance(item, File) else _find(_text(item), options) for item in listed]
     refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files: list[File] = []
     for item in items:
@@ -209,7 +209,7 @@ def named(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:
-        return _found(text, {}).paths
+        return _find(text, {}).paths
     except Exception:  # any file system may raise its own; a place that cannot be listed is refused when it is opened
         return [text]
 
@@ -256,7 +256,7 @@ class _Found:
         raise (DataError if "://" in self.text else UnseenFileError)(f"{self.text}: {why[self.kind]}")
 
 
-def _found(text: str, options: dict[str, Any]) -> _Found:
+def _find(text: str, options: dict[str, Any]) -> _Found:
     return _remote(text, options) if "://" in text else _local(text)
 
 
@@ -309,7 +309,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
     except OSError as error:  # of an archive that the address names
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     try:
-        return _listed_by(system, url, path)
+        return _list_by(system, url, path)
     except (FileNotFoundError, PermissionError) as error:
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     except (OSError, DataError):
@@ -318,23 +318,23 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
-def _listed_by(system: Any, url: str, path: str) -> _Found:
+def _list_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
     if glob.has_magic(path):
         listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
-        listing = _folder(url, _listed(system, path), reach)
+        listing = _folder(url, _list(system, path), reach)
     else:
         listing = _Found(url, [path], "file")
     return replace(listing, paths=[str(system.unstrip_protocol(p)) for p in listing.paths])
 
 
-def _listed(system: Any, folder: str) -> list[str]:
+def _list(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
 def _system_of(system: Any) -> _Location:
-    return _Location(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+    return _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
 
 
 def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:

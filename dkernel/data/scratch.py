@@ -191,17 +191,17 @@ def _own_folder(parent: str | None) -> str:
     Those of processes that were killed are removed too: nobody has their locks.
     """
     for left in Path(parent or tempfile.gettempdir()).glob(f"{_OWN}*"):
-        if _locked(left) is not None:
+        if _lock(left) is not None:
             shutil.rmtree(left, ignore_errors=True)
     made = tempfile.mkdtemp(prefix=".dkernel-new-", dir=parent)
-    _locked(Path(made))  # open until the process ends, however that is
+    _lock(Path(made))  # open until the process ends, however that is
     folder = made.replace(".dkernel-new-", _OWN)
     os.rename(made, folder)  # none has this name without a lock
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """An open handle with the lock of a folder; None where another process has it, or there are no locks."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -153,7 +153,7 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
     for module in by_value:
         cloudpickle.register_pickle_by_value(module)
     try:
-        facts_of: dict[str, dict[str, Any]] = {SCHEDULER: _asked_of(client.run_on_scheduler, asked)}
+        facts_of: dict[str, dict[str, Any]] = {SCHEDULER: _ask(client.run_on_scheduler, asked)}
         for address, facts in client.run(probes.probe, *asked, on_error="return").items():
             facts_of[address] = facts if isinstance(facts, dict) else {"error": f"{type(facts).__name__}: {facts}"}
         before = time.time()
@@ -169,7 +169,7 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
     return facts_of
 
 
-def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
+def _ask(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = run(probes.probe, *asked)
         return facts

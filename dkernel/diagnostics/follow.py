@@ -94,7 +94,7 @@ def read_record(where: str) -> dict[str, Any] | None:
             record = json.loads(stream.read())
     except (OSError, ValueError):  # not there yet
         return None
-    return _checked(record, where) if isinstance(record, dict) and "status" in record else None
+    return _check(record, where) if isinstance(record, dict) and "status" in record else None
 
 
 # Fields of a record that are read where they are there; its progress is read whole.
@@ -112,7 +112,7 @@ _PROGRESS: dict[str, Any] = {"phase": str, "rows": int, "total_rows": int | None
 _PROGRESS |= {"rows_per_second": int | float, "seconds_left": int | float | None}
 
 
-def _checked(record: dict[str, Any], where: str) -> dict[str, Any]:
+def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
     wrong = [name for name, kind in _FIELDS.items() if name in record and not isinstance(record[name], kind)]
     if not wrong and (progress := record.get("progress")):
         wrong = [name for name, kind in _PROGRESS.items() if not isinstance(progress.get(name, ()), kind)]

@@ -108,7 +108,7 @@ class Encoding:
         """
         of_arrow = isinstance(table, pa.Table)
         if self.plain and not of_arrow:
-            return self._filled(table)
+            return self._fill(table)
         n = table.num_rows if of_arrow else len(table)
         X = np.zeros((n, len(self.names)), dtype=dtype)
         marks = None
@@ -127,7 +127,7 @@ class Encoding:
                     marks[:, j] = mark
         return X, marks
 
-    def _filled(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+    def _fill(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """Numbers as they are, with means in place of missing ones."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.strict or X.dtype.kind != "f" or not np.isnan(X.sum()):

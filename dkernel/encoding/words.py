@@ -101,7 +101,7 @@ def in_kind(text: str, kind: str) -> str:
     >>> in_kind("2024-01-01T02:00:00.50+02:00", "date"), in_kind("1 days 00:00:00", "duration")
     ('2024-01-01 00:00:00.5', '86400')
     """
-    return _VALUE_RULES[kind](text) if kind in _VALUE_RULES else _formatted(text, kind)
+    return _VALUE_RULES[kind](text) if kind in _VALUE_RULES else _format(text, kind)
 
 
 def _number(text: str) -> str:
@@ -119,7 +119,7 @@ def _number(text: str) -> str:
     return repr(float(str(single)) if float(single) == value else value)
 
 
-def _formatted(text: str, kind: str) -> str:
+def _format(text: str, kind: str) -> str:
     word = _number(text)
     if kind.endswith("d"):
         return kind % int(word) if word.isdigit() else word

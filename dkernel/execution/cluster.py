@@ -158,7 +158,7 @@ class ClusterExecutor(RemoteExecutor):
         return [remote.at for remote in remotes]
 
     def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
-        needs = [self._persisted(unit) for unit in units]
+        needs = [self._persisted_values(unit) for unit in units]
         futures = {future.key: future for some in needs for future in some}
         if not futures:
             return [[] for _ in units]
@@ -180,7 +180,7 @@ class ClusterExecutor(RemoteExecutor):
         )
         return holders
 
-    def _persisted(self, unit: Delayed) -> list[Future]:
+    def _persisted_values(self, unit: Delayed) -> list[Future]:
         """The values on the cluster that the caller has persisted and the unit needs; a ClusterError if one is lost."""
         kind = import_module("distributed").Future
         futures = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
@@ -206,26 +206,26 @@ class ClusterExecutor(RemoteExecutor):
         self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
         self._workers.warn_of_refused()
-        with self._sent(calls) as works:
+        with self._send_all(calls) as works:
             handles = [self._unit(task, at) for task, at in zip(ahead, self._spread(len(ahead), read_on), strict=True)]
             self._connection.release()
             while True:
-                done = self._settled(works, all_of_them=True)
-                values = self._gathered(done)
+                done = self._wait_for_calls(works, all_of_them=True)
+                values = self._gather(done)
                 if values is not None:
                     return values, handles
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         self._workers.warn_of_refused()
         rest = iter(calls)
-        with self._sent(()) as works:
+        with self._send_all(()) as works:
             while True:
                 more = islice(rest, max(0, READY * self.slots - len(works)))
                 works += [self._send(call, works=works) for call in more]
                 if not works:
                     return
-                done = self._settled(works, all_of_them=False)
-                values = self._gathered(done)
+                done = self._wait_for_calls(works, all_of_them=False)
+                values = self._gather(done)
                 if values is not None:
                     works[:] = [work for work in works if work not in done]
                     self._connection.release_later(work.future for work in done)
@@ -266,7 +266,7 @@ class ClusterExecutor(RemoteExecutor):
     # Sending of tasks.
 
     @contextmanager
-    def _sent(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
+    def _send_all(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
         """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
         works: list[Remote] = []
         try:
@@ -319,10 +319,10 @@ class ClusterExecutor(RemoteExecutor):
         with warnings.catch_warnings():
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-            with self._annotated(priority):
+            with self._annotate(priority):
                 return self._connection.reach().submit(function, *args, key=name, pure=True, **self._workers.pin(at))
 
-    def _annotated(self, priority: int) -> Any:
+    def _annotate(self, priority: int) -> Any:
         """The caller's annotations, with a task of ours before or after the others of the run."""
         resources = {"resources": self._workers.resources} if self._workers.resources else {}
         return annotate(priority=self._priority + priority, **resources)
@@ -335,8 +335,8 @@ class ClusterExecutor(RemoteExecutor):
         def submit(attempt: int, at: str | None) -> Future:
             if payload is not None:
                 return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
-            self._persisted(task)
-            with self._annotated(-1):
+            self._persisted_values(task)
+            with self._annotate(-1):
                 return self._connection.reach().compute(task, **self._workers.pin(at))
 
         handle = self._remember(Remote(task.key, submit, at))
@@ -374,7 +374,7 @@ class ClusterExecutor(RemoteExecutor):
 
     # Waiting for results.
 
-    def _settled(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
+    def _wait_for_calls(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
         """Wait until all calls have a value, or at least one has; cancelled ones are sent again meanwhile.
 
         What is lost with its worker Dask computes again itself, where it can.
@@ -385,7 +385,7 @@ class ClusterExecutor(RemoteExecutor):
             self._connection.reach()
             for work in works:
                 if work.future.status == "error":
-                    self._failed(work)
+                    self._send_failed_again(work)
                 elif work.future.status == "cancelled":
                     self._again(work, "it was cancelled, or the connection to the scheduler broke")
             done = [work for work in works if work.future.status == "finished"]
@@ -398,7 +398,7 @@ class ClusterExecutor(RemoteExecutor):
             self._check_alive(quiet, [work.key for work in works if work not in done])
             self._news.wait(TICK)
 
-    def _gathered(self, works: Sequence[Remote]) -> list[Any] | None:
+    def _gather(self, works: Sequence[Remote]) -> list[Any] | None:
         """The values; None where some were lost since they were there."""
         if not works:
             return []
@@ -411,7 +411,7 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(TICK)
             return None
 
-    def _failed(self, work: Remote) -> None:
+    def _send_failed_again(self, work: Remote) -> None:
         """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
         if error is None:

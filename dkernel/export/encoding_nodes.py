@@ -42,7 +42,7 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
             if column.buckets:
                 own = hashes[known]
                 infos.append(helper.make_tensor_value_info(own, _type("int64"), ["rows", 1], doc_string=known))
-                parts.append(_hashed(to, column, own))
+                parts.append(_hash(to, column, own))
             elif column.one_hot:
                 parts.append(_one_hot(to, column))
             parts += [_means(to, column)] if column.means else []
@@ -139,15 +139,15 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
     means = column.means
     assert means is not None
     words, lines = zip(*means.values, strict=True)
-    return _looked_up(to, column, words, np.array([*lines, means.base]))
+    return _look_up(to, column, words, np.array([*lines, means.base]))
 
 
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:
     words = [*column.levels, *[""] * column.missing]
-    return _looked_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
+    return _look_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
 
 
-def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
+def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
     """One-hot inputs of levels and, of values without one, of the buckets."""
     words = [*column.levels, *[""] * column.missing]
     lines = {text: i for i, word in enumerate(column.levels) for text in spellings(word, column.values)}
@@ -168,7 +168,7 @@ def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
     return to.scaled(to.cast(on, to.dtype), ONE_HOT)
 
 
-def _looked_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
+def _look_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
     """The line of a table for each value, in any spelling of these words; the last line for all others."""
     lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
     lines |= {word: i for i, word in enumerate(words)}

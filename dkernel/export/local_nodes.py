@@ -146,7 +146,7 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
     if not cuts:
         return to("Add", to("Mul", to.column(rows, 0), to.constant(0.0, SINGLE)), to.constant(1.0, SINGLE))
     low, cut, high = (np.ascontiguousarray(place) for place in tree.places.T)
-    values = _projected(to, tree.directions, rows)
+    values = _project(to, tree.directions, rows)
     depths = []
     for end, sign in ((high, 1.0), (low, -1.0)):  # of the cells below a cut, and from it on
         width = np.where(low > high, np.float32(0.0), np.abs(end - cut))
@@ -164,7 +164,7 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
     return to("Max", to("Sub", to.constant(1.0, SINGLE), deepest), to.constant(0.0, SINGLE))
 
 
-def _projected(to: Nodes, directions: NDArray[np.float32], rows: str) -> str:
+def _project(to: Nodes, directions: NDArray[np.float32], rows: str) -> str:
     """rows @ directions', float32 (rows, cuts), summed input by input as the fit sums them."""
     total = ""
     for j, own in enumerate(directions.T):

@@ -165,7 +165,7 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
         select = _linear_map(chosen)
         return (select if inner is None else Pipeline([("columns", select), ("features", inner)])), coef
     if isinstance(map, StackedMap):
-        return _stacked(map, coef)
+        return _stack(map, coef)
     raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
 
 
@@ -254,7 +254,7 @@ def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | No
     return expand, out
 
 
-def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
+def _stack(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)

@@ -73,7 +73,7 @@ def select(
         return Landmarks(X, np.arange(len(X)))
     if rule == "kmeans":
         return Landmarks(_centres(X, n), None)
-    rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
+    rows = _draw_by_class(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
     rows = np.sort(rows)
     return Landmarks(contiguous(X[rows]), rows)
 
@@ -82,7 +82,7 @@ def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDAr
     return np.arange(n)
 
 
-def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
+def _draw_by_class(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
     labels, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -164,19 +164,19 @@ def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed:
     """
     n, rng = len(X), stream(seed, "dictionaries")
     m = min(n, EXACT_ROWS)
-    scores = _scored(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
+    scores = _residuals(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
     while n > EXACT_ROWS:
         chance = np.minimum(1.0, max(MEMBERS_A_DIMENSION, LEAST_MEMBERS / max(scores.sum(), 1e-300)) * scores)
         members = np.flatnonzero(rng.random(m) < chance)
         last, of = m == n, min(n, 2 * m)
-        scores = _scored(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)
+        scores = _residuals(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)
         if last:
             break
         m = of
     return scores
 
 
-def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
+def _residuals(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
     """k(x, x) - k_J(x)^T (K_JJ + diag(ridges))^{-1} k_J(x) of every row; k(x, x) where J is empty."""
     out = np.array(kernel.diag(wide(X)), np.float64)
     if not len(members):
@@ -213,7 +213,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
         # A step of the accelerated pivoted Cholesky draws up to 128 rows.
         drawn = rng.choice(len(X), size=min(128, 2 * n), p=left / left.sum())
         mine = F[drawn, : len(pivots)]
-        taken, factor = _accepted(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
+        taken, factor = _accept(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
         if not len(taken):
             continue
         rows, done = drawn[taken], len(pivots)
@@ -231,7 +231,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     return pivots
 
 
-def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
+def _accept(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
     """Proposals that are accepted, and the Cholesky factor of their part of H.
 
     Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it

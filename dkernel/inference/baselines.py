@@ -80,7 +80,7 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
         if sample.X.shape[1] <= MOST_LINEAR_COLUMNS:
             figures["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
         if which == "all":
-            figures["boosted"] = _figure(_unseen(partial(_boosted, model, targets), sample, holdout), targets, rows)
+            figures["boosted"] = _figure(_unseen(partial(_fit_boosted, model, targets), sample, holdout), targets, rows)
         if judged and not figures["weighted"]:
             figures["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])  # as the fit says it
         else:
@@ -188,7 +188,7 @@ def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list
     return [solved(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
 
 
-def _boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     """Scores of LightGBM with its defaults."""
     import lightgbm
 

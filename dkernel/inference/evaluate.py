@@ -75,7 +75,7 @@ def evaluate(
         statistic: Any = _Regression(model, where, covers)
     else:
         statistic = _Classes(model, where, targets, covers)
-    rows, largest = _compared(model)
+    rows, largest = _far_rows(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
@@ -157,7 +157,7 @@ def _covers(model: Model, coverage: float) -> bool:
     return all(np.isfinite(model.conformal.quantile(coverage, stratum)) for stratum in strata)
 
 
-def _compared(model: Model) -> tuple[int, float]:
+def _far_rows(model: Model) -> tuple[int, float]:
     """Rows whose novelty is cheap beside the factor that it needs, 0 for none, and the largest that training knows."""
     known, map = (model.facts.get("certificate") or {}).get("trace_largest"), model.map
     if not isinstance(map, NystromMap) or (known is None and not SOLVERS[model.recipe.solver].in_memory):

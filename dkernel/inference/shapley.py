@@ -54,7 +54,7 @@ def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed
     base = model.scores(background).mean(axis=0, dtype=np.float64)
     if _is_product(model):
         return ShapleyValues(_exact(model, X, background, groups), base, None)
-    values, errors = _sampled(model, X, background, groups, seed)
+    values, errors = _sample(model, X, background, groups, seed)
     return ShapleyValues(values, base, errors)
 
 
@@ -91,7 +91,7 @@ def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequ
     return values
 
 
-def _sampled(
+def _sample(
     model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]], seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values and errors: the columns of each background row become those of the row, in an order drawn and its reverse.

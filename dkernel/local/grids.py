@@ -130,7 +130,7 @@ def _outputs(codes: Any, d: Any, c: Any, root: Any, out: Any) -> None:
 
 
 @compiled("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
-def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
+def _step(d: Any, step: Any, first: Any, change: Any) -> None:
     for g in range(d.shape[0]):
         for b in range(d.shape[1]):
             for c in range(d.shape[2]):
@@ -195,8 +195,8 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
             system = correlation * scale[:, None] * scale
             system[np.diag_indices_from(system)] = energy + ridge * norm
             steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
-        _stepped(d, steps, first, change)
+        _step(d, steps, first, change)
     return change
 
 
-GRID_LOOPS = (_unpack, _minimisers, _outputs, _stepped)
+GRID_LOOPS = (_unpack, _minimisers, _outputs, _step)

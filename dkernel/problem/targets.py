@@ -185,7 +185,7 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
-def _centred(moments: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
+def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
     widths, (low, high) = np.sqrt(moments.variance), span
     # The deviation of a target far from 0 may be less than the rounding of its mean, so constant ones are found by
@@ -212,7 +212,7 @@ def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int
     if recipe.task == "regress":
         assert survey.target is not None
         assert survey.span is not None
-        return _centred(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
+        return _center(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
     if survey.reservoir.y.ndim == 2:
         raise DataError(
             f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "

@@ -75,7 +75,7 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways)
         search = Search(space, judge, candidates, race=race)
         best = climb(search)
-        selected = _selected(search, best)
+        selected = _with_reasons(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
             relevances = race.learned.get("grids")
@@ -99,7 +99,7 @@ def climb(search: Search) -> Trial:
     return leaders[0]
 
 
-def _selected(search: Search, best: Trial) -> SelectedModel:
+def _with_reasons(search: Search, best: Trial) -> SelectedModel:
     """The choice with its reasons, and how many components are enough for it."""
     space, judge, candidate = search.space, search.judge, best.candidate
     reasons = Reasons(

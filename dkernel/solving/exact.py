@@ -172,7 +172,7 @@ class Exact(Solver[OneStepState]):
             metric_root(coordinates.metric)  # refuses a kernel that is none
         given = () if fit.alpha == "auto" else (float(fit.alpha),)
         progress.phase("leave rows out" if given else "choose alpha")
-        judgement = _judged(problem, coordinates, rows, fit.near, given)
+        judgement = _judge(problem, coordinates, rows, fit.near, given)
         if not given:
             least = min(judgement.losses.values())
             check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
@@ -225,7 +225,7 @@ class _Judged:
     matrix: "_SplitRows | None" = None
 
 
-def _judged(
+def _judge(
     problem: Problem, coordinates: Coordinates, rows: Block, near: float | None, given: Sequence[float] = ()
 ) -> _Judged:
     """The loss of each alpha, or of the given ones, on rows that were left out of a fit, and the scores of these rows.

@@ -125,8 +125,10 @@ class NormalEquations(Solver[OneStepState]):
             "freedom": [ridge.freedom(alpha) for alpha in self.alphas],
         }
         if len(parts) > 1 and all(part.weight > 0 for part in parts):
-            figures["kfold"] = [unit * float(error) for error in _crossed(parts, coordinates.metric, self.alphas)]
-        figures["loo"] = [unit * float(error) for error in _left_out(self.fit, ridge, self.alphas)]
+            figures["kfold"] = [
+                unit * float(error) for error in _cross_validate(parts, coordinates.metric, self.alphas)
+            ]
+        figures["loo"] = [unit * float(error) for error in _leave_one_out(self.fit, ridge, self.alphas)]
         best = int(np.argmin(figures.get("kfold", figures["gcv"])))
         alpha = self.alphas[best]
         variance = _variance(ridge, alpha) if problem.targets.classes is None else None
@@ -145,7 +147,7 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     }
 
 
-def _crossed(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
+def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):
@@ -175,7 +177,7 @@ class LeaveOneOut(Statistic[Array, Array]):
         return left + right
 
 
-def _left_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
+def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
     # rows of the sample that are left out one by one, at two D x D products each
     some = part_of(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:

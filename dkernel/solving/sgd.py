@@ -93,7 +93,7 @@ class Passes(Solver[PassState]):
         assert state.best is not None
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
-        return replace(state.best, history=list(state.history), facts=_unlearned(state.history, nothing))
+        return replace(state.best, history=list(state.history), facts=_rounds_not_learned(state.history, nothing))
 
     def plan(self, state: PassState) -> Callable[[], Any] | None:
         judge = self.judge
@@ -109,8 +109,8 @@ class Passes(Solver[PassState]):
         if state.watched is not None:
             line = {**state.watched, "holdout_loss": float(result.loss[0] / result.weight)}
             right = self._merit(float(result.right[0]), result.n)
-            return self._reported(state, line | {f"holdout_{name}": value for name, value in right.items()})
-        return self._judged(state, result) if self._is_over(state) else self._after_round(state, *result)
+            return self._report(state, line | {f"holdout_{name}": value for name, value in right.items()})
+        return self._judge_pass(state, result) if self._is_over(state) else self._after_round(state, *result)
 
     def _is_over(self, state: PassState) -> bool:
         """True if a pass, or the start, is to be judged."""
@@ -133,7 +133,7 @@ class Passes(Solver[PassState]):
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.problem.targets.merit(right, n)
 
-    def _reported(self, state: PassState, line: dict[str, Any]) -> PassState:
+    def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
     def _candidates(self, state: PassState) -> dict[str, Array]:
@@ -145,7 +145,7 @@ class Passes(Solver[PassState]):
             return {"last": candidates["last"]}
         return candidates
 
-    def _judged(self, state: PassState, figures: LossSums | None) -> PassState:
+    def _judge_pass(self, state: PassState, figures: LossSums | None) -> PassState:
         """Take the best candidate after the last round of a pass, or undo the pass."""
         candidate, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
         if state.best is None:
@@ -197,7 +197,7 @@ class Passes(Solver[PassState]):
         # Callbacks see the holdout's loss after a few rounds.
         if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(state, watched=line)
-        return self._reported(state, line)
+        return self._report(state, line)
 
     def _choose(
         self, candidates: dict[str, Array], name: str, sums: LossSums | None
@@ -238,7 +238,7 @@ def _loss(outcome: SolverResult) -> float:
     return outcome.holdout["loss"]
 
 
-def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, Any]:
+def _rounds_not_learned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, Any]:
     """Losses of the last pass, if one round has more than all others together, and more than scores of 0 have.
 
     Steps are cut where few far rows make the gradient long, so rounds may not learn them.
@@ -250,15 +250,15 @@ def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, A
     Examples
     --------
     >>> lines = [{"pass": 1, "round": i, "loss": 0.25} for i in range(8)]
-    >>> _unlearned(lines, 0.5)
+    >>> _rounds_not_learned(lines, 0.5)
     {}
     >>> lines[5]["loss"] = 30.0
-    >>> _unlearned(lines, 0.5)
+    >>> _rounds_not_learned(lines, 0.5)
     {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
 
     A pass that is undone and done again counts once:
 
-    >>> _unlearned(lines + lines, 0.5)
+    >>> _rounds_not_learned(lines + lines, 0.5)
     {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
     """
     lines = [line for line in history if "round" in line]

@@ -165,7 +165,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
             certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
-    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(sampled, covariance, ridges), certified)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorize(sampled, covariance, ridges), certified)
 
 
 def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
@@ -237,9 +237,9 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorized(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+def _factorize(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held(sampled, part_of(sampled.split.held, slice(most)))
+    held = _held_components(sampled, part_of(sampled.split.held, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
@@ -260,7 +260,7 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held(sampled: SampledProblem, block: Block) -> Array:
+def _held_components(sampled: SampledProblem, block: Block) -> Array:
     components, coordinates = sampled.problem.components, sampled.coordinates
     F = with_intercept(components, block.X, component_dtype(components.map))
     if coordinates.basis is None:

@@ -381,14 +381,14 @@ class BlockReader:
             else:
                 results, handles = self.executor.compute(calls, tasks)
         except KilledCallError as error:
-            killed = self._killed_alone(error.key) or error
+            killed = self._find_killer(error.key) or error
             where = self._where(killed.key, [*calls, *self._left])
             raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
         self._read |= zip(groups, handles, strict=True)
         self._held.update(ahead)
         return results
 
-    def _killed_alone(self, key: str) -> KilledCallError | None:
+    def _find_killer(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
         parts = self._read_by(key)
         for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):

@@ -86,10 +86,10 @@ def joined(source: Source) -> Source:
             room = PIECE_ROWS - unit.n_rows if small else 0
     if source.sparse or not runs or len(runs) == len(source.units):
         return source
-    return replace(source, units=tuple(run[0] if len(run) == 1 else _joined(run) for run in runs))
+    return replace(source, units=tuple(run[0] if len(run) == 1 else _join_run(run) for run in runs))
 
 
-def _joined(units: Sequence[Unit]) -> Unit:
+def _join_run(units: Sequence[Unit]) -> Unit:
     task = task_of(units, read_joined)
     place = f"{units[0].place} to {units[-1].place}"
     return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))

@@ -99,9 +99,7 @@ class RepeatedReading:
 
         def calls(window: Sequence[int]) -> list[Call]:
             pieces = [piece for unit in window for piece in self._pieces[unit]]
-            return [
-                self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._dealt(pieces)
-            ]
+            return [self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._deal(pieces)]
 
         read_on = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
         results = self.reader.visit(windows, calls, following=() if last else windows[0], read_on=read_on)
@@ -111,8 +109,7 @@ class RepeatedReading:
                 again = [piece for unit in window for piece in self._pieces[unit] if piece.number in lost]
                 whole = restore()
                 more = [
-                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at)
-                    for at, some in self._dealt(again)
+                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at) for at, some in self._deal(again)
                 ]
                 answers = [*answers, *executor.compute(more)[0]]
                 executor.release([whole])
@@ -132,7 +129,7 @@ class RepeatedReading:
         handles = [handle for _, handle in blocks.values()]
         return Call(f"{key}-{len(pieces)}", add_up, (held, broadcast, handles, numbered), at)
 
-    def _dealt(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
+    def _deal(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
         """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
         threads = self.reader.executor.processes()
         if not threads:

@@ -219,10 +219,10 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
             inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
         queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
-    return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
+    return Schedule(_deal(cut, np.concatenate(queue), rounds), "chunks")
 
 
-def _dealt(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
+def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
     """The queue in `rounds` runs of nearly equal rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0

@@ -62,7 +62,7 @@ def build_model(
         recipe=settle_recipe(request, data, chosen, fit, outcome, local),
         scaling=components.scaling,
         map=components.map,
-        coef=np.ascontiguousarray(coef) if landmarks is None else _merged(landmarks, coef),
+        coef=np.ascontiguousarray(coef) if landmarks is None else _merge(landmarks, coef),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
         columns=source.table_columns,
@@ -75,7 +75,7 @@ def build_model(
     return with_uncertainty(model, fit, outcome)
 
 
-def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+def _merge(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """The coefficients with those of equal landmarks summed in the first of these, and 0 in the others.
 
     The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.

@@ -146,17 +146,17 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _chosen(residual, problem, rows, findings.place)
+        return _choose(residual, problem, rows, findings.place)
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)
     rows.close()
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (outputs,))
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
-    return _judged(residual, machine, fit.history, settings)
+    return _judge(residual, machine, fit.history, settings)
 
 
-def _judged(
+def _judge(
     residual: Residual,
     machine: CellMachine,
     history: list[dict[str, Any]],
@@ -175,7 +175,7 @@ def _judged(
     return LocalStage.judged(machine, history, facts, words, residual, scores)
 
 
-def _chosen(
+def _choose(
     residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None
 ) -> tuple[float, float, float, int]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells.

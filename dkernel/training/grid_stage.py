@@ -197,7 +197,7 @@ def fit_grid_stage(
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
-            "grids-width", lambda: _chosen(tried, settings, len(seen), few, findings.place)
+            "grids-width", lambda: _choose(tried, settings, len(seen), few, findings.place)
         )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
@@ -247,7 +247,7 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(
+def _choose(
     residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int, start: Place | None
 ) -> tuple[Place, float]:
     """Place of the settings with the smallest loss on the holdout, and that loss, with `grids` grids.

@@ -232,7 +232,7 @@ class Plan:
         phases = list(_phases(list(stages), source, executor))
         most = max(phase.client for phase in phases)
         client = client_base + 3 * reservoir + most
-        held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
+        held = _held_bytes(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
 
         def largest(held: int, kept: bool) -> int:
             """Bytes of a worker, or of this process beside those of the client, in the largest of the phases."""
@@ -302,10 +302,10 @@ class Plan:
                 f"Raise --client-memory-limit to {-(-here // 2**20)}MiB, or use fewer than "
                 f"n_components={self.columns}."
             )
-        if here > _installed():
+        if here > _memory():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine or its container has {_mib(_installed())}. Use fewer components."
+                f"and the machine or its container has {_mib(_memory())}. Use fewer components."
             )
 
     def check_seconds(self, limit: float | None) -> None:
@@ -411,7 +411,7 @@ def _has_room(source: int, work: int, total: int) -> bool:
     return source * 1.1 + work < total and source < HELD_SHARE * total
 
 
-def _held(source: int, workers: int, unit: int) -> int:
+def _held_bytes(source: int, workers: int, unit: int) -> int:
     """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
     worker has no unit of a round."""
     return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
@@ -425,5 +425,5 @@ def _available() -> int:
     return available_memory()
 
 
-def _installed() -> int:
+def _memory() -> int:
     return memory_limit()

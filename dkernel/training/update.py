@@ -95,7 +95,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     else:
         rows = _rows(model, model.local, new, counts)
         with one_blas_thread():
-            learned = replace(model, local=_updated(model, rows, executor, old), variance=None)
+            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
     learned = replace(learned, conformal=_with_new(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
@@ -155,7 +155,7 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
     return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
 
 
-def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
+def _update_local(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
     assert machine is not None
     updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)

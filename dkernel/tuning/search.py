@@ -187,7 +187,9 @@ class _Search:
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
         passes = RACE_PASSES + -(-self.shares // RACE_ROUNDS)
-        self.base = self._request(recipe.replace(n_components=self._raced(most), rounds=RACE_ROUNDS, passes=passes))
+        self.base = self._request(
+            recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
+        )
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
@@ -201,7 +203,7 @@ class _Search:
     def _run_of(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
-    def _raced(self, columns: int) -> int:
+    def _columns_in_race(self, columns: int) -> int:
         """Columns of the race's map for one of `columns`; an even number, for maps of pairs."""
         # Maps of fewer than 32 components do not tell candidates apart.
         return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
@@ -231,12 +233,12 @@ class _Search:
         maps = []
         for i, of_map in enumerate(self.requests):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
-            self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
+            self.chosen[of_map] = self._choose(self.candidates[mine[0]], survey)
             self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
             maps.append(self._raced_map(i, of_map, mine, survey, reader))
         return maps
 
-    def _chosen(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+    def _choose(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma are chosen once."""
         request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
@@ -262,7 +264,7 @@ class _Search:
                 kernel=repr(chosen.kernel),
                 loss=loss,
                 features=full.features,
-                n_components=self._raced(full.sizes.components),
+                n_components=self._columns_in_race(full.sizes.components),
             )
             request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
             fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, reader)

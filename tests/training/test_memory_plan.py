@@ -142,7 +142,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.training.memory_plan._memory", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         Plan.of(source, Recipe(n_components=3000), SerialExecutor()).check()
 

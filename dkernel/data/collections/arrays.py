@@ -119,7 +119,7 @@ def from_arrays(
     notes: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, beside, names, encoding, notes = _encoded(X, names, beside, request, dtype, compute)
+        X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, *beside, names, dtype, objects, encoding, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -143,7 +143,7 @@ def from_arrays(
     )
 
 
-def _encoded(
+def _encode(
     X: Any,
     names: Sequence[str] | None,
     beside: tuple[Any, Any],

@@ -168,11 +168,11 @@ def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozen
         elif getattr(dtype, "kind", "O") in "biufMm":
             kinds[name] = kind_of_dtype(dtype)
         else:
-            kinds[name] = "text" if is_dask(X) else _inferred(X.iloc[:, j])
+            kinds[name] = "text" if is_dask(X) else _infer_kind(X.iloc[:, j])
     return kinds, frozenset(stored)
 
 
-def _inferred(column: Any) -> str:
+def _infer_kind(column: Any) -> str:
     from pandas.api.types import infer_dtype
 
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")

@@ -166,7 +166,7 @@ class _Kinds:
         columns = [*numbers, *as_text]
         if not columns:
             return
-        table = self._parsed(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
+        table = self._parse(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
         if table is None:
             return
         for name in numbers:
@@ -184,7 +184,7 @@ class _Kinds:
         for name in as_text:
             self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
 
-    def _parsed(
+    def _parse(
         self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
     ) -> pa.Table | None:
         """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
@@ -194,7 +194,7 @@ class _Kinds:
             return parse(block, self.header, columns, types)
         except pa.ArrowInvalid as error:
             if self.quarantine and (rest := well_formed(block, self.header)) != block:
-                return self._parsed(rest, columns, types, first_row)
+                return self._parse(rest, columns, types, first_row)
             raise explained(error, block, self.header, {}, self.file, first_row) from None
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:

@@ -247,7 +247,7 @@ class Staging:
 
     def _leave(self) -> None:
         # Finished parts stay for a rerun; nothing else is left on the disk.
-        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
+        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._staged_files()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
@@ -260,7 +260,7 @@ class Staging:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _listed(self) -> list[Path]:
+    def _staged_files(self) -> list[Path]:
         return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
 
     def _take_back(self) -> None:
@@ -295,7 +295,7 @@ class Staging:
         """
         parts: dict[int, OutputPart] = {}
         with explained(self.folder):
-            for path in self._listed():
+            for path in self._staged_files():
                 part = OutputPart.of_file(path)
                 if (
                     part
@@ -307,7 +307,7 @@ class Staging:
                 elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
                     path.unlink()
             listed = {part.rejects for part in parts.values()}
-            for path in self._listed():
+            for path in self._staged_files():
                 if path.name.startswith("rejects-") and path.name not in listed:
                     path.unlink()
         return parts

@@ -86,7 +86,7 @@ class Partitioned(Folder):
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
         texts = []
-        for words, codes in (_coded(table.column(key), key) for key in self.keys):
+        for words, codes in (_code(table.column(key), key) for key in self.keys):
             texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
         keyed = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
@@ -97,7 +97,7 @@ class Partitioned(Folder):
             yield "/".join(parts), groups.column("row_list")[i].values
 
 
-def _coded(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
+def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.large_string())
