@@ -15,7 +15,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import has_weight
+from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
@@ -40,13 +40,15 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     return TableCounts.of(found.X, wanted.encoded or {}, found.label, found.weight, part.number)
 
 
-def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[int, ...]:
-    """The rows of positive weight in each step of one part, of so many rows each; runs on a worker."""
+def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The rows of positive weight, and the copies, in each step of one part, of so many rows each; runs on a worker."""
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
     found = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
-    rows = np.delete(np.arange(part.rows), part.without)[has_weight(found.X[:, 0])]
-    return tuple(np.bincount(np.searchsorted(np.cumsum(steps), rows, "right"), minlength=len(steps)).tolist())
+    rows = np.delete(np.arange(part.rows), part.without)
+    cuts = np.searchsorted(rows, np.cumsum(steps)[:-1])
+    weights = np.split(found.X[:, 0], cuts)
+    return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in weights)
 
 
 def read_unit(
