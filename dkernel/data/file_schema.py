@@ -191,7 +191,7 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     """
     bad, kept = np.array(table.left_out, np.int64), []
     copies = np.append(0, np.cumsum(table.copies, dtype=np.int64))
-    for part, _ in _divided(table, limit):
+    for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
         if table.counted:
             before = int(copies[part.first // table.steps if isinstance(table.steps, int) else part.first])
@@ -204,14 +204,14 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
 
 def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
     """The files, each with the number of rows before it."""
-    found, before = [], 0
+    result, before = [], 0
     for table in tables:
-        found.append(replace(table, before=before))
+        result.append(replace(table, before=before))
         before += sum(table.copies) if table.counted else table.rows - len(table.left_out)
-    return found
+    return result
 
 
-def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
+def _divide_steps(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if isinstance(table.steps, int):
         return _divide_even(table, table.steps, limit)
     parts: list[tuple[FilePart, tuple[int, ...]]] = []
@@ -227,7 +227,7 @@ def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, .
 
 
 def first_part(table: FileSchema, rows: int) -> FilePart:
-    """The smallest part with so many of the first rows, or with what can be read alone."""
+    """The smallest part with the first `rows` rows, or with what can be read alone."""
     if isinstance(table.steps, int):
         return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
     first = next(i for i, n in enumerate(table.steps) if n)

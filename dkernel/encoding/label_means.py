@@ -184,9 +184,13 @@ class LabelCounts:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        found = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        class_codes = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
         return cls(
-            values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
+            values,
+            copies,
+            moments,
+            classes,
+            ExactSums.of([(ones, at * c + class_codes)] if c else [], (LABEL_FOLDS, m, c)),
         )
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
@@ -253,19 +257,21 @@ class LabelCounts:
             kept = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in kept)
             shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
-            found = [shrunken(n, share, n * share * (1 - share)) for share in shares]
+            lines_and_bases = [shrunken(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
             weight, first, second = self.moments.taken(at).summed().fractions().T
             mean = _ratio(first, weight)
             squares = _ratio(second - mean * first, weight).astype(np.float64)
-            outputs, found = ("mean",), [shrunken(n, mean.astype(np.float64), n * squares)]
+            outputs, lines_and_bases = ("mean",), [shrunken(n, mean.astype(np.float64), n * squares)]
         else:
             return None
-        if all(line is None for line, _ in found):
+        if all(line is None for line, _ in lines_and_bases):
             return None
-        table = np.column_stack([np.full(len(values), base) if line is None else line for line, base in found])
+        table = np.column_stack(
+            [np.full(len(values), base) if line is None else line for line, base in lines_and_bases]
+        )
         lines = zip(values, map(tuple, table.tolist()), strict=True)
-        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in found))
+        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in lines_and_bases))
 
 
 def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -381,9 +387,9 @@ class LabelMeans:
         return self._lines.get(value or "", self.base)
 
     @classmethod
-    def from_json(cls, found: Any) -> "LabelMeans":
+    def from_json(cls, parts: Any) -> "LabelMeans":
         """The means of JSON, or a ValueError."""
-        outputs, values, base = tuple(found["outputs"]), found["values"], tuple(found["base"])
+        outputs, values, base = tuple(parts["outputs"]), parts["values"], tuple(parts["base"])
         made = cls(outputs, tuple((word, tuple(line)) for word, line in values), base)
         rows = [base, *(line for _, line in made.values)]
         if not all(isinstance(name, str) for name in (*outputs, *made._lines)) or len(made._lines) < len(values):

@@ -86,8 +86,8 @@ class NystromMap(FeatureMap):
 
     @property
     def panels(self) -> PackedComponents | None:
-        found: PackedComponents | None = self._prepared.panels
-        return found
+        packed: PackedComponents | None = self._prepared.panels
+        return packed
 
     @cached_property
     def _prepared(self) -> Any:
@@ -203,10 +203,10 @@ class NystromMap(FeatureMap):
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
         if self.rank is None and self.n_components > MOST_DENSE:
-            return self._left(X, lambda K: self.blocks.T @ K.T)
+            return self._residual(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
-            return self._left(X, lambda K: linalg.forward(self._root, K).T)
-        return self._left(X, lambda K: (K @ self.whitening).T)
+            return self._residual(X, lambda K: linalg.forward(self._root, K).T)
+        return self._residual(X, lambda K: (K @ self.whitening).T)
 
     def left_out(self, n: int) -> NDArray[np.float64]:
         """r(z) of the first n landmarks, each by all others: 1 / (K^{-1})_ii, (n,). Not of a given rank."""
@@ -220,8 +220,8 @@ class NystromMap(FeatureMap):
         """
         held, basis = self._solver_root if root is None else (root, None)
         if basis is None:
-            return self._left(X, lambda K: linalg.forward(held, K).T)
-        return self._left(X, lambda K: basis.T @ K.T)
+            return self._residual(X, lambda K: linalg.forward(held, K).T)
+        return self._residual(X, lambda K: basis.T @ K.T)
 
     @cached_property
     def _solver_root(self) -> tuple[Any, Any]:
@@ -231,7 +231,7 @@ class NystromMap(FeatureMap):
         assert not isinstance(coordinates.metric, float)
         return linalg.cholesky(coordinates.metric), None
 
-    def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
+    def _residual(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
         """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
         out = np.empty(len(X))
 

@@ -169,7 +169,7 @@ def scratch(size: int) -> NDArray[np.float32]:
     return held
 
 
-def _padded(X: NDArray, first: int) -> NDArray:
+def _pad(X: NDArray, first: int) -> NDArray:
     """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
     if not isinstance(X, np.ndarray):  # sparse rows
         return X.padded(first, TILE_ROWS)
@@ -215,7 +215,7 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(_pad(X, first)), coef, S, buffer, keep=False)
         out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -234,7 +234,7 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     """
     out = np.empty((len(X), coef.shape[1]))
     for first in range(0, len(X), TILE_ROWS):
-        out[first : first + TILE_ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (components(_pad(X, first)) @ coef)[: len(X) - first]
     return out
 
 
@@ -262,7 +262,7 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
     for start in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(_pad(X, start)), coef, S, buffer, keep=True)
         S += shift
         n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0

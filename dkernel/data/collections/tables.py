@@ -153,22 +153,22 @@ def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozen
     """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
     if not hasattr(X, "dtypes"):
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
-    found, stored = {}, set()
+    kinds, stored = {}, set()
     for j, (name, dtype) in enumerate(zip(columns, X.dtypes, strict=True)):
         arrow = getattr(dtype, "pyarrow_dtype", None)
         if hasattr(dtype, "categories") or (arrow is not None and pa.types.is_dictionary(arrow)):
             stored.add(name)
-            found[name] = "text"
+            kinds[name] = "text"
         elif arrow is not None:
-            found[name] = kind_of_type(arrow)
+            kinds[name] = kind_of_type(arrow)
         elif getattr(dtype, "kind", "O") in "biufMm":
-            found[name] = kind_of_dtype(dtype)
+            kinds[name] = kind_of_dtype(dtype)
         else:
-            found[name] = "text" if is_dask(X) else _inferred(X.iloc[:, j])
-    return found, frozenset(stored)
+            kinds[name] = "text" if is_dask(X) else _infer_kind(X.iloc[:, j])
+    return kinds, frozenset(stored)
 
 
-def _inferred(column: Any) -> str:
+def _infer_kind(column: Any) -> str:
     from pandas.api.types import infer_dtype
 
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
