@@ -80,7 +80,9 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
         for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
             counted[number][step : step + len(some)] = some
     pairs = zip(stepped, counted, strict=True)
-    return numbered([replace(table, counted=tuple(map(tuple, counts.tolist()))) for table, counts in pairs])
+    return numbered(
+        [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
+    )
 
 
 def _with_larger_steps(table: FileSchema) -> FileSchema:

@@ -70,15 +70,18 @@ def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> N
     """
     before = _folds_before()
     if weight is None:
-        begin = (first + np.arange(n)) % FOLD_PERIOD
-        return before[begin + 1] - before[begin]
+        number = (first + np.arange(n)) % FOLD_PERIOD
+        alone: NDArray[np.float64] = before[number + 1] - before[number]
+        return alone
     copies = _counted_copies(weight)
-    rest = np.fmod(copies, FOLD_PERIOD)
-    begin = np.fmod(first % FOLD_PERIOD + np.cumsum(rest) - rest, FOLD_PERIOD)
+    shifts = np.fmod(copies, FOLD_PERIOD)
+    begin = np.fmod(first % FOLD_PERIOD + np.cumsum(shifts) - shifts, FOLD_PERIOD)
     end = begin + np.maximum(copies, 1)
     stop = np.fmod(end, FOLD_PERIOD)
     whole = (end - stop) / FOLD_PERIOD
-    return whole[:, None] * before[-1] + before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
+    rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
+    found: NDArray[np.float64] = whole[:, None] * before[-1] + rest
+    return found
 
 
 def n_copies(weight: Any) -> int:
