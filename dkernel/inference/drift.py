@@ -35,7 +35,7 @@ from dkernel.validation import silent_overflow
 
 # The index from which a column is commonly called drifted; of a number, one whose mean moved by half a deviation.
 DRIFTED = 0.25
-PRIOR_ROWS = 10
+PRIOR_ROWS = 50
 FAR = 3.0
 SHOWN = 3  # columns that the warning describes; the manifest has all
 DAY = 86_400.0
