@@ -397,7 +397,7 @@ class Selection(UnaryKernel, operator="on"):
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns of the selected columns."""
-        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places, self._part)
+        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._part)
 
     @property
     def _places(self) -> list[int]:

@@ -17,7 +17,7 @@ from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.object_values import as_cells
-from dkernel.numerics.rows import wide
+from dkernel.numerics.rows import n_terms, wide
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import ReservoirSplit
@@ -82,8 +82,7 @@ def certificate(
     flops : of the fit, of which this may cost a small share: fewer rows then
     known : metric of the solver's coordinates and its root, where they are there; else the squares are made here
     """
-    c, p = map.landmarks.shape
-    p = len(map.landmarks.data) // c if map.sparse else p
+    c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
     rows = int(min(len(X), 2000, max(0.01 * flops / (c * (c + 2 * p + 20)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function

@@ -5,7 +5,7 @@ cells, or none). All ways learn from the same rows and are judged on the same ot
 extrapolated to all rows, is clearly above that of the best one; those that are left are fitted in full.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from dkernel.selection.ways import Way, WayCost
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
 MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
 CLEAR_ROWS = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
+RIVAL_ROWS = 16_384  # of one more rung, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
@@ -116,9 +117,9 @@ class Race:
         """Predicted seconds of a way."""
         return self.costs[way].seconds
 
-    def leave_kernel(self) -> None:
+    def leave_kernel(self, kernel: Candidate, linear: Candidate) -> None:
         """Leave out the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
-        of their cost.
+        of their cost, and on more rows clearly leads components alone.
 
         Cells alone may not: a metric that is learned later has taken kin40k's components + cells from .075 to .028.
         """
@@ -126,7 +127,11 @@ class Race:
         if self.effort == "high" or rival not in self.ways or not kernels:
             return
         best = min(kernels, key=lambda way: self.predicted(way))
-        if self.predicted(rival) < self.predicted(best) and self.seconds(rival) <= MUCH_CHEAPER * self.seconds(best):
+        if self.predicted(rival) > self.predicted(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
+            return
+        if Way() in kernels:
+            self._judge([Way(), rival], kernel, linear, min(RIVAL_ROWS, len(self.judge.split.X)))
+        if Way() not in kernels or self.predicted(Way()) - self.predicted(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
     def explain(self) -> str:
@@ -172,15 +177,19 @@ class Race:
 
     def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
         """Judge the ways that are left with `rows` rows; those that cannot win leave."""
-        self._learn()
-        starts = self._starts(kernel, linear, rows)
         judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]
-        calls = [self._call(way, rows, starts[way.features]) for way in judged]
+        self._judge(judged, kernel, linear, rows)
+        self.leave(margin, of_kernel)
+
+    def _judge(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> None:
+        """Another point of the curve of each of these ways."""
+        self._learn()
+        starts = self._starts(ways, kernel, linear, rows)
+        calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
-        for way, trial in zip(judged, trials, strict=True):
+        for way, trial in zip(ways, trials, strict=True):
             self.places[way] = trial.place
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
-        self.leave(margin, of_kernel)
 
     def leave(self, margin: float, of_kernel: float) -> None:
         """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
@@ -227,9 +236,9 @@ class Race:
         calls = [Call(f"{self.judge.key}-{name}", SAMPLED_STAGES[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
-    def _starts(self, kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
-        """Scores of the global stages of the ways that are left."""
-        judge, wanted = self.judge, {way.features for way in self.ways}
+    def _starts(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
+        """Scores of the global stages of these ways."""
+        judge, wanted = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
         for features, candidate in (("kernel", kernel), ("linear", linear)):

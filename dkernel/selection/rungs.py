@@ -116,7 +116,7 @@ def try_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     for rows, margin in zip(race.rungs(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
             race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
-    race.leave_kernel()
+    race.leave_kernel(_first(search, leaders), _linear(search))
     return list(leaders)
 
 

@@ -55,6 +55,7 @@ OPTIONS = {
 """Name -> options of the command beside its data, its label and its model."""
 SINGLE = ("components", "components, grids", "components, cells", "linear", "linear, grids", "cells")
 """The ways among which the plain command chooses."""
+BAD_DATA = 65  # exit code
 MOST_EXACT = 20_000  # rows of an exact machine
 TEST_ROWS = 20_000  # of made data
 
@@ -177,8 +178,8 @@ USUAL = ("command", "estimator", "LightGBM 300 x 63", "HistGradientBoosting", "S
 
 def command(
     way: str, train: Path, label: str, regress: bool, seed: int, package: Path, model: Path
-) -> dict[str, float]:
-    """Seconds and CPU seconds of the whole command."""
+) -> dict[str, float] | None:
+    """Seconds and CPU seconds of the whole command; None where a single way refuses the set."""
     words = [sys.executable, "-P", "-m", "dkernel", "train", str(train), "--label", label, "--out", str(model)]
     words += ["--task", "regress"] if regress else []  # a label of whole numbers may be classes
     words += [*OPTIONS[way], "--seed", str(seed), "--progress", "none", "--overwrite"]
@@ -187,6 +188,8 @@ def command(
         words, env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
+    if status and way in SINGLE and os.waitstatus_to_exitcode(status) == BAD_DATA:
+        return None  # too few rows for this way
     if status:
         raise SystemExit(f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}")
     return {"seconds": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime}
@@ -229,7 +232,10 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
     train, test, label, regress = paths
     line: dict[str, Any] = {}
     if way in OPTIONS:
-        line = dict(command(way, train, label, regress, seed, package, out.with_suffix(".model")))
+        took = command(way, train, label, regress, seed, package, out.with_suffix(".model"))
+        if took is None:
+            return
+        line = dict(took)
     words = [sys.executable, __file__, "--one", way, str(train), str(test), label, str(int(regress)), str(seed)]
     done = subprocess.run(
         [*words, str(out)], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True, check=True

@@ -5,15 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, Curve, Race
+from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
 from dkernel.selection.ways import Way, WayCost
 
 KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
+ROWS = (1024, 2048, 4096)
 SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 
 
-def race(losses, costs, n=20_000, effort="normal", rows=(1024, 2048, 4096)):
+def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
     found = Race(judge, None, n, effort, {way: WayCost(seconds, 4) for way, seconds in costs.items()})
@@ -70,7 +71,25 @@ def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
 def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
     found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
     assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
-    found.leave_kernel()
+    found.leave_kernel(None, None)
+    assert found.ways == left
+
+
+@pytest.mark.parametrize(("of_linear", "left"), [(0.14, [LINEAR]), (0.265, [KERNEL, LINEAR])])
+def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
+    found = race({KERNEL: (0.29, 0.28, 0.275), LINEAR: (0.33, 0.3, 0.28)}, {KERNEL: 21.0, LINEAR: 6.0}, n=100_000)
+    found.ways = [KERNEL, LINEAR]
+    asked = []
+
+    def judge(ways, _kernel, _linear, rows):
+        asked.append((ways, rows))
+        for way, loss in ((KERNEL, 0.26), (LINEAR, of_linear)):
+            found.curves[way].losses[rows] = loss * SPREAD
+
+    monkeypatch.setattr(found, "_judge", judge)
+    found.judge.split.X = np.zeros((RIVAL_ROWS, 1))
+    found.leave_kernel(None, None)
+    assert asked == [([KERNEL, LINEAR], RIVAL_ROWS)]
     assert found.ways == left
 
 
