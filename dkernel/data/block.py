@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding import Encoding
-from dkernel.encoding.label_means import LEAST_WEIGHT, folds_of, has_weight
+from dkernel.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
@@ -109,13 +109,13 @@ class UncheckedBlock:
     def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
         """Replace the features by the inputs that an encoding makes of them.
 
-        `first` is, of rows to learn from, the number of the first among all rows of positive weight.
+        `first` is, of rows to learn from, the number of the first copy of the first, as in `label_means`.
         """
         if encoding is None:
             return self
         folds = None
         if first is not None and encoding.folded:
-            folds = folds_of(first, len(self.X), None if self.weight is None else has_weight(self.weight))
+            folds = copies_in_folds(first, len(self.X), self.weight)
         X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 

@@ -61,7 +61,7 @@ def encoded_kinds(
 def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions) -> list[FileSchema]:
     """The files, each with the number of its first row.
 
-    Where means of the label may be learned, rows of weight 0 have no number: the weights are then read on their own.
+    Where means of the label may be learned, a row has a number for each copy: the weights are then read on their own.
     """
     categories = wanted.encoded is not None and "category" in wanted.encoded.values()
     if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
@@ -74,13 +74,15 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
             key = table.file.key("weights", part, repr(wanted))
             tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
             owners.append((number, part.first if isinstance(table.steps, tuple) else part.first // table.steps))
-    counted = [np.zeros(_number_of_steps(table), np.int64) for table in stepped]
+    counted = [np.zeros((_number_of_steps(table), 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):
         counts = request.compute(*tasks[first : first + AT_ONCE])
         for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
             counted[number][step : step + len(some)] = some
     pairs = zip(stepped, counted, strict=True)
-    return numbered([replace(table, counted=tuple(counts.tolist())) for table, counts in pairs])
+    return numbered(
+        [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
+    )
 
 
 def _with_larger_steps(table: FileSchema) -> FileSchema:

@@ -15,7 +15,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import has_weight
+from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
@@ -40,13 +40,19 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     return TableCounts.of(rows.X, wanted.encoded or {}, rows.label, rows.weight, part.number)
 
 
-def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[int, ...]:
-    """The rows of positive weight in each step of one part, where `steps` has the rows of each; runs on a worker."""
+def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The rows of positive weight, and the copies, in each step of one part; runs on a worker.
+
+    Parameters
+    ----------
+    steps : rows of each step
+    """
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
     weights = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
-    rows = np.delete(np.arange(part.rows), part.without)[has_weight(weights.X[:, 0])]
-    return tuple(np.bincount(np.searchsorted(np.cumsum(steps), rows, "right"), minlength=len(steps)).tolist())
+    rows = np.delete(np.arange(part.rows), part.without)
+    each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
+    return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
 
 
 def read_unit(

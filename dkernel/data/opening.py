@@ -370,7 +370,7 @@ def _source(
         wanted.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
-        counted=sum(sum(table.counted) for table in tables) or None,
+        counted=sum(rows for table in tables for rows, _ in table.counted) or None,
         encoding=wanted.encoding,
         passed_over=tuple(
             sorted({*passed_over, *([wanted.weight] if wanted.weight else []), *(wanted.kept if wanted.label else ())})

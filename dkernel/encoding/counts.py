@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, copies_of, folds_of, has_weight, places_of
+from dkernel.encoding.label_means import (
+    LABEL_FOLDS,
+    LabelCounts,
+    LabelPart,
+    copies_in_folds,
+    copies_of,
+    has_weight,
+    places_of,
+)
 from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
@@ -283,7 +291,7 @@ class TableCounts:
         ----------
         kinds : of each column: "number", "date", "duration" or "category"
         label, weight : (n,), of rows that have them
-        first : number of the first row, among all rows of positive weight
+        first : number of the first copy of the first row, as in `label_means`
         """
         weight = None if weight is None or np.asarray(weight).dtype.kind not in "biuf" else weight
         if weight is not None:
@@ -294,7 +302,7 @@ class TableCounts:
         counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
-        folds = None if part is None else folds_of(first, len(table))
+        folds = None if part is None else copies_in_folds(first, len(table), weight)
         for j, (name, kind) in enumerate(kinds.items()):
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":

@@ -53,6 +53,7 @@ from dkernel.data.object_columns import NUMBERS, object_columns
 from dkernel.data.readers.array_file import filled
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding
+from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
@@ -228,7 +229,7 @@ def _numpy_units(
         key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
         make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
-        first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
+        first, number = first + n, number + (n if views[1] is None else n_copies(views[1]))
     return units, p, token, None if label is None else _kind(label.dtype), row_bytes
 
 
@@ -266,7 +267,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker.
 
-    `first` numbers the first row among all rows, and among those of positive weight.
+    `first` is the number of the first row, and that of its first copy.
     """
     if encoding is not None:
         values = table_of(X, columns, encoding.kinds)
