@@ -88,7 +88,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        opened = partial(_opened, executor=executor)
+        opened = partial(_open, executor=executor)
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
@@ -112,11 +112,11 @@ def _importance(model: Any, rows: Any) -> dict[str, float]:
 
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
-    found = importances(model, rows)
-    return {name: found[name][0] for name in sorted(found, key=lambda name: (-found[name][0], name))}
+    figures = importances(model, rows)
+    return {name: figures[name][0] for name in sorted(figures, key=lambda name: (-figures[name][0], name))}
 
 
-def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
+def _open(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
     """The source that the options name, as this model reads it."""
     from dkernel.data.encoded_columns import reading_of
     from dkernel.problem.targets import Targets

@@ -84,10 +84,10 @@ class InputMoments:
         return {"rows": int(own.n)} | {name: array.tolist() for name, array in arrays.items()}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "InputMoments":
+    def from_json(cls, moments: Mapping[str, Any]) -> "InputMoments":
         """The moments that `to_json` wrote."""
-        mean, squares, distances = (np.array(found[name], np.float64) for name in ("mean", "squares", "distances"))
-        return cls(ColumnMoments(found["rows"], mean, squares), distances)
+        mean, squares, distances = (np.array(moments[name], np.float64) for name in ("mean", "squares", "distances"))
+        return cls(ColumnMoments(moments["rows"], mean, squares), distances)
 
 
 def drifted_columns(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
@@ -101,17 +101,19 @@ def drifted_columns(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted
     columns = (
         model.encoding.columns if model.encoding is not None else tuple(NumberColumn(c, 0.0) for c in model.columns)
     )
-    found = {}
+    drifted = {}
     for column in columns:
         places = model.places[column.name]
-        compared = [*_compared(column, np.array(places, int), training, here, float(model.facts.get("rows", np.inf)))]
+        compared = [
+            *_compare_parts(column, np.array(places, int), training, here, float(model.facts.get("rows", np.inf)))
+        ]
         index, figures = max(compared, key=lambda each: each[0], default=(0.0, {}))
         if index > DRIFTED:
-            found[column.name] = {"index": float(f"{index:.3g}"), **figures}
-    return found
+            drifted[column.name] = {"index": float(f"{index:.3g}"), **figures}
+    return drifted
 
 
-def _compared(
+def _compare_parts(
     column: NumberColumn | CategoryColumn,
     places: NDArray[np.intp],
     training: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -122,19 +124,21 @@ def _compared(
     (mean, deviation), here = training, all_here.moments
     if isinstance(column, CategoryColumn):
         levels = places[: column.one_hot]
-        yield _of_levels(column.names[: len(levels)], mean[levels] / ONE_HOT, here.mean[levels] / ONE_HOT, here.n, rows)
+        yield _index_of_levels(
+            column.names[: len(levels)], mean[levels] / ONE_HOT, here.mean[levels] / ONE_HOT, here.n, rows
+        )
         return
     number = places[0]
     if np.isfinite(deviation[number]):
         before, after = (mean[number], deviation[number]), (here.mean[number], np.sqrt(here.variance[number]))
-        figures = {"training": _shown(column, *before), "here": _shown(column, *after)}
-        yield _of_number((after[0] - before[0]) / before[1], all_here.squares[number] / here.n, here.n), figures
+        figures = {"training": _figures_of(column, *before), "here": _figures_of(column, *after)}
+        yield _index_of_number((after[0] - before[0]) / before[1], all_here.squares[number] / here.n, here.n), figures
     if column.indicator:
         missing = places[1:2]
-        yield _of_levels((f"{column.name}=missing",), mean[missing], here.mean[missing], here.n, rows)
+        yield _index_of_levels((f"{column.name}=missing",), mean[missing], here.mean[missing], here.n, rows)
 
 
-def _of_number(d: float, square: float, n: float) -> float:
+def _index_of_number(d: float, square: float, n: float) -> float:
     """The index of a number whose mean moved by d deviations, and of the mean square of its n distances."""
     prior = 2 * PRIOR_ROWS
     d, square = d * n / (n + prior), (n * square + prior) / (n + prior)
@@ -142,17 +146,17 @@ def _of_number(d: float, square: float, n: float) -> float:
     return float((variance + d**2 + (1 + d**2) / variance) / 2 - 1)
 
 
-def _shown(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
+def _figures_of(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
     if column.kind == "date":
         when = np.datetime64(round(mean + column.offset), "s").astype("datetime64[D]")
         return {"mean": str(when), "deviation": f"{deviation / DAY:.3g} days"}
     return {"mean": float(f"{mean + column.offset:.4g}"), "deviation": float(f"{deviation:.4g}")}
 
 
-def _of_levels(
+def _index_of_levels(
     names: Sequence[str], q: NDArray[np.float64], p: NDArray[np.float64], n: float, rows: float
 ) -> tuple[float, dict[str, Any]]:
-    """Of shares q in training, of so many `rows`, and p of n rows here; the figures are of the level that says most."""
+    """Of shares q in training, of `rows`, and p of n rows here; the figures are of the level that says most."""
     q, p = (np.clip([*shares, 1.0 - shares.sum()], 0.0, 1.0) for shares in (q, p))
     least = 1.0 / max(rows, 1.0) if np.isfinite(rows) else 1e-6
     q, prior = np.maximum(q, least), PRIOR_ROWS * len(names)
@@ -162,11 +166,11 @@ def _of_levels(
     # Of a missing value the share of those that are there says as much.
     name = names[0] if len(names) == 1 and names[0].endswith("=missing") else [*names, "other values"][level]
     level = 0 if name == names[0] else level
-    figures = {what: {_level(name): float(f"{shares[level]:.3g}")} for what, shares in (("training", q), ("here", p))}
+    figures = {what: {_name_of(name): float(f"{shares[level]:.3g}")} for what, shares in (("training", q), ("here", p))}
     return float(said.sum()), figures
 
 
-def _level(name: str) -> str:
+def _name_of(name: str) -> str:
     return name.partition("=")[2] or name
 
 
@@ -180,8 +184,8 @@ def described(drifted: Drifted) -> list[str]:
     ['age: mean 38.6, deviation 13.6 in training; mean 61.2, deviation 9.1 here']
     """
 
-    def figures(found: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name} {value}" for name, value in found.items())
+    def figures(of: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name} {value}" for name, value in of.items())
 
     return [
         f"{name}: {figures(of['training'])} in training; {figures(of['here'])} here" for name, of in drifted.items()

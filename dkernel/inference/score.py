@@ -104,10 +104,10 @@ def score(
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
     write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
         intervals and sets too
-    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+    max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
-    max_bad_files : so many files may be left out, those that `source` lacks among them: one whose middle turns out to
-        be damaged is left out whole
+    max_bad_files : files that may be left out, those that `source` lacks among them: one whose middle turns out to be
+        damaged is left out whole
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
@@ -132,11 +132,11 @@ def score(
     job |= {"coverage": written.text} if written.text else {}
     job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
     # Files that the source lacks were allowed when it was opened.
-    allowed = _Allowed(max_bad_rows, max(max_bad_files, len(source.bad_files)), source.bad_files)
+    allowed = _Limits(max_bad_rows, max(max_bad_files, len(source.bad_files)), source.bad_files)
     done = destination.complete(job)
     if done is not None:
         check_bad_files(done.facts.bad_files, allowed.files, _good_files(units, done.facts.bad_files))
-        return _allowed(_result(destination, done, units, columns, skipped=True), max_bad_rows)
+        return _check_rejections(_result(destination, done, units, columns, skipped=True), max_bad_rows)
     with destination.stage(job) as staging:
         parts = staging.finished([sum(unit.rows) for unit in units])
         reused = len(parts)
@@ -156,7 +156,7 @@ def score(
     return _result(destination, manifest, units, columns, reused)
 
 
-def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
+def _check_rejections(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
     """The result that is there already, unless it lacks more rows than this run may."""
     if there.rejected > max_bad_rows:
         raise DataError(
@@ -220,7 +220,7 @@ def _sha256(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Allowed:
+class _Limits:
     """How many bad rows and bad files a run may leave out, and the files that are known to be bad."""
 
     rows: int
@@ -241,7 +241,7 @@ class _Run:
     progress: Any
 
     def fill(
-        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Allowed
+        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Limits
     ) -> dict[str, str]:
         """Add to `parts` every part that is missing, as they come; the files that are bad, with the reasons."""
         _check_rejected(staging, parts, allowed.rows)
@@ -300,7 +300,7 @@ class _Run:
         return score_made, handle
 
 
-def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Allowed) -> dict[str, str]:
+def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Limits) -> dict[str, str]:
     """The files that are bad, each with the reason that its first damaged unit has."""
     bad = dict(allowed.bad_files)
     for index in sorted(damaged):

@@ -36,7 +36,7 @@ def score_files(
     ----------
     keep : columns that are carried to the output; ("all",) for every one
     done : list of the files that were scored before (`DoneFiles`), to which these are added
-    max_bad_files : so many files may be left out, at the opening or while they are read
+    max_bad_files : files that may be left out, at the opening or while they are read
     reading : further arguments of `open_source`
     writing : further arguments of `score`
     """

@@ -12,7 +12,7 @@ import pytest
 import dkernel
 from dkernel.data import Block
 from dkernel.errors import DriftWarning
-from dkernel.inference.drift import DRIFTED, _of_levels, _of_number, drifted_columns, moments_of
+from dkernel.inference.drift import DRIFTED, _index_of_levels, _index_of_number, drifted_columns, moments_of
 
 N = 1000
 
@@ -106,11 +106,11 @@ def test_many_columns_are_one_line(tmp_path):
 
 def test_the_index_is_that_of_two_normal_laws_and_of_shares():
     n = 1e9
-    index = _of_number(0.5, 0.25 + 2.25, n)
+    index = _index_of_number(0.5, 0.25 + 2.25, n)
     x = np.linspace(-40, 40, 400_001)
     p, q = (np.exp(-((x - m) ** 2) / 2 / s**2) / s / np.sqrt(2 * np.pi) for m, s in ((2.0, 3.0), (1.0, 2.0)))
     assert index == pytest.approx(((p - q) * np.log(p / q)).sum() * (x[1] - x[0]), rel=1e-5)
-    index, _ = _of_levels(("a", "b"), np.array([0.2, 0.3]), np.array([0.6, 0.2]), n, 1e9)
+    index, _ = _index_of_levels(("a", "b"), np.array([0.2, 0.3]), np.array([0.6, 0.2]), n, 1e9)
     p, q = np.array([0.6, 0.2, 0.2]), np.array([0.2, 0.3, 0.5])
     assert index == pytest.approx(((p - q) * np.log(p / q)).sum(), rel=1e-5)
 
