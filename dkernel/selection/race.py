@@ -179,7 +179,8 @@ class Race:
         """Judge the ways that are left with `rows` rows; those that cannot win leave."""
         judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]
         self._judge(judged, kernel, linear, rows)
-        self.leave(margin, of_kernel)
+        # Two points say little of a slope: grids that learn nothing of 1,024 rows may learn much of 2,048.
+        self.leave(margin, of_kernel, rows if rows < self.rungs()[-1] else self.n)
 
     def _judge(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> None:
         """Another point of the curve of each of these ways."""
@@ -191,28 +192,29 @@ class Race:
             self.places[way] = trial.place
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
 
-    def leave(self, margin: float, of_kernel: float) -> None:
+    def leave(self, margin: float, of_kernel: float, n: int | None = None) -> None:
         """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
 
         Parameters
         ----------
         of_kernel : the share for ways with components, whose kernel may still become a better one
+        n : rows for which losses are predicted; those of the fit when None
         """
-        predicted = {way: self.predicted(way) for way in self.ways}
+        predicted = {way: self.predicted(way, n) for way in self.ways}
         best = min(self.ways, key=predicted.__getitem__)
         self.ways = [
             way
             for way in self.ways
             if predicted[way] - predicted[best]
-            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best)
+            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
         ]
 
-    def predicted(self, way: Way) -> float:
-        """Logarithm of the loss of a way with all rows."""
-        return self.curves[way].predicted(self.n, self.judge.split.weight_judged)
+    def predicted(self, way: Way, n: int | None = None) -> float:
+        """Logarithm of the loss of a way with n rows, by default all."""
+        return self.curves[way].predicted(n or self.n, self.judge.split.weight_judged)
 
-    def uncertainty(self, way: Way, best: Way) -> float:
-        """Standard error of the difference of two predicted logarithms.
+    def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
+        """Standard error of the difference of two predicted logarithms, for n rows.
 
         It has two parts: that of the mean over the rows that judge, which are the same, and that of the curves: their
         difference may change by as much, for each unit of the logarithm of the rows, as its slope did before, and by
@@ -227,7 +229,7 @@ class Race:
         apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
         slopes = np.diff(apart) / np.diff(np.log(rows))
         bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)
-        return float(np.hypot(of_rows, bend * max(0.0, np.log(self.n / rows[-1]))))
+        return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
 
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""

@@ -36,6 +36,17 @@ def test_a_clear_winner_is_fitted_alone():
     assert won.end() == (GRIDS,)
 
 
+def test_two_points_of_a_curve_end_no_race():
+    found = race({KERNEL: (0.29, 0.28, 0.28), LINEAR: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, LINEAR: 8.0}, n=10**6)
+    for curve in found.curves.values():
+        del curve.losses[4096]
+    found.ways = [KERNEL, LINEAR]
+    found.leave(0.5, 3.0, 2048)
+    assert found.ways == [KERNEL, LINEAR]
+    found.leave(0.5, 3.0)
+    assert found.ways == [LINEAR]
+
+
 @pytest.mark.parametrize(
     ("costs", "fitted"),
     [

@@ -179,7 +179,7 @@ class KernelKMeans(Clustering):
         self._n_clusters(source)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-        self._phi = self._centered(phi, rows, source)
+        self._phi = self._center(phi, rows, source)
         self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
         if len(C := self.cluster_centers_) > 1:
