@@ -24,7 +24,8 @@ IMPORTED = {
     "distributed": {"Client", "LocalCluster", "Security", "fire_and_forget", "get_worker", "secede"},
 }
 CLIENT = {
-    "asynchronous", "close", "cluster", "compute", "current", "dashboard_link", "gather", "nbytes", "nthreads", "persist",
+    "asynchronous", "close", "cluster", "compute", "current",
+    "dashboard_link", "gather", "nbytes", "nthreads", "persist",
     "retry", "run",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip
