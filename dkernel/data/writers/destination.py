@@ -32,7 +32,7 @@ from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
-    explained,
+    explain_os_errors,
     is_empty_folder,
     lock_in,
     restore,
@@ -48,11 +48,11 @@ from dkernel.data.writers.manifest import (
     OutputPlace,
     check_rows,
     entries_of,
-    filled_of,
     named_parts,
     read_manifest,
     refuse_other,
     staging_name,
+    sum_filled,
 )
 from dkernel.data.writers.partitions import Partitioned, files_in
 from dkernel.errors import ClusterError, DataError, UnsupportedError
@@ -113,7 +113,7 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with explained(self.path):
+        with explain_os_errors(self.path):
             return self._complete(job)
 
     def _complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -227,7 +227,7 @@ class Staging:
         self.destination, self.job, self.folder, self.bad_files = destination, dict(job), folder, dict(bad_files)
 
     def __enter__(self) -> "Staging":
-        with explained(self.destination.path):
+        with explain_os_errors(self.destination.path):
             self.folder.mkdir(exist_ok=True)
             lock = lock_in(self.folder)
             if lock is None:
@@ -294,7 +294,7 @@ class Staging:
         rows : rows of every part of the job
         """
         parts: dict[int, OutputPart] = {}
-        with explained(self.folder):
+        with explain_os_errors(self.folder):
             for path in self._staged_files():
                 part = OutputPart.of_file(path)
                 if (
@@ -327,7 +327,7 @@ class Staging:
         columns : the names of the output's columns
         """
         destination, path = self.destination, self.destination.path
-        with explained(path):
+        with explain_os_errors(path):
             output, manifest = self._build(parts, columns)
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
@@ -346,7 +346,7 @@ class Staging:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]
-        filled = filled_of(parts)
+        filled = sum_filled(parts)
         parts = [part for part in parts if part.rows]
         staged = [self.folder / part.staged for part in parts]
         if missing := [p.name for p in (*staged, *lists) if not p.exists()]:

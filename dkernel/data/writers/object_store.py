@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
-from dkernel.data.store import explained, files_at, is_url, reach
+from dkernel.data.store import explain_errors, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
@@ -34,10 +34,10 @@ from dkernel.data.writers.manifest import (
     OutputPlace,
     check_rows,
     entries_of,
-    filled_of,
     named_parts,
     refuse_other,
     staging_name,
+    sum_filled,
     write_part,
 )
 from dkernel.encoding.unseen import Counted
@@ -70,7 +70,7 @@ class StorePlace(OutputPlace):
         system, folder = reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, filled)
-            with explained(self.folder):
+            with explain_errors(self.folder):
                 lists = ([part.rejects] if part.rejected else []) + ([part.counts] if part.filled else [])
                 for name in (*lists, part.staged):
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
@@ -112,7 +112,7 @@ class StoreDestination:
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten."""
-        with explained(self.path):
+        with explain_errors(self.path):
             self.system.invalidate_cache()
             there = (
                 files_at(self.system, self.root)
@@ -189,7 +189,7 @@ class StoreStaging:
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
-        with explained(self.url):
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
 
@@ -200,7 +200,7 @@ class StoreStaging:
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
         parts: dict[int, OutputPart] = {}
-        with explained(self.url):
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             there = files_at(self.system, self.folder)
         for name, size in sorted(there.items()):
@@ -211,20 +211,20 @@ class StoreStaging:
         return parts
 
     def _with_counts(self, part: OutputPart) -> OutputPart:
-        with explained(self.url):
+        with explain_errors(self.url):
             return replace(part, filled=json.loads(self.system.cat_file(f"{self.folder}/{part.counts}")))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                with explained(self.url):
+                with explain_errors(self.url):
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
                 yield from rows_of(listed)
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
         """Make the output of all its parts and let it appear."""
-        with explained(self.destination.path):
+        with explain_errors(self.destination.path):
             self.system.invalidate_cache()
             manifest = (
                 self._commit_folder(parts) if self.destination.format.folder else self._commit_file(parts, columns)
@@ -243,7 +243,7 @@ class StoreStaging:
         lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count, shown = sum(part.rejected for part in listed), bool(listed or bad)
         entry = Entry(REJECTS_NAME, count + len(bad), len(lists), hashlib.sha256(lists).hexdigest()) if shown else None
-        manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts), bad)
+        manifest = Manifest(self.job, entries_of(named), count, entry, sum_filled(parts), bad)
         there = files_at(self.system, root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")
