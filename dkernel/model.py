@@ -130,6 +130,23 @@ class Model:
         return (self.label, *self.facts.get("passed_over", ()))
 
     @cached_property
+    def training_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Means and deviations of the inputs in training; None of sparse rows, of objects, and where nobody kept them.
+
+        A deviation is NaN where it is not known, as that of a constant column.
+        """
+        if self.map.sparse or self.map.objects:
+            return None
+        if "survey" in self.facts:
+            mean, deviation = (np.array(self.facts["survey"][name], np.float64) for name in ("mean", "deviation"))
+        elif self.scaling.kind == "standard":
+            mean, factor = self.scaling.shift, self.scaling.factor
+            deviation = np.where(factor == 1.0, np.nan, 1.0 / factor)
+        else:
+            return None
+        return mean, np.where(deviation > 0, deviation, np.nan)
+
+    @cached_property
     def reading(self) -> Encoding | None:
         """Encoding of new rows: that of the model, or one that fills missing values with the means of training.
 

@@ -96,8 +96,12 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
-    reading = {name: values[name] for name in ("allow_extra", "max_bad_files")}
-    reading |= {"exclude": values["exclude"] or (), "scratch": scratch_of(values), **svmlight_of(values)}
+    reading = {
+        "allow_extra": values["allow_extra"],
+        "exclude": values["exclude"] or (),
+        "scratch": scratch_of(values),
+        **svmlight_of(values),
+    }
     with running(record, values, place) as (progress, executor):
         result, source = score_files(
             model,
@@ -107,6 +111,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             keep=values["keep"] or (),
             partition_by=values["partition_by"] or (),
             done=values["done"],
+            max_bad_files=values["max_bad_files"],
             reading=reading,
             write=check_written(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
@@ -115,6 +120,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
         )
     record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
     record.note(parts=result.parts, reused=result.reused, filled=result.filled, bad_files=result.bad_files)
+    record.note(drifted=result.drifted)
     record.note(input_fingerprint=source and source.fingerprint)
     return result
 

@@ -104,7 +104,8 @@ def score(
             keep=(keep,) if isinstance(keep, str) else keep,
             partition_by=partition_by,
             done=None if done is None else fspath(done),
-            reading={"exclude": exclude, "allow_extra": allow_extra, "max_bad_files": max_bad_files},
+            max_bad_files=max_bad_files,
+            reading={"exclude": exclude, "allow_extra": allow_extra},
             **writing,
         )
     return result

@@ -134,6 +134,10 @@ def _facts(
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
         facts["certificate"] = certificate(map, components.scaling.apply(held.X), request.plan.flops)
+    moments = data.survey.moments
+    # A standard scaling has them, and sparse rows are surveyed in folded columns.
+    if components.scaling.kind != "standard" and not (map.sparse or map.objects):
+        facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts
