@@ -75,7 +75,7 @@ class ClusterExecutor(RemoteExecutor):
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
     least : workers to wait for at the start
-    own : whether the workers were started for this run, and log for nobody else
+    own : whether the workers were started for this run: they log for nobody else, and are replaced
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
@@ -97,7 +97,7 @@ class ClusterExecutor(RemoteExecutor):
         self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
         self._connection = Connection(client, patience)
         self._workers = WorkerPool(
-            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources
+            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
         )
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
