@@ -17,7 +17,13 @@ from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores, paired
+from dkernel.selection.evaluation import (
+    CandidateLoss,
+    Fidelity,
+    FitValidationSplit,
+    candidate_scores,
+    paired_difference,
+)
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import (
     SAMPLED_STAGES,
@@ -245,7 +251,7 @@ class Race:
             return 0.0
         one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
         rows = sorted(set(one.losses) & set(other.losses))
-        _, error = paired(one.losses[rows[-1]], other.losses[rows[-1]], weight)
+        _, error = paired_difference(one.losses[rows[-1]], other.losses[rows[-1]], weight)
         of_rows = error / max(other.mean(rows[-1], weight), 1e-300)
         apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
         slopes = np.diff(apart) / np.diff(np.log(rows))
@@ -277,7 +283,7 @@ class Race:
         key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
         args = self.problem, self.judge.kept
         if way.local not in SAMPLED_STAGES:
-            return Call(key, judged_alone, (*args, start))
+            return Call(key, judge_global, (*args, start))
         return Call(key, SAMPLED_STAGES[way.local].fit, (*args, rows, start, self.learned[way.local], place))
 
 
@@ -290,6 +296,6 @@ def start_scores(
     )
 
 
-def judged_alone(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
+def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
     """A global stage without a local one."""
     return StageTrial((), problem.losses(split, start.judged))
