@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Tuner,
     )
     from dkernel.estimators.explanation import Explanation, explain
+    from dkernel.estimators.loading import load
     from dkernel.estimators.scoring import score
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
     from dkernel.local_settings import Cells, Grids
-    from dkernel.persistence.model_file import load, save
+    from dkernel.persistence.model_file import save
 
     __version__: str
 

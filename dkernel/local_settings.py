@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
-from dkernel.recipe_checks import Parameter, groups, parameter, real, refusal, table_of, whole, word_or
+from dkernel.recipe_checks import Parameter, groups, parameter, parameter_table, real, refusal, whole, word_or
 
 Stage = TypeVar("Stage", bound="LocalSettings")
 STAGES: dict[str, type["LocalSettings"]] = {}
@@ -50,7 +50,7 @@ class LocalSettings:
     @classmethod
     def table(cls) -> dict[str, Parameter]:
         """Name -> setting."""
-        return table_of(cls)
+        return parameter_table(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the interface of scikit-learn
         """Give the settings by name.

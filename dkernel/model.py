@@ -19,7 +19,7 @@ from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import MOST_FUSED_HEADS, PackedComponents
-from dkernel.numerics.fused.scores import scores
+from dkernel.numerics.fused.scores import fused_scores
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import squares
 from dkernel.numerics.sparse_rows import as_sparse
@@ -69,7 +69,7 @@ class ScaledComponents:
         # Rows of float64 meet a metric in a library, which rounds by their number: there they come in equal tiles.
         if panels is None or (X.dtype == np.float64 and self.scaling.rotation is not None):
             return tiling.scores(self, X, coef, intercept)
-        return scores(panels, self.rows, X, coef, intercept)
+        return fused_scores(panels, self.rows, X, coef, intercept)
 
 
 @dataclass(frozen=True, eq=False)

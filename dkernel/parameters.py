@@ -20,11 +20,11 @@ from dkernel.recipe_checks import (
     loss_text,
     or_none,
     parameter,
+    parameter_table,
     positive_number,
     real,
     size,
     strength,
-    table_of,
     whole,
     word,
     word_of_spelling,
@@ -334,7 +334,7 @@ class Parameters:
     )
 
 
-PARAMETERS: Mapping[str, Parameter] = table_of(Parameters)
+PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 """Name -> parameter, in the order of the recipe."""
 
 RENAMED: Mapping[str, str] = {

@@ -89,7 +89,7 @@ def parameter(
     return field(default=default, hash=hash, metadata={"parameter": Parameter("", default, text, check, **more)})
 
 
-def table_of(cls: type[Any]) -> dict[str, Parameter]:
+def parameter_table(cls: type[Any]) -> dict[str, Parameter]:
     """Name -> parameter, of a dataclass whose fields are parameters."""
     return {f.name: replace(f.metadata["parameter"], name=f.name) for f in fields(cls)}
 

@@ -17,7 +17,7 @@ from io import StringIO
 from pathlib import Path
 
 from dkernel.cli.help import group_options
-from dkernel.cli.train import train
+from dkernel.cli.train import train_command
 from dkernel.local_settings import Cells, Grids
 
 ROOT = Path(__file__).parents[1]
@@ -217,7 +217,7 @@ class Reader:
 def option_table() -> str:
     """The options of train as a table for each group of its help."""
     parts = []
-    for group, options in group_options(train.params).items():
+    for group, options in group_options(train_command.params).items():
         lines = [f"## {group}", "", "| option | meaning |", "|---|---|"]
         for option in options:
             names = ", ".join(sorted(option.opts, key=len))

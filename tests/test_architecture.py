@@ -253,6 +253,20 @@ def test_no_class_or_constant_has_the_name_of_another():
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
+INTERFACE = {"read_schema", "read_part", "read_valid"}  # functions of each module of a file format, called by its name
+
+
+def test_no_public_function_has_the_name_of_another():
+    homes: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    several = {name: modules for name, modules in homes.items() if len(modules) > 1}
+    assert several.keys() <= INTERFACE, {name: several[name] for name in several.keys() - INTERFACE}
+    assert {module.rpartition(".")[0] for modules in several.values() for module in modules} <= {"dkernel.data.readers"}
+
+
 def test_every_number_has_a_reason():
     """A module-level number has a comment on its line or above it, or a docstring below."""
     bare = []

@@ -35,7 +35,7 @@ def test_there_are_some_of_every_kind():
 
 def test_it_reads_and_is_written_again_to_the_same_bytes(golden, tmp_path):
     path, _ = golden
-    model = model_file.load(path)
+    model = model_file.load_model(path)
     model_file.save(model, tmp_path / "again")
     header = model_file.read_header(path)
     assert header["recipe"] == model.recipe.to_dict()
@@ -47,13 +47,13 @@ def test_it_reads_and_is_written_again_to_the_same_bytes(golden, tmp_path):
 def test_plain_numpy_gives_the_same_scores_to_the_last_bit(golden):
     path, expected = golden
     assert len(expected["X"]) == 100
-    found = numpy_scores(model_file.load(path), expected["X"]).astype(np.float32)
+    found = numpy_scores(model_file.load_model(path), expected["X"]).astype(np.float32)
     assert found.tobytes() == expected["exact"].tobytes()
 
 
 def test_the_tiles_give_the_same_scores(golden):
     path, expected = golden
-    model = model_file.load(path)
+    model = model_file.load_model(path)
     found = model.scores(expected["X"])
     if model.classes is None:  # predictions were float32 in that release, and are no farther from the truth now
         exact = numpy_scores(model, expected["X"])

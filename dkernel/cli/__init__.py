@@ -40,7 +40,8 @@ class _Table(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"dkernel.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"dkernel.cli.{cmd_name}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def resolve_command(

@@ -8,7 +8,7 @@ from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
+@click.command("cancel", cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
 @click.argument("run", metavar="RUN")
 @setting(
     "--patience",
@@ -17,7 +17,7 @@ from dkernel.cli.options import setting
     help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
 )
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def cancel(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
+def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """End the job that `dkernel train --detach` named RUN, and wait for its end.
 
     Its checkpoint stays: the same train command goes on from there. Exit code 0 when the job is over.

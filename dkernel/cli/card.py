@@ -15,12 +15,12 @@ _LIMITS = (
 )
 
 
-@click.command(cls=ExitCodeCommand, short_help="Write a model card: data, choices, figures, limits.")
+@click.command("card", cls=ExitCodeCommand, short_help="Write a model card: data, choices, figures, limits.")
 @click.argument("model")
 @setting("--out", metavar="FILE", help="Write the page there; it is printed if this is not given.")
 @setting("--overwrite", is_flag=True, help="Replace FILE.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def card(model: str, out: str | None, overwrite: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
+def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Write a card of MODEL in Markdown, as model hubs show it: data, choices, figures and limits.
 
     Only the header of the file is read. What the model is for, and who made it, is for you to add.

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import config_text, place_of, scratch_of
+from dkernel.cli.options import config_text, connect_arguments, scratch_of
 from dkernel.cli.outputs import check_outputs
-from dkernel.cli.train import open_for, recipe_of, train
+from dkernel.cli.train import open_for, recipe_of, train_command
 
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
@@ -25,12 +25,13 @@ def _optional(param: click.Parameter) -> click.Parameter:
 
 
 @click.command(
+    "doctor",
     cls=ExitCodeCommand,
-    params=[_optional(param) for param in train.params],
+    params=[_optional(param) for param in train_command.params],
     short_help="Check a cluster before a job.",
 )
 @click.pass_context
-def doctor(ctx: click.Context, /, **values: Any) -> None:
+def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     """Look at the client, the scheduler and every worker: versions, places to write, disks, memory, BLAS, clocks.
 
     Run it with the arguments of train: it lists every problem that would stop or slow the job, and how to fix it. All
@@ -43,7 +44,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, values))
         return
-    place = place_of(ctx, values)
+    place = connect_arguments(ctx, values)
     patience = place.pop("patience")  # only a run waits for workers
     place.pop("client_memory_limit", None)
     diagnosis = _diagnosis(values, place, patience)

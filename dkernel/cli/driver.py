@@ -28,7 +28,7 @@ import click
 
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text
-from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, beside
+from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.diagnostics.follow import is_over, is_stale, read_record
 from dkernel.errors import DataError, DKernelError
@@ -94,12 +94,12 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
         raise click.UsageError(
             "--detach: give --checkpoint DIR too. Where the worker of the job dies, another goes on from there.", ctx
         )
-    record = str(_absolute(beside(values["out"], values["record"])))
+    record = str(_absolute(default_record(values["out"], values["record"])))
     settings = config_text(ctx, {**values, **_of_the_driver(values), "record": record})
     digest = hashlib.sha256(settings.encode()).hexdigest()
     job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
-        executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin, (job,))])
+        executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin_job, (job,))])
         # Dask has one task of a key: of a job that is there already this changes nothing.
         key = f"dkernel-job-{hashlib.sha256(record.encode()).hexdigest()[:32]}"
         executor.hand_over(Call(key, drive, (job,)))
@@ -123,7 +123,7 @@ def _stem(record: str) -> str:
     return record.removesuffix(".json").removesuffix(".run")
 
 
-def begin(job: ClusterJob) -> None:
+def begin_job(job: ClusterJob) -> None:
     """Enter a job in its run record, unless it is there already; runs on a worker, whose complaints the submitter sees.
 
     Raises

@@ -14,11 +14,11 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    connect_arguments,
     counting_bad_rows,
     coverage_option,
     note_rejected,
-    place_of,
-    require,
+    require_options,
     run_options,
     scratch_of,
     setting,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
+@click.command("evaluate", cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @svmlight_options
 @run_options
 @click.pass_context
-def evaluate(ctx: click.Context, /, **values: Any) -> None:
+def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
     Classification: accuracy, error, auc (two classes), log_loss, precision and recall of each class. Regression: rmse,
@@ -60,13 +60,13 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, values))
         return
-    require(ctx, values, ["model", "data"])
-    place = place_of(ctx, values)
+    require_options(ctx, values, ["model", "data"])
+    place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record
 
     check_outputs(values)
     if values["report"]:
-        from dkernel.report import require as can_draw
+        from dkernel.report import require_matplotlib as can_draw
 
         can_draw()
         check_writable("--report", values["report"])
@@ -79,13 +79,13 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.inference.evaluate import evaluate as run
+    from dkernel.inference.evaluate import evaluate_model as run
     from dkernel.persistence import model_file
     from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
 
     record.note(paths=list(values["data"]), model=values["model"])
-    model = model_file.load(values["model"])
+    model = model_file.load_model(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
         opened = partial(_open, executor=executor)

@@ -10,7 +10,7 @@ from dkernel.cli.options import setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
-@click.command(cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
+@click.command("export", cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
 @setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
@@ -30,7 +30,7 @@ from dkernel.cli.outputs import check_outputs, check_writable
 )
 @setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
+def export_command(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
     Input X (rows, columns), unscaled, in the order of `dkernel show`; of a table an input for each column, by its name.
@@ -49,7 +49,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     from dkernel.export.onnx import to_onnx, write_onnx
     from dkernel.persistence import model_file
 
-    graph = to_onnx(model_file.load(model), dtype)
+    graph = to_onnx(model_file.load_model(model), dtype)
     names = [[value.name for value in values] for values in (graph.graph.input, graph.graph.output)]
     opset = graph.opset_import[0].version
     size = write_onnx(graph, out)

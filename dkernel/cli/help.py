@@ -154,7 +154,7 @@ COMMAND_SYNONYMS = {
 """What users of other tools type -> the option here."""
 
 
-def group_of(name: str | None) -> str:
+def option_group(name: str | None) -> str:
     if parameter := PARAMETERS.get(name or ""):
         return parameter.group
     return next((group for group, names in OPTION_GROUPS.items() if name in names), "Run")
@@ -170,7 +170,7 @@ def group_options(params: Iterable[click.Parameter], every: bool = True) -> dict
     groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
         if isinstance(option, click.Option) and not option.hidden and (every or is_usual(option.name)):
-            groups[group_of(option.name)].append(option)
+            groups[option_group(option.name)].append(option)
     return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in groups.items() if options}
 
 

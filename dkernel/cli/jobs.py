@@ -10,11 +10,11 @@ from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=ExitCodeCommand, short_help="List the runs of a folder.")
+@click.command("jobs", cls=ExitCodeCommand, short_help="List the runs of a folder.")
 @click.argument("folder", metavar="[FOLDER]", default=".")
 @setting("--json", is_flag=True, help="Print one JSON object for each run.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
+def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     """List the runs whose records are in FOLDER, a path or a URL: jobs of a cluster and others, the newest last.
 
     \b

@@ -341,7 +341,7 @@ def _toml(value: Any) -> str:
     return repr(value)
 
 
-def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str]) -> None:
+def require_options(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str]) -> None:
     """Refuse a command without these: checked here, because --print-config and --dry-run need fewer of them."""
     spelled = {p.name: p for p in ctx.command.params}
     for name in names:
@@ -370,7 +370,7 @@ def scratch_of(values: Mapping[str, Any]) -> Any:
     return Scratch()
 
 
-def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
+def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `dkernel.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:

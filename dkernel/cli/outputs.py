@@ -15,7 +15,7 @@ _SHARED = ("checkpoint", "scratch")  # folders in which other files may lie
 
 def check_outputs(values: Mapping[str, Any]) -> None:
     """Refuse options that name one file as output and input, or as two outputs; nothing is written before."""
-    from dkernel.cli.run_record import beside
+    from dkernel.cli.run_record import default_record
     from dkernel.data.writers.collisions import Location, check_apart, inputs
 
     read = [Location(values[name], option) for name, option in _READ.items() if values.get(name)]
@@ -27,7 +27,7 @@ def check_outputs(values: Mapping[str, Any]) -> None:
     if values.get("record"):
         written.append(Location(values["record"], "--record"))
     elif values.get("out") and "record" in values:
-        written.append(Location(str(beside(values["out"])), "the run record"))
+        written.append(Location(str(default_record(values["out"])), "the run record"))
     written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
     check_apart(read, written)
     for name in ("record", "done"):

@@ -183,7 +183,7 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
             record.note(faults=list(executor.faults))
 
 
-def beside(out: str | Path, named: str | None = None) -> str | Path:
+def default_record(out: str | Path, named: str | None = None) -> str | Path:
     """Default path of the record of a run with this output."""
     if named:
         return named

@@ -14,9 +14,9 @@ from dkernel.cli.options import (
     NAMES,
     bad_rows_option,
     config_text,
+    connect_arguments,
     coverage_option,
-    place_of,
-    require,
+    require_options,
     run_options,
     scratch_of,
     setting,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=ExitCodeCommand, short_help="Write predictions for every row.")
+@click.command("score", cls=ExitCodeCommand, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @setting("-o", "--out", metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @svmlight_options
 @run_options
 @click.pass_context
-def score(ctx: click.Context, /, **values: Any) -> None:
+def score_command(ctx: click.Context, /, **values: Any) -> None:
     """Write the predictions of MODEL for every row of DATA (files, folders, globs or URLs) to --out, in the same order.
 
     The output appears when it is complete. If the command was stopped, run it again to continue; on a complete output
@@ -71,14 +71,14 @@ def score(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, values))
         return
-    require(ctx, values, ["model", "data", "out"])
-    place = place_of(ctx, values)
-    from dkernel.cli.run_record import Record, beside
+    require_options(ctx, values, ["model", "data", "out"])
+    place = connect_arguments(ctx, values)
+    from dkernel.cli.run_record import Record, default_record
 
     check_outputs(values)
     begin = time.perf_counter()
     record = Record(values)
-    with record.written(beside(values["out"], values["record"])):
+    with record.written(default_record(values["out"], values["record"])):
         result = _score(values, place, record)
     seconds = time.perf_counter() - begin
     if values["json"]:
@@ -94,7 +94,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     from dkernel.persistence import model_file
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    model = model_file.load(values["model"])
+    model = model_file.load_model(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     reading = {
         "allow_extra": values["allow_extra"],

@@ -13,12 +13,12 @@ _SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for t
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
-@click.command(cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
+@click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
 @setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @setting("--debug", is_flag=True, help="Print tracebacks.")
-def show(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
+def show_command(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 
     Only the header of the file is read, however large the model.

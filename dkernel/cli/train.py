@@ -18,10 +18,10 @@ from dkernel.cli.options import (
     bad_rows_option,
     client_limit_option,
     config_text,
+    connect_arguments,
     counting_bad_rows,
     note_rejected,
-    place_of,
-    require,
+    require_options,
     run_options,
     scratch_of,
     setting,
@@ -54,7 +54,7 @@ def recipe_options(command: Any) -> Any:
     return command
 
 
-@click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
+@click.command("train", cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
@@ -94,7 +94,7 @@ def recipe_options(command: Any) -> Any:
 @client_limit_option
 @run_options
 @click.pass_context
-def train(ctx: click.Context, /, **values: Any) -> None:
+def train_command(ctx: click.Context, /, **values: Any) -> None:
     """Train a kernel machine on DATA (files, folders, globs or URLs) and write it to --out.
 
     The data are read piece by piece and need not fit in memory. What is not given is chosen on a sample.
@@ -111,8 +111,8 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         raise click.UsageError(
             "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
         )
-    require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
-    place = place_of(ctx, values)
+    require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
+    place = connect_arguments(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     if values["dry_run"]:
@@ -121,14 +121,14 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["detach"]:
         _detach(ctx, values, place)
         return
-    from dkernel.cli.run_record import Record, beside
+    from dkernel.cli.run_record import Record, default_record
 
     check_fit(values, _checkpoint(values))
     from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
     record = Record(values)
-    with record.written(beside(values["out"], values["record"])):
+    with record.written(default_record(values["out"], values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         from dkernel.cli.summary import lines_of
@@ -167,7 +167,7 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
         checkpoint.check()
     check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
-        from dkernel.report import require as can_draw
+        from dkernel.report import require_matplotlib as can_draw
 
         can_draw()
         check_writable("--report", values["report"])

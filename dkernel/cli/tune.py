@@ -17,10 +17,10 @@ from dkernel.cli.options import (
     bad_rows_option,
     client_limit_option,
     config_text,
+    connect_arguments,
     counting_bad_rows,
     note_rejected,
-    place_of,
-    require,
+    require_options,
     run_options,
     scratch_of,
     setting,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run record
 
 
-@click.command(cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
+@click.command("tune", cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
@@ -74,7 +74,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @client_limit_option
 @run_options
 @click.pass_context
-def tune(ctx: click.Context, /, **values: Any) -> None:
+def tune_command(ctx: click.Context, /, **values: Any) -> None:
     """Search for the best settings on DATA by successive halving, train with them, and write the model to --out.
 
     \b
@@ -87,19 +87,19 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
-    require(ctx, values, ["data", "label", "out"])
+    require_options(ctx, values, ["data", "label", "out"])
     if recipe.division is not None:
         raise click.UsageError("--holdout-by is for train: tune judges its candidates by a random holdout.", ctx)
-    place = place_of(ctx, values)
+    place = connect_arguments(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
-    from dkernel.cli.run_record import Record, beside
+    from dkernel.cli.run_record import Record, default_record
     from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
     check_fit(values, _checkpoint(values))
     record = Record(values)
-    with record.written(beside(values["out"], values["record"])):
+    with record.written(default_record(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record, values["verbose"])))

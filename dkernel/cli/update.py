@@ -13,9 +13,9 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    connect_arguments,
     note_rejected,
-    place_of,
-    require,
+    require_options,
     run_options,
     scratch_of,
     setting,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
 
-@click.command(cls=ExitCodeCommand, short_help="Teach a model more rows.")
+@click.command("update", cls=ExitCodeCommand, short_help="Teach a model more rows.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="NEW...")
 @setting("-o", "--out", metavar="FILE", help="Model file to write.")
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @svmlight_options
 @run_options
 @click.pass_context
-def update(ctx: click.Context, /, **values: Any) -> None:
+def update_command(ctx: click.Context, /, **values: Any) -> None:
     """Write MODEL, after it has learned the labelled rows NEW, as --out.
 
     Scaling, kernel and settings stay. Cells that new rows touch are fitted again with them, and divided where they grow
@@ -57,14 +57,14 @@ def update(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, values))
         return
-    require(ctx, values, ["model", "data", "out"])
-    place = place_of(ctx, values)
-    from dkernel.cli.run_record import Record, beside
+    require_options(ctx, values, ["model", "data", "out"])
+    place = connect_arguments(ctx, values)
+    from dkernel.cli.run_record import Record, default_record
 
     check_outputs(values)
     check_model_place(values)
     record = Record(values)
-    with record.written(beside(values["out"], values["record"])):
+    with record.written(default_record(values["out"], values["record"])):
         facts = _update(values, place, record)
     if values["json"]:
         click.echo(json.dumps(facts))
@@ -81,7 +81,7 @@ def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    model = model_file.load(values["model"])
+    model = model_file.load_model(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
 

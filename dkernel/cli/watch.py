@@ -14,7 +14,7 @@ from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
 from dkernel.cli.options import setting
 
 
-@click.command(cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
+@click.command("watch", cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
@@ -26,7 +26,7 @@ from dkernel.cli.options import setting
 )
 @setting("--debug", is_flag=True, help="Print tracebacks.")
 @click.pass_context
-def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
+def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.
 
     The record is a file: it can be followed from any machine that sees it, and nothing happens to the job.

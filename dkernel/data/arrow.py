@@ -45,7 +45,7 @@ def as_column(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
-def as_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """A column without missing values as an array (n,), which shares its memory where it is one chunk of numbers.
 
     Examples
@@ -55,7 +55,7 @@ def as_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks != 1:
-            chunks = [as_numbers(chunk) for chunk in column.chunks]
+            chunks = [column_array(chunk) for chunk in column.chunks]
             return np.concatenate(chunks) if chunks else column.to_numpy()
         column = column.chunk(0)
     if column.type not in _PLAIN or column.null_count or not len(column):

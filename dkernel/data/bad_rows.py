@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock, chunk_limit, valid_weights
 from dkernel.data.encoded_columns import AT_ONCE
-from dkernel.data.file_parts import place_of, read_part, valid_rows
+from dkernel.data.file_parts import read_file_part, row_place, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
 from dkernel.data.paths import File
 from dkernel.data.rejected_rows import (
@@ -23,9 +23,9 @@ from dkernel.data.rejected_rows import (
     describe_rejected,
     not_finite,
     rejected_row,
-    rows_of,
+    rows_of_csv,
 )
-from dkernel.encoding.tables import numbers
+from dkernel.encoding.tables import column_numbers
 from dkernel.errors import DataError, DKernelWarning
 
 SHOWN_ROWS = 10  # bad rows that a message lists
@@ -79,7 +79,7 @@ def _check(rejected: pa.Table, allowed: int) -> None:
 
 
 def _describe(rejected: pa.Table, what: str) -> str:
-    shown = describe_rejected(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
+    shown = describe_rejected(rows_of_csv(csv_of(rejected.slice(0, SHOWN_ROWS))))
     first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
@@ -88,9 +88,9 @@ def _describe(rejected: pa.Table, what: str) -> str:
 def bad_rows_of(file: File, part: FilePart, wanted: ReadColumns) -> tuple[list[int], pa.Table]:
     """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker."""
     file.check()
-    place = partial(place_of, file.name, part.first_row)
+    place = partial(row_place, file.name, part.first_row)
     try:
-        if not _bad_values(read_part(file, part, wanted, place), wanted):
+        if not _bad_values(read_file_part(file, part, wanted, place), wanted):
             return [], REJECTS.empty_table()
     except DataError:
         pass  # read again, row by row
@@ -127,6 +127,6 @@ def _bad_features(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
     refused: dict[int, RejectedRow] = {}
     for name in reversed(X.column_names):
         if not wanted.is_category(name):
-            values = numbers(X.column(name))[:, None]
+            values = column_numbers(X.column(name))[:, None]
             refused |= not_finite(values, wanted, (name,), filled=wanted.fills)
     return refused

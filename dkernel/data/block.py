@@ -211,12 +211,12 @@ def check_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
-    label, w = beside(y, weight, n)
+    label, w = label_and_weight(y, weight, n)
     label = None if label is None else as_label(label, place, "y")
     return label, None if w is None else as_weight(w, place, "weight")
 
 
-def beside(y: Any, weight: Any, n: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+def label_and_weight(y: Any, weight: Any, n: int) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row."""
     parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():

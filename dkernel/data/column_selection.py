@@ -12,7 +12,7 @@ from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
 
-def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
+def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The columns that are wanted of every table, or a DataError naming file and column."""
     first = tables[0]
     if any(table.sparse is not None for table in tables):

@@ -36,7 +36,7 @@ def format_module(name: str) -> Any:
 def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
-    rows = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
+    rows = read_file_part(file, part, wanted, partial(row_place, file.name, part.first_row))
     return TableCounts.of(rows.X, wanted.encoded or {}, rows.label, rows.weight, part.number)
 
 
@@ -49,7 +49,7 @@ def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequen
     """
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
-    weights = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
+    weights = read_file_part(file, part, replace(alone, dtype="float64"), partial(row_place, file.name, part.first_row))
     rows = np.delete(np.arange(part.rows), part.without)
     each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
     return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
@@ -63,13 +63,13 @@ def read_unit(
     Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
     """
     file.check()
-    place = partial(place_of, file.name, part.first_row)
+    place = partial(row_place, file.name, part.first_row)
     first = None if wanted.label is None else part.number
     try:
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
+            raw = read_file_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
             names = wanted.inputs, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, _place_without(place, part), wanted.objects)
         except DataError:
@@ -85,7 +85,7 @@ def read_unit(
     return blocks
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
         valid = valid_rows(file, part, wanted, place)
@@ -126,6 +126,6 @@ def _place_without(place: Place, part: FilePart) -> Place:
     return lambda row: place(int(rows[row]))
 
 
-def place_of(name: str, first_row: int, row: int) -> str:
+def row_place(name: str, first_row: int, row: int) -> str:
     """The name of a row in messages."""
     return f"{name}, row {first_row + row + 1}"

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from dkernel.data.arrow_streams import is_stream, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
-from dkernel.data.column_selection import select
+from dkernel.data.column_selection import select_columns
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
-from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
+from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
@@ -264,7 +264,7 @@ def _usable(
 def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
     """The schemas of the files, and the columns that are read of them."""
     tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
-    return tables, select(tables, request)
+    return tables, select_columns(tables, request)
 
 
 def _names_to_keep(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
@@ -339,12 +339,12 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
         return None
     reader, file = format_module(table.file.format), table.file
-    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(place_of, file.name, 0)
+    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(row_place, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
             block = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
         else:
-            block = read_part(file, first_part(table, HEAD), wanted, place)
+            block = read_file_part(file, first_part(table, HEAD), wanted, place)
         return block.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None

@@ -159,7 +159,7 @@ def csv_of_files(bad: Mapping[str, str]) -> bytes:
     return csv_of(pa.table([list(bad), *[[None] * len(bad)] * 3, list(bad.values()), [""] * len(bad)], REJECTS.names))
 
 
-def rows_of(content: bytes) -> list[tuple[str, ...]]:
+def rows_of_csv(content: bytes) -> list[tuple[str, ...]]:
     """Text of `csv_of`, as rows.
 
     Examples

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
-from dkernel.encoding.exact_sums import ExactSums, products
+from dkernel.encoding.exact_sums import ExactSums, exact_product
 from dkernel.encoding.label_means import (
     LABEL_FOLDS,
     LabelCounts,
@@ -31,7 +31,7 @@ from dkernel.encoding.label_means import (
     places_of,
 )
 from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
-from dkernel.encoding.tables import code_column, numbers
+from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
 MOST_VALUES = 1000
@@ -77,7 +77,7 @@ class NumberCount:
         copies = None if weight is None else copies_of(weight)
         x = values.astype(np.float64)
         weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
-        total = ExactSums.of([(each, None) for each in products(x, weight)], ())
+        total = ExactSums.of([(each, None) for each in exact_product(x, weight)], ())
         low = float(x.min()) if len(x) else np.inf
         common = _common(values, copies) if counted else {}
         return cls(float(len(x) if copies is None else copies.sum()), weights, total, low, missing, common)
@@ -309,7 +309,7 @@ class TableCounts:
                 column = column if isinstance(table, pa.Table) else pa.array(column)
                 counts.append(CategoryCount.of(*code_column(column), weight, part, folds, kind_of(column.type)))
             else:
-                values = numbers(column) if isinstance(table, pa.Table) else column
+                values = column_numbers(column) if isinstance(table, pa.Table) else column
                 counts.append(NumberCount.of(values, weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(copies_of(weight).sum())
         return cls(tuple(counts), len(table), copies)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.encoding.tables import code_column, numbers
+from dkernel.encoding.tables import code_column, column_numbers
 
 MISSING_WORDS = ("indicator", "mean", "error")
 DATE_WORDS = ("calendar", "seconds")
@@ -118,7 +118,7 @@ class Encoding:
                 if isinstance(column, CategoryColumn):
                     values_or_codes: Any = code_column(values if of_arrow else pa.array(values), column.values)
                 else:
-                    values_or_codes = numbers(values) if of_arrow else values
+                    values_or_codes = column_numbers(values) if of_arrow else values
                 place = self.places[column.name]
                 own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
                 mark = column.fill(values_or_codes, X[:, place.start : place.stop], self.strict, **own)

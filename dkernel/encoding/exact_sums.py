@@ -84,7 +84,7 @@ class ExactSums:
         return np.asarray(whole * Fraction(2) ** (LIMB * low), object)
 
 
-def products(one: Array, other: Array | None) -> list[Array]:
+def exact_product(one: Array, other: Array | None) -> list[Array]:
     """Two arrays whose sum is the product without rounding (Dekker 1971); the first array alone where other is None.
 
     That holds where the products are between 1e-290 and 1e300.

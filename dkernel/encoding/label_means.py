@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.tables import code_column, numbers
+from dkernel.encoding.exact_sums import ExactSums, exact_product
+from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.numerics.random_streams import row_hash
 
 LABEL_FOLDS = 5
@@ -128,7 +128,7 @@ class LabelPart:
             return None  # the real reading reports what is wrong with it
         kind = column.type
         number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-        values = numbers(column).astype(np.float64) if number else None
+        values = column_numbers(column).astype(np.float64) if number else None
         used = np.isfinite(values) if values is not None else np.array([w is not None for w in words], bool)[codes]
         if values is not None and (np.abs(values[used]) > LARGEST).any():
             values = None
@@ -180,8 +180,8 @@ class LabelCounts:
         if label.numbers is not None:
             y = label.numbers[rows]
             terms = [(ones, 3 * at)]
-            terms += [(each, 3 * at + 1) for each in products(y, weight)]
-            terms += [(each, 3 * at + 2) for part in products(y, y) for each in products(part, weight)]
+            terms += [(each, 3 * at + 1) for each in exact_product(y, weight)]
+            terms += [(each, 3 * at + 2) for part in exact_product(y, y) for each in exact_product(part, weight)]
             moments = ExactSums.of(terms, (LABEL_FOLDS, m, 3))
         if label.classes is not None:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))

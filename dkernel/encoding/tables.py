@@ -11,7 +11,7 @@ from dkernel.encoding.words import TEXT, words_of
 MICRO = 1e-6  # seconds of a unit of time
 
 
-def numbers(column: Any) -> NDArray[Any]:
+def column_numbers(column: Any) -> NDArray[Any]:
     """A column of numbers, truth values or times as an array (n,): NaN where a value is missing, times in seconds.
 
     Examples

@@ -33,7 +33,7 @@ from dkernel.estimators.parameters import (
     document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply_prediction
 from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import (
     categorical_of,
@@ -47,7 +47,7 @@ from dkernel.estimators.validation import (
 )
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
@@ -525,7 +525,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             names or (None if model.classes is None else model.classes.tolist),
             model.reading,
         )
-        return apply(answer, X)
+        return apply_prediction(answer, X)
 
     def _checked(self, X: Any) -> Any:
         """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
@@ -549,7 +549,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             **reading_of(model),
         )
         with default_executor() as executor:
-            return float(evaluate(model, source, executor)[name])
+            return float(evaluate_model(model, source, executor)[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -49,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(f"{folder}/model.safetensors").predict([[1.0]]).round(1)
     array([1.])
     """
-    return estimator_of(model_file.load(path))
+    return estimator_of(model_file.load_model(path))
 
 
 def estimator_of(model: Model) -> Any:

@@ -21,7 +21,7 @@ from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
-from dkernel.training.incremental import Stream, start_stream, update, with_classes
+from dkernel.training.incremental import Stream, start_stream, update_stream, with_classes
 
 COLLECTED_ROWS, ROWS_A_COLUMN = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST_COLLECTED = 64  # times as many, before a second class must have come
@@ -65,7 +65,7 @@ class Partial:
             )
         counts = self._count_classes(block)
         if self.stream is not None:
-            stream = update(self.stream, block, counts, executor)
+            stream = update_stream(self.stream, block, counts, executor)
             return replace(self, stream=stream, model=stream.model, counts=counts)
         if self.recipe.cost is not None:
             raise RecipeError(
@@ -109,7 +109,9 @@ class Partial:
         """Continue from the model of a `fit` with rows that it has not seen."""
         assert self.model is not None
         counts = self.counts or {}
-        stream = update(start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
+        stream = update_stream(
+            start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor
+        )
         return replace(self, collected=(), stream=stream, model=stream.model)
 
     def _count_classes(self, block: Block) -> dict[Any, float]:

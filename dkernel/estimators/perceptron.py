@@ -12,7 +12,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply, content_key
+from dkernel.estimators.prediction import BlockPrediction, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows
 from dkernel.linear.losses import signs
@@ -237,7 +237,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
         X = checked_rows(self, X)
-        return apply(BlockPrediction(function, self._learned, key, list(names), "float64", dtype, width), X)
+        return apply_prediction(BlockPrediction(function, self._learned, key, list(names), "float64", dtype, width), X)
 
 
 def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -126,7 +126,7 @@ def content_key(text: str, *arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def apply(answer: BlockPrediction, X: Any) -> Any:
+def apply_prediction(answer: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
         return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)

@@ -7,7 +7,7 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.execution.connect import default_executor
 from dkernel.inference.score import ScoreResult
-from dkernel.inference.score import score as score_source
+from dkernel.inference.score import write_scores as score_source
 from dkernel.inference.score_files import score_files
 from dkernel.model import Model
 from dkernel.persistence import model_file
@@ -96,7 +96,7 @@ def score(
     5
     """
     model = getattr(model, "model_", model)
-    model = model if isinstance(model, Model) else model_file.load(model)
+    model = model if isinstance(model, Model) else model_file.load_model(model)
     writing: dict[str, Any] = {"write": write, "overwrite": overwrite, "max_bad_rows": max_bad_rows}
     with default_executor() as executor:
         if isinstance(source, Source):

@@ -51,12 +51,12 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         opset_imports=[helper.make_opsetid("", OPSET), *[helper.make_opsetid(ML, OPSET_ML)] * to.uses(ML)],
     )
     helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
-    if not is_large(made):  # a checker reads messages, and these are files alone
+    if not exceeds_protobuf(made):  # a checker reads messages, and these are files alone
         onnx.checker.check_model(made, full_check=True)
     return made
 
 
-def is_large(graph: onnx.ModelProto) -> bool:
+def exceeds_protobuf(graph: onnx.ModelProto) -> bool:
     """True if a graph is no protobuf message of at most 2 GB, so that its tensors need a file beside it."""
     return sum(len(tensor.raw_data) for tensor in graph.graph.initializer) > MOST_TENSOR_BYTES
 

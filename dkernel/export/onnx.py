@@ -92,9 +92,9 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
 
     from dkernel.data.store import file_of, is_url, write_whole
     from dkernel.data.writers.atomic import explain_os_errors
-    from dkernel.export.graph import is_large
+    from dkernel.export.graph import exceeds_protobuf
 
-    if not is_large(graph):
+    if not exceeds_protobuf(graph):
         content = graph.SerializeToString()
         write_whole(path, content)
         return len(content)

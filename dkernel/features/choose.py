@@ -13,7 +13,7 @@ from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
-from dkernel.features.power_series import series_of, shares
+from dkernel.features.power_series import degree_shares, series_of
 from dkernel.features.random.chi2 import Chi2Map
 from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
@@ -363,7 +363,7 @@ class _Draw:
         left = n - low.n_components - len(degrees)
         if left < 0 or len(degrees) > 12:  # a series of more degrees has its degrees drawn
             return self._maclaurin(kernel, n)
-        sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
+        sizes = 1 + np.floor(degree_shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
         first = [low] if low.n_components else []
         return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])

@@ -43,7 +43,7 @@ class Landmarks:
     rows: NDArray[np.intp] | None
 
 
-def select(
+def select_landmarks(
     rule: str, kernel: Kernel, X: NDArray[np.floating], n: int, seed: int = 0, classes: NDArray[np.intp] | None = None
 ) -> Landmarks:
     """n landmarks of a sample; all of its rows where it has no more than n.

@@ -17,7 +17,7 @@ from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.rows import contiguous, in_dtype, object_columns, of_parameters, parameters_of, wide
+from dkernel.numerics.rows import contiguous, in_dtype, object_places, of_parameters, parameters_of, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import TILE_COMPONENTS
@@ -100,7 +100,7 @@ class NystromMap(FeatureMap):
 
     @property
     def objects(self) -> tuple[int, ...]:
-        return object_columns(self.landmarks)
+        return object_places(self.landmarks)
 
     def rows(self, X: NDArray) -> Any:
         return self._prepared.rows(as_objects(X) if X.dtype.kind == "O" else X)

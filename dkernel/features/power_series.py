@@ -63,7 +63,7 @@ def _compose(kernel: PowerSeries | Exp, inner: NDArray[np.float64]) -> NDArray[n
     return total[: int(np.flatnonzero(total)[-1]) + 1]
 
 
-def shares(series: NDArray[np.float64], least: int) -> NDArray[np.float64]:
+def degree_shares(series: NDArray[np.float64], least: int) -> NDArray[np.float64]:
     """The share of the columns that each degree of at least `least` gets, Σ = 1 or all zero.
 
     For rows of length 1 a sketch of degree N has a second moment of at most a_N² 3^N: shares in proportion to the

@@ -36,7 +36,7 @@ FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or
 NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 
 
-def evaluate(
+def evaluate_model(
     model: Model, source: Source, executor: Executor, progress: Progress | None = None, coverage: float = COVERAGE
 ) -> dict[str, Any]:
     """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.

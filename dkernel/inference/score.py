@@ -83,7 +83,7 @@ class ScoreResult:
         return self.rows + self.rejected
 
 
-def score(
+def write_scores(
     model: Model,
     source: Source,
     out: str | os.PathLike[str],

@@ -11,7 +11,7 @@ from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles
 from dkernel.data.writers.object_store import destination_of
 from dkernel.execution.base import Executor
-from dkernel.inference.score import ScoreResult, score
+from dkernel.inference.score import ScoreResult, write_scores
 from dkernel.model import Model
 from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.open_files import open_files
@@ -63,7 +63,7 @@ def score_files(
         max_bad_files=max_bad_files,
         **reading,
     )
-    result = score(model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing)
+    result = write_scores(model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing)
     if done is not None:
         scored = [file for file in left if file.name not in result.bad_files]
         DoneFiles(done).add(scored, model=digest_of(model), out=str(out))

@@ -12,7 +12,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
-from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
+from dkernel.kernels.parameters import at_least_one, finite_numbers, nonnegative
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import over_lengths, squares
 
@@ -204,7 +204,7 @@ def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], 
     """A symmetric positive semi-definite matrix as nested tuples, or a RecipeError."""
     if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values[0] if len(values) else 0) != 1:
         raise RecipeError(f"{owner} was given {name}={values!r}; a square matrix, a list of its rows, is needed.")
-    rows = tuple(numbers(owner, f"{name}[{i}]", row) for i, row in enumerate(values))
+    rows = tuple(finite_numbers(owner, f"{name}[{i}]", row) for i, row in enumerate(values))
     if {len(row) for row in rows} != {len(rows)}:
         raise RecipeError(f"{owner} was given a {name} whose {len(rows)} rows have not {len(rows)} numbers each.")
     matrix = np.array(rows)

@@ -67,7 +67,7 @@ def number_or_word(owner: str, name: str, value: Any) -> float | str:
     return value
 
 
-def numbers(owner: str, name: str, values: Any) -> tuple[float, ...]:
+def finite_numbers(owner: str, name: str, values: Any) -> tuple[float, ...]:
     """A row of finite numbers (a list, a tuple, a 1-d array) as a tuple of floats, or a RecipeError."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
         raise RecipeError(f"{owner} was given {name}={values!r}; a list of numbers is needed.")
@@ -79,6 +79,6 @@ def per_column(
 ) -> float | tuple[float, ...]:
     """`change` of a number above zero, or of each in a list with one for each column."""
     if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
-        row = numbers(owner, name, value)
+        row = finite_numbers(owner, name, value)
         return tuple(change(positive(owner, f"{name}[{i}]", v)) for i, v in enumerate(row))
     return change(positive(owner, name, value))

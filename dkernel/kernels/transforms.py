@@ -18,7 +18,7 @@ from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
-from dkernel.kernels.parameters import numbers
+from dkernel.kernels.parameters import finite_numbers
 from dkernel.kernels.registry import fill_name
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
@@ -94,7 +94,7 @@ class PowerSeries(UnaryKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        row = numbers("PowerSeries", "coefficients", self.coefficients)
+        row = finite_numbers("PowerSeries", "coefficients", self.coefficients)
         if min(row) < 0:
             raise RecipeError(
                 f"PowerSeries was given the coefficient {min(row)!r}; at least 0 is needed. With one below 0 {NOT_PSD}."

@@ -79,7 +79,7 @@ class Preconditioner:
 
     def half(self, v: Matrix) -> Matrix:
         """L^{-1} v."""
-        return thin_linalg.solve(self.factor, v)
+        return thin_linalg.solve_lower(self.factor, v)
 
     def half_transposed(self, v: Matrix) -> Matrix:
         """L^{-T} v."""
@@ -156,11 +156,11 @@ def ridge_for(
     eigenvalue of S M^{-1}: below what is rounding in S there is nothing to tell directions apart by.
 
     Bisection over ρ on a spectrum that a few Lanczos runs have measured once. The rule that uses it is flat over a
-    factor of two either way, so a stochastic trace is exact enough. `root` is the `metric_root`, where
+    factor of two either way, so a stochastic trace is exact enough. `root` is the `metric_factor`, where
     the metric is a matrix and somebody has it.
     """
     if root is None and not isinstance(metric, float):
-        root = metric_root(metric)
+        root = metric_factor(metric)
     rho = largest = 0.0
     for nodes, weights in _spectral_measures(covariance, metric, root, rng):
         before, rho, largest = rho, _ridge_of(nodes, weights, target), float(nodes.max())
@@ -224,7 +224,7 @@ def _times(covariance: Matrix, v: Matrix) -> Matrix:
     return thin_linalg.product(covariance, v[:, None])[:, 0]
 
 
-def metric_root(metric: Matrix) -> Matrix:
+def metric_factor(metric: Matrix) -> Matrix:
     """L with L L^T = M, lower triangular; a kernel that is not positive semi-definite is refused."""
     try:
         return linalg.cholesky(metric.copy())

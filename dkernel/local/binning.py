@@ -69,7 +69,7 @@ def add_sums(codes: Any, values: Any, table: Any) -> None:
 
 
 @compile_loop("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
-def add_scores(codes: Any, coef: Any, scores: Any) -> None:
+def add_bin_scores(codes: Any, coef: Any, scores: Any) -> None:
     """Add to each row's scores the coefficients of its bins, one grid after the other, in place."""
     for g in range(codes.shape[0]):
         if scores.shape[1] == 1:
@@ -187,7 +187,7 @@ class Binning:
         X = np.ascontiguousarray(X.T).T
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
             last = first + GRIDS_TOGETHER
-            add_scores(self.part(first, last).codes(X), coef[first:last], scores)
+            add_bin_scores(self.part(first, last).codes(X), coef[first:last], scores)
 
 
-BINNING_LOOPS = (_codes, add_sums, add_scores)
+BINNING_LOOPS = (_codes, add_sums, add_bin_scores)

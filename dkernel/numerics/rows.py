@@ -49,7 +49,7 @@ def n_terms(X: Any) -> int:
     return len(X.data) // max(1, len(X)) if isinstance(X, SparseRows) else int(X.shape[1])
 
 
-def object_columns(X: Any) -> tuple[int, ...]:
+def object_places(X: Any) -> tuple[int, ...]:
     """The columns that hold objects: none of numbers and of sparse rows."""
     if X.dtype.kind != "O":
         return ()

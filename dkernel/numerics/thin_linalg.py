@@ -50,7 +50,7 @@ def product(M: Matrix, v: Matrix) -> Matrix:
     return out[:heads].T
 
 
-def solve(L: Matrix, v: Matrix) -> Matrix:
+def solve_lower(L: Matrix, v: Matrix) -> Matrix:
     """L^{-1} v of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
 
     Examples

@@ -1,4 +1,4 @@
-"""The model as one file, and back: `save`, `load`, and `read_header`, which does not read the tensors.
+"""The model as one file, and back: `save`, `load_model`, and `read_header`, which does not read the tensors.
 
 The layout is that of `dkernel.persistence.tensor_file`. Here is the meaning: which tensors there are, what the document
 says, and the checks that what was read is a model. Loading builds values from numbers and names; it runs nothing.
@@ -41,7 +41,7 @@ MODEL_VERSION = 1
 """The number of the format that `save` writes.
 
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
-function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
+function from its document and tensors to the new ones, and let `load_model` and `read_header` choose by the number;
 (3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
 name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are a calibration, a
 variance, conformity scores, an encoding, or the columns of a regression of several targets: models without them are the
@@ -112,7 +112,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     return document
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load_model(path: str | os.PathLike[str]) -> Model:
     """Load the model that `save` wrote.
 
     Parameters

@@ -12,7 +12,7 @@ from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.gradient import DERIVATIVES, descend
+from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient
 from dkernel.numerics.random_streams import row_hash
 from dkernel.problem.components import COMPONENT_STRIP, with_intercept
 from dkernel.problem.targets import Targets
@@ -147,7 +147,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
             G, g = self._accumulate(X, coef, intercept, residual)
         else:
             rows, how = self.problem.components.rows(X), (self.problem.loss.name, self.problem.loss.number)
-            G, g, S = descend(panels, rows, coef, intercept, Y, weight, how)
+            G, g, S = fused_gradient(panels, rows, coef, intercept, Y, weight, how)
             tell(S, 0)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
@@ -248,7 +248,7 @@ class CovarianceProduct(Statistic[Array, Array]):
         if panels is None:
             G, g = tiling.accumulate(self.problem.components, X, *broadcast, residual)
         else:
-            G, g, _ = descend(panels, self.problem.components.rows(X), *broadcast, Y, weight, ("", 0.0))
+            G, g, _ = fused_gradient(panels, self.problem.components.rows(X), *broadcast, Y, weight, ("", 0.0))
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return np.concatenate([G, g[None], np.full((1, len(g)), total)])
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from dkernel.errors import UnsupportedError
 
-__all__ = ["require", "write", "write_test"]
+__all__ = ["require_matplotlib", "write", "write_test"]
 
 
-def require() -> None:
+def require_matplotlib() -> None:
     """Raise UnsupportedError if matplotlib is missing: before hours of training rather than after."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UnsupportedError(
@@ -53,7 +53,7 @@ def write_test(path: str | os.PathLike[str], model: Any, rows: Any, record: Mapp
 
 
 def _pages() -> Any:
-    require()
+    require_matplotlib()
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # the first import tells that it looks for fonts
     from dkernel.report import page
 

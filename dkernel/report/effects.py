@@ -33,7 +33,7 @@ def strongest(model: Model) -> list[tuple[str, float]]:
     return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
-def importances(model: Model, rows: Block, quality: Quality) -> list[tuple[str, float]]:
+def columns_by_importance(model: Model, rows: Block, quality: Quality) -> list[tuple[str, float]]:
     """Columns, and by how much the error (of classes) or RMSE grows when their values are shuffled, largest first.
 
     All inputs of a column move together, as if its values had been shuffled before they were encoded.

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from dkernel.report import figures
-from dkernel.report.effects import dependences, importances, strongest, why_none
+from dkernel.report.effects import columns_by_importance, dependences, strongest, why_none
 from dkernel.report.numbers import (
     Quality,
     calibration,
@@ -213,7 +213,7 @@ def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
         yield _draw("Feature weights", figures.bars(weights, "share"), text)
     if quality is None:
         return
-    grown = importances(model, rows, quality)
+    grown = columns_by_importance(model, rows, quality)
     if grown:
         figure = "RMSE" if quality.classes is None else "error"
         text = f"Growth of the {figure} when the values of one feature are shuffled among the rows."

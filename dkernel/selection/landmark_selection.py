@@ -13,7 +13,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.features.landmarks import select
+from dkernel.features.landmarks import select_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.numerics.object_values import as_cells
@@ -67,7 +67,9 @@ def landmarks_of(
     if recipe.landmarks == "stratified":  # a rare class has few rows: none is left out
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
-    chosen = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes)
+    chosen = select_landmarks(
+        recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes
+    )
     return chosen.points, split if chosen.rows is None else split.with_landmarks(chosen.rows)
 
 
@@ -135,7 +137,9 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if recipe.landmarks in ("uniform", GIVEN):
         return kernel, reservoir.X[:rows].copy()
     with one_blas_thread():
-        return kernel, select(recipe.landmarks, kernel, reservoir.X, rows, recipe.seed, _classes(survey)).points
+        return kernel, select_landmarks(
+            recipe.landmarks, kernel, reservoir.X, rows, recipe.seed, _classes(survey)
+        ).points
 
 
 def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:

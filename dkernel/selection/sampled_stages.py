@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.features import Scaling
 from dkernel.linear.losses import Loss
-from dkernel.local.binning import Binning, add_scores, add_sums
+from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
@@ -171,7 +171,7 @@ def _grid_scores(
             fixed.unpack(sums, table)
         nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :CORRELATION_ROWS])
         change = join_steps(nothing, table, fixed, ridge * binning.n_grids, seen, few)
-        add_scores(codes, change, fitted)
+        add_bin_scores(codes, change, fitted)
         part.add_scores(X_judged.T, change, judged)
     return judged
 

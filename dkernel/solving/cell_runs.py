@@ -23,7 +23,7 @@ from dkernel.numerics.array_types import F32
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows, in_memory
+from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows, load_piece
 
 PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
 
@@ -136,7 +136,7 @@ class SortedRows:
                 f"{self.key}-run",
                 residual.run.progress,
                 lambda unit: (held, place, inside.get(unit, [])),
-                count_rows,
+                count_cell_rows,
             )
             self.executor.release([held])
             self._counts = np.zeros(self._router.tree.n_cells, np.int64)
@@ -176,7 +176,7 @@ def write_run(
     blocks: Sequence[Block | StoredBlock], router: RowRouter, place: Place, pieces: Sequence[RowSlice]
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
-    parts = [_rows(*in_memory(blocks[piece.place.block], piece), router) for piece in pieces]
+    parts = [_rows(*load_piece(blocks[piece.place.block], piece), router) for piece in pieces]
     dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
     rows = np.concatenate([np.empty(0, dtype), *parts])
     rows = rows[np.argsort(rows["number"], kind="stable")]
@@ -191,7 +191,7 @@ def write_run(
     return replace(run, rows=StoredRows(run.rows, place))
 
 
-def count_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def count_cell_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Cells that have rows in these runs, and how many; runs on a worker."""
     cells = np.concatenate([run.cells for run in runs])
     numbers, which = np.unique(cells, return_inverse=True)

@@ -23,7 +23,7 @@ from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
-from dkernel.linear.preconditioner import metric_root
+from dkernel.linear.preconditioner import metric_factor
 from dkernel.linear.solvers.full_batch import minimize
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
@@ -169,7 +169,7 @@ class Exact(Solver[OneStepState]):
         fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress
         problem, coordinates = fit.of_sample, fit.coordinates
         if isinstance(coordinates.metric, np.ndarray):
-            metric_root(coordinates.metric)  # refuses a kernel that is none
+            metric_factor(coordinates.metric)  # refuses a kernel that is none
         given = () if fit.alpha == "auto" else (float(fit.alpha),)
         progress.phase("leave rows out" if given else "choose alpha")
         judgement = _judge(problem, coordinates, rows, fit.near, given)

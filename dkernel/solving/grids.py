@@ -18,7 +18,7 @@ from dkernel.data.block import Block
 from dkernel.execution import process_cache
 from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
-from dkernel.local.binning import Binning, add_scores, add_sums
+from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, pack_coef, unpack_coef
 from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.inputs import GridInputs
@@ -212,7 +212,7 @@ class GridRound(ExactStatistic[BinSums]):
                 self.binning.part(0, len(turn.history)).add_scores(rows.X.T, turn.history, scores)
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
             scores = known[1].copy()
-            add_scores(self._codes(rows, piece, known[0]), turn.change, scores)
+            add_bin_scores(self._codes(rows, piece, known[0]), turn.change, scores)
         else:
             return None
         process_cache.put(self.run, name, (turn.number, scores))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
 from dkernel.data.block import Block
-from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
+from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve_ridge
 from dkernel.problem.components import with_intercept
 from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
@@ -116,7 +116,7 @@ class NormalEquations(Solver[OneStepState]):
             )
             for one in sums
         ]
-        ridge = solve(_accumulated(add, parts), coordinates.metric)
+        ridge = solve_ridge(_accumulated(add, parts), coordinates.metric)
         # Errors are in the label's units, or, of several targets, in standard deviations; those of classes are of the
         # targets -1 and +1. They are summed over the outputs.
         unit = problem.targets.unit**2
@@ -153,7 +153,7 @@ def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[floa
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):
-        ridge = solve(_accumulated(add, [*parts[:i], *parts[i + 1 :]]), metric)
+        ridge = solve_ridge(_accumulated(add, [*parts[:i], *parts[i + 1 :]]), metric)
         off += [part.weight * float(part.error(ridge.coefficients(alpha)).sum()) for alpha in alphas]
     return off / sum(part.weight for part in parts)
 

@@ -14,7 +14,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Solver, SolverResult, State
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import SGD, SGDProblem, SGDState
-from dkernel.solving.sgd_setup import is_wide
+from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
@@ -182,7 +182,7 @@ class Passes(Solver[PassState]):
             **{"pass": turn},
         )
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
-        decay = 0 if is_wide(self.fit.coordinates) else state.epoch + self.decayed
+        decay = 0 if needs_sketch(self.fit.coordinates) else state.epoch + self.decayed
         factor = state.shrink / (1 + 3 * decay)
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         return partial(self.sgd.round, [state.sgd], rounds[i], f"{state.name}-{i}", len(rounds), factor, following)

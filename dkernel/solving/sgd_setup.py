@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features.base import MOST_DENSE, Coordinates
-from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
+from dkernel.linear.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.persistence.journal import Journal
@@ -22,7 +22,7 @@ from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.fit_problem import SampledProblem, Setup
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
-from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
+from dkernel.solving.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
@@ -68,7 +68,7 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap
 def on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
     executor = sampled.run.executor
-    if not (small or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
+    if not (small or executor.keeps_work_here(large=not needs_sketch(sampled.coordinates))):
         return sampled
     return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
 
@@ -99,7 +99,7 @@ def prepare(
     polished : whether a polish of all rows follows the passes
     """
     coordinates, rows = sampled.coordinates, len(sampled.split.sample.X)
-    estimate = _wide(sampled, n) if is_wide(coordinates) else _dense(sampled, n, flops, polished)
+    estimate = _wide(sampled, n) if needs_sketch(coordinates) else _dense(sampled, n, flops, polished)
     rho = estimate.rho
     alphas = _worth_trying(alphas, rho, n, rows)
     # One factor for all alphas of a large source: none of them is far above ρ.
@@ -139,7 +139,7 @@ class _CovarianceEstimate:
     certificate: dict[str, float] | None = None
 
 
-def is_wide(coordinates: Coordinates) -> bool:
+def needs_sketch(coordinates: Coordinates) -> bool:
     """True if a square of the coordinates has no room, so that a sketch of the sample must do."""
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
@@ -160,7 +160,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
     target = min(rows / each, share * len(covariance))
     metric, map, root, certified = coordinates.metric, problem.components.map, None, None
     if not isinstance(metric, float):
-        root = metric_root(metric)
+        root = metric_factor(metric)
         if map.landmarks is not None and len(split.held.X):
             certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
@@ -177,7 +177,7 @@ def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
         moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), 2048, "moment"))
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(features_of(problem, coordinates, split.held.X[:WIDE_HELD]))
+    held = sketch.project(sketch_features(problem, coordinates, split.held.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
@@ -276,7 +276,7 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
     that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
     problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
-    wide = is_wide(coordinates)
+    wide = needs_sketch(coordinates)
     q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
     if n <= q * steps:
         q, steps = n, 1

@@ -84,7 +84,7 @@ def sketch_covariance(
     return Sketch.of(slices, coordinates.metric, float(np.sum(root**2, dtype=np.float64)))
 
 
-def features_of(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+def sketch_features(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     """Features of raw rows in the coordinates of a sketch, (width, rows), slice by slice."""
     for i, groups in enumerate(slices_of(problem.components.groups)):
         F = in_tiles(problem.components, X, groups).astype(np.float64)

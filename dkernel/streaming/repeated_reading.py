@@ -14,7 +14,7 @@ from dkernel.execution import process_cache
 from dkernel.execution.base import Call, Handle
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import StoredBlock, in_memory
+from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def add_up(
     lost = [
         piece.number
         for number, piece in pieces
-        if not statistic.add(total, *in_memory(blocks[number], piece), broadcast)
+        if not statistic.add(total, *load_piece(blocks[number], piece), broadcast)
     ]
     return statistic.finish(total), lost
 

@@ -11,7 +11,7 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.streaming.homes import MOST_UNEVEN
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import StoredBlock, in_memory
+from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
 Item = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
@@ -55,7 +55,7 @@ class Node:
     level: int
 
 
-def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
+def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
     Where their places are unknown, or one worker has more than MOST_UNEVEN times its share and another has none, an
@@ -162,7 +162,7 @@ def sum_nodes(
         (
             node,
             merged(
-                merged(statistic.step(*in_memory(blocks[number], piece), broadcast) for number, piece in some)
+                merged(statistic.step(*load_piece(blocks[number], piece), broadcast) for number, piece in some)
                 for some in lists
             ),
         )
@@ -188,7 +188,7 @@ def calls_of(
     sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
     threads = {} if places is None else executor.processes()
     calls = []
-    for share in shares(sizes, places or {}, threads, executor.slots):
+    for share in even_shares(sizes, places or {}, threads, executor.slots):
         nodes = [
             (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in nodes_of(share, sizes)
         ]

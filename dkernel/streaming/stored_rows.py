@@ -83,7 +83,7 @@ class StoredBlock:
         return Block(**fields), replace(piece, place=RowRange(0, 0, 0, piece.n))
 
 
-def in_memory(block: Block | StoredBlock, piece: RowSlice) -> tuple[Block, RowSlice]:
+def load_piece(block: Block | StoredBlock, piece: RowSlice) -> tuple[Block, RowSlice]:
     """The block with the rows of a piece, and their place in it."""
     return block.read(piece) if isinstance(block, StoredBlock) else (block, piece)
 

@@ -80,7 +80,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
 
 
-def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
+def update_stream(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = weight_classes(stream_.problem, model, counts)

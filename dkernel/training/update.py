@@ -21,7 +21,7 @@ from dkernel.execution.base import Call, Executor
 from dkernel.linear.losses import Loss
 from dkernel.linear.smoothing import smooth_loss
 from dkernel.local.base import LocalMachine
-from dkernel.local.binning import add_scores, add_sums
+from dkernel.local.binning import add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
@@ -37,7 +37,7 @@ from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
-from dkernel.training.incremental import start_stream, update, weight_classes
+from dkernel.training.incremental import start_stream, update_stream, weight_classes
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
@@ -138,7 +138,7 @@ def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: 
             f"from {least:,} rows or more at a time. Collect more, or train again on all rows."
         )
     stream = start_stream(model, new, counts, int(model.facts["rows"]), executor)
-    return update(stream, new, counts, executor).model
+    return update_stream(stream, new, counts, executor).model
 
 
 def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> NewRows:
@@ -253,7 +253,7 @@ def _grids(
         sums = np.zeros((part.n_grids, n_bins, outputs + 1), np.int64)
         add_sums(codes, fixed.rows(residual(), weight), sums)
         change = join_steps(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
-        add_scores(codes, change, moved)
+        add_bin_scores(codes, change, moved)
         coef[group] += change
     return replace(machine, coef=coef)
 

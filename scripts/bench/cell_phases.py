@@ -24,7 +24,7 @@ from commands import made, train
 from report import finish
 from threadpoolctl import threadpool_limits
 
-from dkernel.persistence.model_file import load
+from dkernel.persistence.model_file import load_model
 
 SMALL = 1_000_000  # rows that a row of --large is compared with
 SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
@@ -60,7 +60,7 @@ def line(data: Path, rows: int, workers: int, place: Path, args: argparse.Namesp
         str(place),
     ]
     found = train(data, model, [*options, "--memory-limit", args.memory_limit], interval=1.0)
-    phases, local = found["record"]["phases"], load(model).local
+    phases, local = found["record"]["phases"], load_model(model).local
     if local is None:
         raise SystemExit("The holdout did not gain by cells: there is nothing to measure.")
     sizes = np.diff(local.ends, prepend=0).astype(float)

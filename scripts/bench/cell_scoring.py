@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from report import DATA, finish, folder
 
-from dkernel.persistence.model_file import load
+from dkernel.persistence.model_file import load_model
 
 
 def run(*words: object) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def line(name: str, data: Path, place: Path, settings: tuple[object, ...], o: ar
     for _ in range(o.repeats):
         out.unlink(missing_ok=True)  # the same command on what is complete does nothing
         phases.append(run("score", model, data / "train.parquet", "--out", out, *few))
-    machine, rows = load(model), trained["rows_in"]
+    machine, rows = load_model(model), trained["rows_in"]
     return {
         "model": name, "components": machine.map.n_components,
         "rows of a cell": None if machine.local is None else float(np.diff(machine.local.ends, prepend=0).mean()),

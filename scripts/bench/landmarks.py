@@ -16,7 +16,7 @@ from report import DATA, finish, folder, parts
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.features import Scaling
-from dkernel.features.landmarks import RULES, select
+from dkernel.features.landmarks import RULES, select_landmarks
 from dkernel.kernels import Gaussian
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.sizes import CANDIDATES
@@ -38,7 +38,7 @@ def run_set(place: Path, name: str, landmarks: int, seed: int) -> list[dict[str,
         codes = None if regress else np.unique(y[order], return_inverse=True)[1]
         with one_blas_thread():
             start = time.perf_counter()
-            select(rule, Gaussian(gamma=gamma), pool, landmarks, seed, codes)
+            select_landmarks(rule, Gaussian(gamma=gamma), pool, landmarks, seed, codes)
             seconds = time.perf_counter() - start
         settings: dict[str, Any] = {
             "kernel": Gaussian(gamma=gamma), "n_components": landmarks, "scale": "standard", "landmarks": rule,

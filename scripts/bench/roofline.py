@@ -34,7 +34,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import parse_loss
-from dkernel.local.binning import Binning, add_scores, add_sums
+from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
@@ -153,7 +153,7 @@ def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
     least = best(lambda: _intervals(X, binning.inverse, blank), repeats)
     made = best(lambda: binning.codes(X.T), repeats)
     summed = best(lambda: add_sums(codes, values, table), repeats)
-    scored = best(lambda: add_scores(codes, coef, scores), repeats)
+    scored = best(lambda: add_bin_scores(codes, coef, scores), repeats)
     lines = {
         "codes": (made, least), "sums": (summed, summed), "scores": (scored, scored),
         "train": (made + summed + scored, least + summed + scored),

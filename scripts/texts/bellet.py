@@ -16,7 +16,7 @@ from texts.rows import Picture, Table, exponent, listed, seconds, smallest_eigen
 import dkernel
 from dkernel import FourierFeatures, FunctionKernel, Gaussian, KernelClassifier, KernelRegressor, Laplacian, Linear
 from dkernel.features import FourierMap, MaclaurinMap, NystromMap, StackedMap
-from dkernel.features.landmarks import RULES, select
+from dkernel.features.landmarks import RULES, select_landmarks
 from dkernel.kernels import Polynomial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -411,7 +411,7 @@ def nystrom(table: Table) -> None:
         if rule == "stratified":
             continue
         orders = [np.random.default_rng(seed).permutation(n) for seed in seeds]
-        chosen = [select(rule, GAUSSIAN, X[order], c, seed) for seed, order in enumerate(orders)]
+        chosen = [select_landmarks(rule, GAUSSIAN, X[order], c, seed) for seed, order in enumerate(orders)]
         maps = [NystromMap(GAUSSIAN, landmarks.points)(X) for landmarks in chosen]
         errors[rule] = float(np.mean([np.linalg.norm(G - F @ F.T) for F in maps]))
     best = min(errors, key=errors.__getitem__)

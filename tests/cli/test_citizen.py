@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel.cli.train import train
+from dkernel.cli.train import train_command
 from dkernel.parameters import PARAMETERS
 from tests.cli.conftest import FEATURES
 
@@ -206,9 +206,9 @@ VALUES |= {
 NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last would run code
 
 
-@pytest.mark.parametrize("option", [p.name for p in train.params if p.name not in NOT_IN_FILES])
+@pytest.mark.parametrize("option", [p.name for p in train_command.params if p.name not in NOT_IN_FILES])
 def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
-    spelled = next(p for p in train.params if p.name == option)
+    spelled = next(p for p in train_command.params if p.name == option)
     words = PARAMETERS[option].words if option in PARAMETERS else ()
     value = True if spelled.is_flag else VALUES.get(option, words[-1] if words else "text")
     text = json.dumps(value) if not isinstance(value, float) else repr(value)

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from dkernel.cli.doctor import doctor
-from dkernel.cli.train import train
+from dkernel.cli.doctor import doctor_command
+from dkernel.cli.train import train_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,8 +58,8 @@ def test_no_scheduler_is_a_finding(run, monkeypatch):
 
 
 def test_it_takes_every_option_of_train(run):
-    assert {p.name for p in doctor.params if isinstance(p, click.Option)} == {
-        p.name for p in train.params if isinstance(p, click.Option)
+    assert {p.name for p in doctor_command.params if isinstance(p, click.Option)} == {
+        p.name for p in train_command.params if isinstance(p, click.Option)
     }
     text = run("train", "x", "--label", "y", "--seed", "4", "--print-config").stdout
     assert "seed = 4" in text

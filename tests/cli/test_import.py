@@ -10,7 +10,7 @@ from dkernel.errors import ClusterError, ModelFileError, RecipeError
 from dkernel.execution import user_modules as imports
 from dkernel.execution.user_modules import UserModule, import_modules, install
 from dkernel.kernels import registry
-from dkernel.persistence.model_file import load
+from dkernel.persistence.model_file import load_model
 
 OWN = """
 import numpy as np
@@ -131,7 +131,7 @@ def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):
     assert result.exit_code == 0, result.output
     monkeypatch.setattr(registry, "_FUNCTIONS", {})
     with pytest.raises(ModelFileError, match=r"There is no kernel .Bump..*imports nothing by itself"):
-        load("b.st")
+        load_model("b.st")
 
 
 @pytest.mark.parametrize(

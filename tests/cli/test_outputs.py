@@ -16,8 +16,8 @@ from dkernel.data.paths import expand
 from dkernel.data.writers.collisions import inputs
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.inference.score import score
-from dkernel.persistence.model_file import load
+from dkernel.inference.score import write_scores
+from dkernel.persistence.model_file import load_model
 from tests.cli.conftest import FEATURES
 
 TRAIN = ["train", "--label", "y", *FEATURES, "--quiet", "--baselines", "off"]
@@ -169,11 +169,11 @@ def refused_but_record(run, place, *command):
 
 
 def test_python_does_not_score_over_its_rows(place):
-    model = load("m.safetensors")
+    model = load_model("m.safetensors")
     source = open_source("in", columns=model.columns, exclude=("y", "price", "id", "note"))
     before = contents(place)
     with ThreadsExecutor() as executor, pytest.raises(DataError, match="also an input"):
-        score(model, source, "in/a.parquet", executor, overwrite=True)
+        write_scores(model, source, "in/a.parquet", executor, overwrite=True)
     assert contents(place) == before
 
 

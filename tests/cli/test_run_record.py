@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from dkernel.cli.run_record import Record, beside
+from dkernel.cli.run_record import Record, default_record
 from dkernel.errors import DataError
 from dkernel.streaming.progress import Progress
 from tests.cli.conftest import FEATURES
@@ -136,7 +136,7 @@ def test_what_cannot_be_written_ends_no_run(tmp_path):
 def test_at_an_url():
     import fsspec
 
-    assert beside("memory://runs/scores/") == "memory://runs/scores.run.json"
+    assert default_record("memory://runs/scores/") == "memory://runs/scores.run.json"
     with Record().written("memory://runs/m.run.json"):
         pass
     with fsspec.open("memory://runs/m.run.json") as stream:

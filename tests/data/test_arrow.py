@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dkernel.data.arrow import as_column, as_numbers
+from dkernel.data.arrow import as_column, column_array
 
 KINDS = ["int8", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "<U3", "datetime64[s]"]
 
@@ -19,22 +19,22 @@ def test_there_and_back(kind):
     column.validate(full=True)
     assert column.equals(pa.array(values[::2].copy()))
     if values.dtype.kind in "iufb":
-        np.testing.assert_array_equal(as_numbers(column), values[::2], strict=True)
+        np.testing.assert_array_equal(column_array(column), values[::2], strict=True)
 
 
 def test_slices_chunks_and_missing_values():
     whole = pa.chunked_array([pa.array([1.0, 2.0, 3.0]).slice(1), pa.array([4.0])])
-    np.testing.assert_array_equal(as_numbers(whole), [2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(as_numbers(whole.slice(1, 1)), [3.0])
-    np.testing.assert_array_equal(as_numbers(pa.array([1, None])), [1.0, np.nan])
-    assert len(as_numbers(pa.chunked_array([], pa.float32()))) == 0
-    assert len(as_numbers(pa.array([], pa.int64()))) == 0
+    np.testing.assert_array_equal(column_array(whole), [2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(column_array(whole.slice(1, 1)), [3.0])
+    np.testing.assert_array_equal(column_array(pa.array([1, None])), [1.0, np.nan])
+    assert len(column_array(pa.chunked_array([], pa.float32()))) == 0
+    assert len(column_array(pa.array([], pa.int64()))) == 0
 
 
 def test_pandas_stays_out():
     code = (
-        "import sys, numpy as np\nfrom dkernel.data.arrow import as_column, as_numbers\n"
-        "as_numbers(as_column(np.arange(3.0)))\nprint('pandas' in sys.modules)"
+        "import sys, numpy as np\nfrom dkernel.data.arrow import as_column, column_array\n"
+        "column_array(as_column(np.arange(3.0)))\nprint('pandas' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

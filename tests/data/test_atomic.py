@@ -63,7 +63,7 @@ def test_the_digest_of_a_folder_covers_names_and_bytes(tmp_path):
         folder.mkdir()
         for name, content in files.items():
             (folder / name).write_text(content)
-        return atomic.digest(folder)
+        return atomic.file_digest(folder)
 
     first = made(a="1", b="2")
     assert first == made(b="2", a="1")

@@ -69,7 +69,7 @@ def expected(path: Path) -> pd.DataFrame:
 
 
 def tree(path: Path):
-    return atomic.digest(path) if path.exists() else None
+    return atomic.file_digest(path) if path.exists() else None
 
 
 def siblings(path: Path) -> set[str]:
@@ -253,7 +253,7 @@ def test_the_folder_holds_its_manifest_and_success(tmp_path):
     assert document["job"] == JOB
     assert [f["rows"] for f in document["files"]] == list(ROWS)
     for entry in document["files"]:
-        assert atomic.digest(tmp_path / "out" / entry["name"]) == (entry["bytes"], entry["sha256"])
+        assert atomic.file_digest(tmp_path / "out" / entry["name"]) == (entry["bytes"], entry["sha256"])
     for damaged in (b"", b"[]", b"{}", text[:-9], text.replace(b'"protocol": 2', b'"protocol": 3')):
         assert Manifest.from_bytes(damaged) is None
 

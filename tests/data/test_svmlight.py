@@ -8,7 +8,7 @@ import pytest
 from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import expand
-from dkernel.data.readers.svmlight import count, parse, read_part
+from dkernel.data.readers.svmlight import count, parse_lines, read_part
 from dkernel.errors import DataError
 
 
@@ -100,4 +100,4 @@ def test_an_index_twice_and_numbers_that_are_none(tmp_path: Path) -> None:
 
 
 def test_nothing() -> None:
-    assert len(parse(b"\n \n", "t", 0).label) == 0
+    assert len(parse_lines(b"\n \n", "t", 0).label) == 0

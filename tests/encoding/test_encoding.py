@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn, TableCounts
 from dkernel.encoding.columns import ONE_HOT
 from dkernel.encoding.counts import BUCKETS, MOST_LEVELS, MOST_VALUES, CategoryCount
-from dkernel.encoding.tables import code_column, numbers
+from dkernel.encoding.tables import code_column, column_numbers
 
 KINDS = {"x": "number", "s": "category", "z": "number"}
 
@@ -99,8 +99,8 @@ def test_dates_are_seconds_from_the_first():
     for kind in types:
         column = pa.array(days.to_pydatetime()).cast(pa.timestamp("s")).cast(kind)
         assert encoding.encode(pa.table({"d": column}))[0][:, 0].tolist() == expected.tolist()
-    assert numbers(pa.array([1, None], pa.duration("ms"))).tolist()[0] == 1e-3
-    assert numbers(pa.array([60], pa.time32("s"))).tolist() == [60.0]
+    assert column_numbers(pa.array([1, None], pa.duration("ms"))).tolist()[0] == 1e-3
+    assert column_numbers(pa.array([60], pa.time32("s"))).tolist() == [60.0]
 
 
 def test_many_values_take_bounded_memory_and_the_frequent_ones_are_found():

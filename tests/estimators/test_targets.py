@@ -19,8 +19,8 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from dkernel.estimators.validation import source_of
 from dkernel.execution.local import SerialExecutor
-from dkernel.inference.evaluate import evaluate
-from dkernel.inference.score import score
+from dkernel.inference.evaluate import evaluate_model
+from dkernel.inference.score import write_scores
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.training.fit import train
@@ -134,11 +134,11 @@ def test_score_is_r2_of_all_targets_alike():
     assert machine.score(*lazy(new, wanted), da.from_array(weight, chunks=400)) == pytest.approx(r2)
     assert r2 > 0.9
     error = wanted - machine.predict(new)
-    found = evaluate(machine.model_, from_arrays(new, wanted), SerialExecutor())
+    found = evaluate_model(machine.model_, from_arrays(new, wanted), SerialExecutor())
     assert found["rmse"] == pytest.approx(np.sqrt((error**2).mean(axis=0)).mean())
     assert found["mae"] == pytest.approx(np.abs(error).mean())
     with pytest.raises(DataError, match=r"predicts 2 target\(s\), and the rows have 1"):
-        evaluate(machine.model_, from_arrays(new, wanted[:, 0]), SerialExecutor())
+        evaluate_model(machine.model_, from_arrays(new, wanted[:, 0]), SerialExecutor())
 
 
 def test_deviations_are_those_of_each_target_alone():
@@ -162,7 +162,7 @@ def test_it_leaves_and_comes_back(tmp_path, solver):
     found = machine.to_sklearn().predict(X.astype(np.float64))
     np.testing.assert_allclose((found - machine.predict(X)) / Y.std(axis=0), 0, atol=1e-4)
     words = ["score", "std"] if solver == "normal" else ["score"]
-    score(again, from_arrays(X), tmp_path / "out", SerialExecutor(), write=words)
+    write_scores(again, from_arrays(X), tmp_path / "out", SerialExecutor(), write=words)
     table = pq.read_table(tmp_path / "out")
     assert table.column_names == [f"{word}_{j}" for word in words for j in range(2)]
     np.testing.assert_array_equal(table["score_1"].to_numpy(), again.predict(X)[:, 1])

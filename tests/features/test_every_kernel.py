@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.features import NystromMap
-from dkernel.persistence.model_file import load, save
+from dkernel.persistence.model_file import load_model, save
 from tests.features.test_laws import model_of
 from tests.kernels.catalogue import CATALOGUE
 
@@ -17,7 +17,7 @@ def test_a_model_of_it_is_kept_in_a_file(member, tmp_path):
     map = NystromMap(member.kernel, X[:12])
     model = model_of(map, X.shape[1])
     save(model, tmp_path / "model.safetensors")
-    again = load(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
     assert again.map.kernel == member.kernel
     np.testing.assert_array_equal(again.map.landmarks, map.landmarks)
     np.testing.assert_array_equal(again.scores(X), model.scores(X))

@@ -5,7 +5,7 @@ import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import NystromMap
-from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select
+from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select_landmarks
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
 from dkernel.kernels.strings_and_sets import SpectrumKernel
 from dkernel.parameters import PARAMETERS
@@ -55,7 +55,7 @@ def test_the_recipe_knows_every_rule():
 @pytest.mark.parametrize("n", [1, 7, 90, 399])
 def test_there_are_as_many_as_asked_for_and_no_row_twice(rule, kernel, n):
     X = points(400)
-    found = select(rule, kernel, X, n, 0, some_classes(400))
+    found = select_landmarks(rule, kernel, X, n, 0, some_classes(400))
     assert found.points.shape == (n, 4)
     assert found.points.dtype == X.dtype
     assert found.points.flags.c_contiguous
@@ -70,7 +70,7 @@ def test_there_are_as_many_as_asked_for_and_no_row_twice(rule, kernel, n):
 def test_the_seed_alone_decides(rule):
     X, kernel, classes = points(1200), Gaussian(0.3), some_classes(1200)
     before = X.copy()
-    first, again, other = (select(rule, kernel, X, 50, seed, classes).points for seed in (1, 1, 2))
+    first, again, other = (select_landmarks(rule, kernel, X, 50, seed, classes).points for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(X, before)
     # Uniform rows, classes' rows and k-means begin with the sample's first rows, which follow the fit's seed already.
@@ -80,14 +80,14 @@ def test_the_seed_alone_decides(rule):
 @pytest.mark.parametrize("n", [20, 25])
 def test_a_sample_that_is_too_small_is_taken_whole(rule, n):
     X = points(20)
-    found = select(rule, Gaussian(0.3), X, n)
+    found = select_landmarks(rule, Gaussian(0.3), X, n)
     np.testing.assert_array_equal(found.points, X)
     np.testing.assert_array_equal(found.rows, np.arange(20))
 
 
 def test_rows_that_are_all_alike(rule):
     X = np.ones((700, 3), np.float32)
-    found = select(rule, Gaussian(0.3), X, 30, 0, np.zeros(700, int))
+    found = select_landmarks(rule, Gaussian(0.3), X, 30, 0, np.zeros(700, int))
     np.testing.assert_array_equal(found.points, X[:30])
     assert found.rows is None or len(set(found.rows.tolist())) == 30
 
@@ -95,20 +95,20 @@ def test_rows_that_are_all_alike(rule):
 @pytest.mark.parametrize("rule", ROWS_OF)
 def test_more_landmarks_than_the_kernel_has_directions(rule):
     X = points(800)
-    found = select(rule, Linear(), X, 100, 0, some_classes(800))
+    found = select_landmarks(rule, Linear(), X, 100, 0, some_classes(800))
     assert len(set(found.rows.tolist())) == 100
     np.testing.assert_allclose(NystromMap(Linear(), found.points).residual(X), 0, atol=1e-9)
 
 
 def test_a_rule_that_does_not_exist():
     with pytest.raises(RecipeError, match=r"landmarks='best' is not valid. Possible: uniform \| stratified"):
-        select("best", Linear(), points(9), 3)
+        select_landmarks("best", Linear(), points(9), 3)
 
 
 class TestStratified:
     def test_no_class_has_more_than_three_times_the_rarest(self):
         classes = some_classes(5000)
-        found = select("stratified", Linear(), points(5000), 300, 0, classes)
+        found = select_landmarks("stratified", Linear(), points(5000), 300, 0, classes)
         counts = np.bincount(classes[found.rows])
         assert counts.min() >= 0.9 * counts.max() / 3
         assert counts.sum() == 300
@@ -119,32 +119,32 @@ class TestStratified:
 
     def test_classes_alike_in_size_keep_their_shares(self):
         classes = np.random.default_rng(0).choice(2, 5000, p=[0.4, 0.6])
-        found = select("stratified", Linear(), points(5000), 200, 0, classes)
+        found = select_landmarks("stratified", Linear(), points(5000), 200, 0, classes)
         assert abs(classes[found.rows].mean() - 0.6) < 0.01
 
     def test_a_class_of_one_row_does_not_leave_too_few(self):
         classes = np.zeros(1000, int)
         classes[777] = 1
-        found = select("stratified", Linear(), points(1000), 500, 0, classes)
+        found = select_landmarks("stratified", Linear(), points(1000), 500, 0, classes)
         assert len(found.rows) == 500
-        assert 777 in select("stratified", Linear(), points(1000), 999, 0, classes).rows
+        assert 777 in select_landmarks("stratified", Linear(), points(1000), 999, 0, classes).rows
 
     def test_without_labels_it_is_refused(self):
         with pytest.raises(DataError, match="pass y"):
-            select("stratified", Linear(), points(9), 3)
+            select_landmarks("stratified", Linear(), points(9), 3)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_kmeans_leaves_less_of_clusters_than_uniform_rows(seed):
     X, kernel = clusters(3000, seed=seed), Gaussian(0.05)
-    left = {rule: trace_error(kernel, X, select(rule, kernel, X, 30, seed)) for rule in ("uniform", "kmeans")}
+    left = {rule: trace_error(kernel, X, select_landmarks(rule, kernel, X, 30, seed)) for rule in ("uniform", "kmeans")}
     assert left["kmeans"] < 0.9 * left["uniform"]
 
 
 def test_kmeans_centres_are_means_whatever_the_origin():
     X = clusters(2000, k=5)
-    near = select("kmeans", Linear(), X, 5)
-    far = select("kmeans", Linear(), X + 1e4, 5)
+    near = select_landmarks("kmeans", Linear(), X, 5)
+    far = select_landmarks("kmeans", Linear(), X + 1e4, 5)
     np.testing.assert_allclose(far.points, near.points + 1e4, atol=1e-6)
     nearest = ((X[:, None] - near.points) ** 2).sum(axis=2).argmin(axis=1)
     means = np.array([X[nearest == k].mean(axis=0) for k in range(5)])
@@ -154,7 +154,7 @@ def test_kmeans_centres_are_means_whatever_the_origin():
 @pytest.mark.parametrize(("rule", "share"), [("rpcholesky", 0.5), ("leverage", 0.8)])
 def test_outliers_are_found(rule, share):
     X, kernel = with_outliers(3000), Gaussian(0.2)
-    left = {r: trace_error(kernel, X, select(r, kernel, X, 100)) for r in ("uniform", rule)}
+    left = {r: trace_error(kernel, X, select_landmarks(r, kernel, X, 100)) for r in ("uniform", rule)}
     assert left[rule] < share * left["uniform"]
 
 
@@ -163,13 +163,13 @@ def test_pivots_are_nearly_the_best_there_are():
     X, kernel = points(1000, dtype="float64"), Gaussian(0.1)
     values = np.linalg.eigvalsh(kernel(X, X))[::-1]
     for seed in range(3):
-        left = 1000 * trace_error(kernel, X, select("rpcholesky", kernel, X, 80, seed))
+        left = 1000 * trace_error(kernel, X, select_landmarks("rpcholesky", kernel, X, 80, seed))
         assert values[80:].sum() <= left <= 2 * values[20:].sum()
 
 
 def test_the_first_pivot_is_drawn_by_the_diagonal():
     X = np.sqrt(np.arange(1.0, 9.0))[:, None]
-    drawn = [int(select("rpcholesky", Linear(), X, 1, seed).rows[0]) for seed in range(1000)]
+    drawn = [int(select_landmarks("rpcholesky", Linear(), X, 1, seed).rows[0]) for seed in range(1000)]
     share = np.bincount(drawn, minlength=8) / 1000
     np.testing.assert_allclose(share, np.arange(1, 9) / 36, atol=0.05)
 
@@ -197,9 +197,9 @@ def test_rows_of_strings(rule):
     rng = np.random.default_rng(0)
     X = np.array([["".join(rng.choice(list("abc"), 8))] for _ in range(600)], dtype=object)
     kernel = SpectrumKernel(2)
-    found = select(rule, kernel, X, 40, 0, np.zeros(600, int))
+    found = select_landmarks(rule, kernel, X, 40, 0, np.zeros(600, int))
     map = NystromMap(kernel, found.points)
     assert map.n_out == 9  # pairs of three letters
     np.testing.assert_allclose(map.residual(X), 0, atol=1e-6)
     with pytest.raises(UnsupportedError, match="use another rule"):
-        select("kmeans", kernel, X, 40)
+        select_landmarks("kmeans", kernel, X, 40)

@@ -10,7 +10,7 @@ from dkernel.features import Scaling, map_from
 from dkernel.model import Model
 from dkernel.numerics import tiling
 from dkernel.numerics.tiling import TILE_COMPONENTS, TILE_ROWS
-from dkernel.persistence.model_file import load, save
+from dkernel.persistence.model_file import load_model, save
 from dkernel.recipe import Recipe
 from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
 
@@ -149,7 +149,7 @@ def test_text_pickle_and_file_make_it_again(member, tmp_path):
     for again in (
         pickle.loads(pickle.dumps(map)),
         map_from(json.loads(json.dumps(map.spec())), map.arrays()),
-        load(tmp_path / "model.safetensors").map,
+        load_model(tmp_path / "model.safetensors").map,
     ):
         np.testing.assert_array_equal(again(X), map(X))
         assert (again.groups, again.kernel, again.n_in) == (map.groups, map.kernel, map.n_in)

@@ -159,7 +159,7 @@ def disk(folder: Path, limit: int | None) -> dict:
     else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        scoring.score(model, source, path, SerialExecutor(), max_bad_rows=7)
+        scoring.write_scores(model, source, path, SerialExecutor(), max_bad_rows=7)
         code = 0
     except DKernelError as error:
         code, message = code_of(error), str(error)
@@ -168,11 +168,11 @@ def disk(folder: Path, limit: int | None) -> dict:
         full.unlink()
     else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    result = scoring.score(model, source, path, SerialExecutor(), max_bad_rows=7)
+    result = scoring.write_scores(model, source, path, SerialExecutor(), max_bad_rows=7)
     left = sorted(p.name for p in folder.iterdir() if "staging" in p.name)
     return {
         "code": code, "message": message, "visible": visible, "rows": result.rows, "reused": result.reused,
-        "sha256": atomic.digest(path)[1], "left": left,
+        "sha256": atomic.file_digest(path)[1], "left": left,
     }  # fmt: skip
 
 

@@ -100,12 +100,12 @@ def run(path: Path, kill_before: int, log: Path, shift: float = 0.0) -> int:
 
     scoring.score_part = logged
     source, _ = a_source(text=path.suffix != ".npy")
-    scoring.score(LinearModel([0, 1], shift=shift), source, path, SerialExecutor(), overwrite=True)
+    scoring.write_scores(LinearModel([0, 1], shift=shift), source, path, SerialExecutor(), overwrite=True)
     os._exit(0)
 
 
 def state(path: Path) -> str:
-    return "-".join(map(str, atomic.digest(path))) if path.exists() else "absent"
+    return "-".join(map(str, atomic.file_digest(path))) if path.exists() else "absent"
 
 
 def finished(folder: Path) -> int:

@@ -8,7 +8,7 @@ from sklearn import metrics
 from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
@@ -36,7 +36,7 @@ def two():
 def test_two_classes_as_scikit_learn_has_them(two):
     X, s = rows(5000, 1)
     y = np.where(s > 2.4, "out", "in")
-    found = evaluate(two, from_arrays(X, y), SerialExecutor())
+    found = evaluate_model(two, from_arrays(X, y), SerialExecutor())
     S = two.scores(X)
     p = two.probabilities(S)
     called = two.labels(S)
@@ -61,23 +61,23 @@ def test_weights_count(two):
     X, s = rows(3000, 2)
     y = np.where(s > 2.4, "out", "in")
     weight = np.random.default_rng(3).uniform(0, 2, 3000)
-    found = evaluate(two, from_arrays(X, y, weight), SerialExecutor())
+    found = evaluate_model(two, from_arrays(X, y, weight), SerialExecutor())
     S = two.scores(X)
     assert found["n"] == 3000
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(y, two.labels(S), sample_weight=weight))
     assert found["auc"] == pytest.approx(metrics.roc_auc_score(y == "out", S[:, 0], sample_weight=weight), abs=1e-9)
     assert found["log_loss"] == pytest.approx(metrics.log_loss(y, two.probabilities(S), sample_weight=weight))
     with pytest.raises(DataError, match="weights of all rows are 0"):
-        evaluate(two, from_arrays(X, y, 0 * weight), SerialExecutor())
+        evaluate_model(two, from_arrays(X, y, 0 * weight), SerialExecutor())
 
 
 def test_the_same_for_any_chunks_and_executor(two):
     X, s = rows(7000, 4)
     y = np.where(s > 2.4, "out", "in")
-    serial = evaluate(two, from_arrays(X, y), SerialExecutor())
+    serial = evaluate_model(two, from_arrays(X, y), SerialExecutor())
     chunked = from_arrays(da.from_array(X, chunks=(900, -1)), da.from_array(y, chunks=900))
-    assert evaluate(two, chunked, SerialExecutor()) == evaluate(two, chunked, ThreadsExecutor(2))
-    again = evaluate(two, chunked, ThreadsExecutor(3))
+    assert evaluate_model(two, chunked, SerialExecutor()) == evaluate_model(two, chunked, ThreadsExecutor(2))
+    again = evaluate_model(two, chunked, ThreadsExecutor(3))
     assert again["accuracy"] == serial["accuracy"]
     assert again["auc"] == pytest.approx(serial["auc"], abs=1e-12)
     assert again["log_loss"] == pytest.approx(serial["log_loss"], rel=1e-12)
@@ -85,7 +85,7 @@ def test_the_same_for_any_chunks_and_executor(two):
 
 def test_rows_of_one_class_have_no_auc(two):
     X, _ = rows(50, 5)
-    found = evaluate(two, from_arrays(X, np.full(50, "in")), SerialExecutor())
+    found = evaluate_model(two, from_arrays(X, np.full(50, "in")), SerialExecutor())
     assert found["auc"] is None
     assert found["per_class"][1]["recall"] is None
 
@@ -94,13 +94,13 @@ def test_many_classes():
     X, s = rows(2000, 6)
     y = np.digitize(s, [1.5, 3.0])
     model = fitted(X, y)
-    found = evaluate(model, from_arrays(X, y), SerialExecutor())
+    found = evaluate_model(model, from_arrays(X, y), SerialExecutor())
     called = model.predict(X)
     precision, recall, _, _ = metrics.precision_recall_fscore_support(y, called)
     assert found["auc"] is None
     assert found["log_loss"] == pytest.approx(metrics.log_loss(y, model.probabilities(model.scores(X))))
     plain = fitted(X, y, calibration="none")
-    assert evaluate(plain, from_arrays(X, y), SerialExecutor())["log_loss"] is None
+    assert evaluate_model(plain, from_arrays(X, y), SerialExecutor())["log_loss"] is None
     assert [c["label"] for c in found["per_class"]] == [0, 1, 2]
     np.testing.assert_allclose([c["precision"] for c in found["per_class"]], precision)
     np.testing.assert_allclose([c["recall"] for c in found["per_class"]], recall)
@@ -110,11 +110,11 @@ def test_a_positive_label_is_applied_to_raw_labels_and_no_other_is_unseen():
     X, s = rows(2000, 7)
     y = np.digitize(s, [1.5, 3.0])
     model = fitted(X, y, positive=2)
-    found = evaluate(model, from_arrays(X, np.where(y == 0, 17, y)), SerialExecutor())
+    found = evaluate_model(model, from_arrays(X, np.where(y == 0, 17, y)), SerialExecutor())
     assert found["accuracy"] == pytest.approx(np.mean(model.predict(X) == (y == 2)))
     assert [c["label"] for c in found["per_class"]] == [False, True]
     with pytest.raises(DataError, match="is text, and those of the training were numbers"):
-        evaluate(model, from_arrays(X, y.astype(str)), SerialExecutor())
+        evaluate_model(model, from_arrays(X, y.astype(str)), SerialExecutor())
 
 
 def test_rows_of_weight_0_are_none(two):
@@ -127,9 +127,9 @@ def test_rows_of_weight_0_are_none(two):
     some = weight > 0
     unseen, far = y.copy(), X.copy()
     unseen[~some], far[~some] = "never seen", 3e38
-    alone = evaluate(two, from_arrays(X[some], y[some].astype(str), weight[some]), SerialExecutor())
+    alone = evaluate_model(two, from_arrays(X[some], y[some].astype(str), weight[some]), SerialExecutor())
     for rows, labels in ((X, y), (far, unseen)):
-        found = evaluate(two, from_arrays(rows, labels.astype(str), weight), SerialExecutor())
+        found = evaluate_model(two, from_arrays(rows, labels.astype(str), weight), SerialExecutor())
         assert found["n"] == some.sum()
         for one, other in zip(found["per_class"], alone["per_class"], strict=True):
             assert (one["label"], one["n"]) == (other["label"], other["n"])
@@ -143,7 +143,7 @@ def test_a_regression_with_and_without_weights():
     X, s = rows(3000, 8)
     model = fitted(X, s, loss="squared")
     called = model.predict(X)
-    found = evaluate(model, from_arrays(X, s), SerialExecutor())
+    found = evaluate_model(model, from_arrays(X, s), SerialExecutor())
     assert found.pop("far")["rows"] == 3000
     assert found.pop("interval")["covered"] == pytest.approx(0.9, abs=0.05)
     assert found == {
@@ -153,11 +153,11 @@ def test_a_regression_with_and_without_weights():
         "r2": pytest.approx(metrics.r2_score(s, called)),
     }
     weight = np.arange(3000.0) % 3
-    found = evaluate(model, from_arrays(X, s, weight), SerialExecutor())
+    found = evaluate_model(model, from_arrays(X, s, weight), SerialExecutor())
     assert found["r2"] == pytest.approx(metrics.r2_score(s, called, sample_weight=weight))
-    assert evaluate(model, from_arrays(X, np.ones(3000)), SerialExecutor())["r2"] is None
+    assert evaluate_model(model, from_arrays(X, np.ones(3000)), SerialExecutor())["r2"] is None
     with pytest.raises(DataError, match=r"text 'a'; this model predicts numbers"):
-        evaluate(model, from_arrays(X, np.full(3000, "a")), SerialExecutor())
+        evaluate_model(model, from_arrays(X, np.full(3000, "a")), SerialExecutor())
 
 
 def test_an_unseen_label_is_named_with_file_and_row(two, tmp_path):
@@ -168,18 +168,18 @@ def test_an_unseen_label_is_named_with_file_and_row(two, tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(["0,1,2,y", *table]) + "\n")
     source = open_source([str(tmp_path / f"{n}.csv") for n in "ab"], label="y", columns=two.columns)
     with pytest.raises(DataError, match=r"b\.csv, row 60: .* label 'outs'; .* in, out\. Did you mean 'out'\?"):
-        evaluate(two, source, SerialExecutor())
+        evaluate_model(two, source, SerialExecutor())
     with pytest.raises(DataError, match="X, row 0: the label 1 is numbers"):
-        evaluate(two, from_arrays(X, np.ones(60, int)), SerialExecutor())
+        evaluate_model(two, from_arrays(X, np.ones(60, int)), SerialExecutor())
 
 
 def test_a_source_without_a_label(two):
     with pytest.raises(DataError, match="needs a label"):
-        evaluate(two, from_arrays(rows(10, 0)[0]), SerialExecutor())
+        evaluate_model(two, from_arrays(rows(10, 0)[0]), SerialExecutor())
 
 
 def test_progress_is_told_every_row(two, capsys):
     X, s = rows(5000, 1)
     with Progress("log") as progress:
-        evaluate(two, from_arrays(X, np.where(s > 2.4, "out", "in")), SerialExecutor(), progress)
+        evaluate_model(two, from_arrays(X, np.where(s > 2.4, "out", "in")), SerialExecutor(), progress)
     assert "evaluate: 5,000 rows in" in capsys.readouterr().err

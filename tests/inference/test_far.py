@@ -6,7 +6,7 @@ import pytest
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
@@ -15,7 +15,7 @@ RECIPE = Recipe(n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard"
 
 
 def figures(model, X, y, executor=None, weight=None):
-    return evaluate(model, from_arrays(X, y, weight), executor or SerialExecutor())
+    return evaluate_model(model, from_arrays(X, y, weight), executor or SerialExecutor())
 
 
 @pytest.mark.parametrize("rows", [rings, waves])

@@ -16,12 +16,12 @@ from dask.delayed import Delayed
 
 from dkernel.data import Unit, from_arrays
 from dkernel.data.rejected_rows import REJECTS
-from dkernel.data.writers.atomic import digest
+from dkernel.data.writers.atomic import file_digest
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.inference import score as scoring
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.persistence.model_file import save
@@ -110,7 +110,7 @@ class Progress:
 def test_every_row_once_in_order_with_its_kept_columns(tmp_path, name):
     source, X = a_source()
     model = LinearModel(TEXT)
-    result = score(model, source, tmp_path / name, SerialExecutor())
+    result = write_scores(model, source, tmp_path / name, SerialExecutor())
     assert (result.rows, result.parts, result.skipped, result.reused) == (11, 3, False, 0)
     assert result.columns == ("id", "name", "label", "score")
     if name == "out.csv":
@@ -132,7 +132,7 @@ def test_every_row_once_in_order_with_its_kept_columns(tmp_path, name):
 def test_columns_of_many_classes_and_their_types(tmp_path):
     source, X = a_source()
     model = LinearModel([2, 5, 7], outputs=3, logistic=True)
-    score(model, source, tmp_path / "out", SerialExecutor(), write=("probability", "score", "label"))
+    write_scores(model, source, tmp_path / "out", SerialExecutor(), write=("probability", "score", "label"))
     found = pd.read_parquet(tmp_path / "out").drop(columns="name")
     scores, probabilities = [f"score_{c}" for c in (2, 5, 7)], [f"probability_{c}" for c in (2, 5, 7)]
     assert list(found.columns) == ["id", "label", *scores, *probabilities]
@@ -145,7 +145,7 @@ def test_columns_of_many_classes_and_their_types(tmp_path):
 @pytest.mark.parametrize("classes", [[False, True], [-1, 4], [0.5, 1.5], ["a", "bcd"]])
 def test_the_label_has_the_type_of_the_classes(tmp_path, classes):
     source, X = a_source(text=False)
-    score(LinearModel(classes), source, tmp_path / "out", SerialExecutor(), write=["label"])
+    write_scores(LinearModel(classes), source, tmp_path / "out", SerialExecutor(), write=["label"])
     label = pd.read_parquet(tmp_path / "out")["label"]
     assert label.tolist() == np.array(classes)[(X[:, 0] > 0).astype(int)].tolist()
     assert pa.array(label).type == pa.array(classes).type or isinstance(classes[0], str)
@@ -153,74 +153,74 @@ def test_the_label_has_the_type_of_the_classes(tmp_path, classes):
 
 def test_a_regression_writes_its_score_and_nothing_else(tmp_path):
     source, X = a_source(text=False)
-    score(LinearModel(None), replace(source, kept=()), tmp_path / "out.npy", SerialExecutor())
+    write_scores(LinearModel(None), replace(source, kept=()), tmp_path / "out.npy", SerialExecutor())
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), X[:, :1])
     for word in ("label", "probability"):
         with pytest.raises(UnsupportedError, match=f"no {word}"):
-            score(LinearModel(None), source, tmp_path / "x", SerialExecutor(), write=["score", word])
+            write_scores(LinearModel(None), source, tmp_path / "x", SerialExecutor(), write=["score", word])
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
     source, _ = a_source()
     watched = Watched()
     with pytest.raises(UnsupportedError, match="logistic"):
-        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=["probability"])
+        write_scores(LinearModel(TEXT), source, tmp_path / "x", watched, write=["probability"])
     with pytest.raises(RecipeError, match="'labels'"):
-        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=["labels"])
+        write_scores(LinearModel(TEXT), source, tmp_path / "x", watched, write=["labels"])
     with pytest.raises(RecipeError, match="nothing"):
-        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=[])
+        write_scores(LinearModel(TEXT), source, tmp_path / "x", watched, write=[])
     with pytest.raises(DataError, match="'label' is of type string"):
-        score(LinearModel(TEXT), source, tmp_path / "x.npy", watched)
+        write_scores(LinearModel(TEXT), source, tmp_path / "x.npy", watched)
     with pytest.raises(DataError, match=r"kept column 'score'"):
-        score(LinearModel(TEXT), replace(source, kept=("id", "score")), tmp_path / "x", watched)
+        write_scores(LinearModel(TEXT), replace(source, kept=("id", "score")), tmp_path / "x", watched)
     with pytest.raises(DataError, match="no rows"):
-        score(LinearModel(TEXT), a_source(rows=((0,), ()))[0], tmp_path / "x", watched)
+        write_scores(LinearModel(TEXT), a_source(rows=((0,), ()))[0], tmp_path / "x", watched)
     assert (watched.most, watched.scored) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_empty_units_leave_no_part(tmp_path):
     source, _ = a_source(rows=((0,), (2, 0, 1), (), (4,), (0, 0)))
-    assert score(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor()).parts == 2
+    assert write_scores(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor()).parts == 2
     assert sorted(p.name for p in (tmp_path / "out").glob("part*")) == ["part-00000.parquet", "part-00001.parquet"]
     assert pd.read_parquet(tmp_path / "out")["id"].tolist() == list(range(7))
 
 
 def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):
     source, _ = a_source()
-    score(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor())
-    before, watched = digest(tmp_path / "out"), Watched()
-    result = score(LinearModel(TEXT), source, tmp_path / "out", watched)
+    write_scores(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor())
+    before, watched = file_digest(tmp_path / "out"), Watched()
+    result = write_scores(LinearModel(TEXT), source, tmp_path / "out", watched)
     assert (result.skipped, result.rows, watched.scored) == (True, 11, [])
     with pytest.raises(DataError, match="different: model"):
-        score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched)
+        write_scores(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched)
     with pytest.raises(DataError, match="different: input"):
-        score(LinearModel(TEXT), replace(source, fingerprint="f2"), tmp_path / "out", watched)
+        write_scores(LinearModel(TEXT), replace(source, fingerprint="f2"), tmp_path / "out", watched)
     with pytest.raises(DataError, match="different: columns"):
-        score(LinearModel(TEXT), source, tmp_path / "out", watched, write=["score"])
-    assert digest(tmp_path / "out") == before
-    assert score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched, overwrite=True).rows == 11
-    assert digest(tmp_path / "out") != before
+        write_scores(LinearModel(TEXT), source, tmp_path / "out", watched, write=["score"])
+    assert file_digest(tmp_path / "out") == before
+    assert write_scores(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched, overwrite=True).rows == 11
+    assert file_digest(tmp_path / "out") != before
 
 
 @pytest.mark.usefixtures("one_a_task")
 def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
     source, _ = a_source(rows=((3,), (2,), (4,), (1,), (5,)))
-    score(LinearModel(TEXT), source, tmp_path / "ref", Watched())
+    write_scores(LinearModel(TEXT), source, tmp_path / "ref", Watched())
     first, second, progress = Watched(fail_at=3), Watched(), Progress()
     with pytest.raises(KeyboardInterrupt):
-        score(LinearModel(TEXT), source, tmp_path / "out", first)
+        write_scores(LinearModel(TEXT), source, tmp_path / "out", first)
     assert not (tmp_path / "out").exists()
     assert first.held == 0
-    result = score(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
+    result = write_scores(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
     assert (first.scored, second.scored, result.reused) == ([0, 1, 2], [3, 4], 3)
     assert progress.told == ["3 of 5 parts are reused from a stopped run.", ("score", 6), 1, 5]
-    assert digest(tmp_path / "out") == digest(tmp_path / "ref")
+    assert file_digest(tmp_path / "out") == file_digest(tmp_path / "ref")
 
 
 def test_a_failure_at_the_first_part_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        score(LinearModel(TEXT), a_source()[0], tmp_path / "out", Watched(fail_at=0))
+        write_scores(LinearModel(TEXT), a_source()[0], tmp_path / "out", Watched(fail_at=0))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,10 +235,10 @@ def made_by_two(source):
 
 def test_a_unit_that_other_tasks_make_is_held_until_it_is_scored(tmp_path):
     source, _ = a_source(rows=((2,),) * 5)
-    score(LinearModel(TEXT), source, tmp_path / "one", one := Watched())
-    score(LinearModel(TEXT), made_by_two(source), tmp_path / "two", two := Watched())
+    write_scores(LinearModel(TEXT), source, tmp_path / "one", one := Watched())
+    write_scores(LinearModel(TEXT), made_by_two(source), tmp_path / "two", two := Watched())
     assert (one.most, two.most, one.held, two.held) == (1, 2, 0, 0)  # the model is one
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+    assert file_digest(tmp_path / "one") == file_digest(tmp_path / "two")
 
 
 class Slow(LinearModel):
@@ -263,19 +263,19 @@ def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
     first = Unit((3,), Delayed("refused", {"refused": (tuple, blocks)}), "in.csv")
     model = Slow(TEXT)
     with pytest.raises(DataError, match="none is allowed"):
-        score(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
+        write_scores(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
     assert 1 <= len(model.begun) == len(model.over) < 20
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_small_units_are_few_tasks_and_the_same_bytes(tmp_path, request):
     source, _ = a_source(rows=((1,),) * 150 + ((0, 2), (100_000,), (1,), (3,)))
-    score(LinearModel(TEXT), source, tmp_path / "few", few := Watched())
+    write_scores(LinearModel(TEXT), source, tmp_path / "few", few := Watched())
     request.getfixturevalue("one_a_task")
-    score(LinearModel(TEXT), source, tmp_path / "many", many := Watched())
+    write_scores(LinearModel(TEXT), source, tmp_path / "many", many := Watched())
     assert (few.calls, many.calls) == (5, 154)  # of 64, 64 and 23 units, the large one, and two more
     assert few.scored == many.scored == list(range(154))
-    assert digest(tmp_path / "few") == digest(tmp_path / "many")
+    assert file_digest(tmp_path / "few") == file_digest(tmp_path / "many")
 
 
 class Disturbed(LinearModel):
@@ -299,26 +299,26 @@ def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
     source, _ = a_source()
 
     def score_other():
-        return score(LinearModel(TEXT, shift=1.0), source, tmp_path / name, SerialExecutor(), overwrite=True)
+        return write_scores(LinearModel(TEXT, shift=1.0), source, tmp_path / name, SerialExecutor(), overwrite=True)
 
     model = Disturbed(TEXT, score_other)
-    score(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
+    write_scores(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
     assert "another run with another model or other rows, which is still running" in str(model.found)
     (tmp_path / "ref").mkdir()
-    score(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
-    assert digest(tmp_path / name) == digest(tmp_path / "ref" / name)
+    write_scores(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
+    assert file_digest(tmp_path / name) == file_digest(tmp_path / "ref" / name)
     score_other()  # nobody works there any more
     assert not list(tmp_path.glob(".*staging*"))
 
 
 def test_a_run_that_is_stopped_in_a_group_keeps_what_it_has_written(tmp_path):
     source, _ = a_source(rows=((1,),) * 9)
-    score(LinearModel(TEXT), source, tmp_path / "ref", SerialExecutor())
+    write_scores(LinearModel(TEXT), source, tmp_path / "ref", SerialExecutor())
     with pytest.raises(KeyboardInterrupt):
-        score(Interrupted(TEXT), source, tmp_path / "out", SerialExecutor())
-    result = score(LinearModel(TEXT), source, tmp_path / "out", again := Watched())
+        write_scores(Interrupted(TEXT), source, tmp_path / "out", SerialExecutor())
+    result = write_scores(LinearModel(TEXT), source, tmp_path / "out", again := Watched())
     assert (result.reused, again.scored) == (4, [4, 5, 6, 7, 8])
-    assert digest(tmp_path / "out") == digest(tmp_path / "ref")
+    assert file_digest(tmp_path / "out") == file_digest(tmp_path / "ref")
 
 
 class Interrupted(LinearModel):
@@ -339,7 +339,7 @@ def test_an_input_that_lost_rows_is_refused(tmp_path):
     source, _ = a_source()
     (one_row,) = a_source(rows=((1,),))[0].units
     with pytest.raises(DataError, match="1 rows where 4"):
-        score(
+        write_scores(
             LinearModel(TEXT),
             replace(source, units=(source.units[0], Unit((4,), one_row.task, "file1"))),
             tmp_path / "out",
@@ -355,10 +355,10 @@ def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
     assert hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == sha256
     for executor in (SerialExecutor(), ThreadsExecutor(2)):
         (tmp_path / executor.name).mkdir()
-        score(model, source, tmp_path / executor.name / "out", executor)
-    score(model, made_by_two(source), tmp_path / "threads" / "two", executor)
+        write_scores(model, source, tmp_path / executor.name / "out", executor)
+    write_scores(model, made_by_two(source), tmp_path / "threads" / "two", executor)
     for path in (tmp_path / "threads" / "out", tmp_path / "threads" / "two"):
-        assert digest(path) == digest(tmp_path / "serial" / "out")
+        assert file_digest(path) == file_digest(tmp_path / "serial" / "out")
     job = json.loads((tmp_path / "serial" / "out" / "_manifest.json").read_text())["job"]
     assert job["model"] == sha256
     assert job["input"] == source.fingerprint
@@ -369,11 +369,11 @@ def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
 def test_processes_write_the_same_bytes(tmp_path, name, two_workers):
     source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
     (tmp_path / "serial").mkdir()
-    score(real_model(), source, tmp_path / "serial" / name, SerialExecutor())
-    score(real_model(), source, tmp_path / name, two_workers)
-    score(real_model(), made_by_two(source), tmp_path / f"two-{name}", two_workers)
+    write_scores(real_model(), source, tmp_path / "serial" / name, SerialExecutor())
+    write_scores(real_model(), source, tmp_path / name, two_workers)
+    write_scores(real_model(), made_by_two(source), tmp_path / f"two-{name}", two_workers)
     for found in (name, f"two-{name}"):
-        assert digest(tmp_path / found) == digest(tmp_path / "serial" / name)
+        assert file_digest(tmp_path / found) == file_digest(tmp_path / "serial" / name)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_novelty_is_what_the_landmarks_leave_of_each_row(tmp_path):
         columns=("x0", "x1"),
         label="y",
     )
-    score(
+    write_scores(
         model,
         from_arrays(X, columns=["x0", "x1"]),
         tmp_path / "out.parquet",

@@ -14,7 +14,7 @@ from dkernel.data import Unit
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from tests.execution import jobs
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
@@ -59,8 +59,8 @@ def on_a_full_disk(folder, *limit):
 
 
 def expected(folder):
-    score(LinearModel([0, 1]), a_rejecting_source(), folder / "ref.csv", SerialExecutor(), max_bad_rows=7)
-    return atomic.digest(folder / "ref.csv")[1]
+    write_scores(LinearModel([0, 1]), a_rejecting_source(), folder / "ref.csv", SerialExecutor(), max_bad_rows=7)
+    return atomic.file_digest(folder / "ref.csv")[1]
 
 
 def test_a_file_that_may_not_grow_leaves_what_is_finished(tmp_path):
@@ -112,7 +112,7 @@ def with_an_error(folder, last):
 def test_an_error_of_the_last_block_is_told_once_and_not_tried_again(tmp_path, executor):
     (tmp_path / "notes").mkdir()
     with pytest.raises(DataError, match="row 17") as found:
-        score(LinearModel([0, 1]), with_an_error(tmp_path / "notes", DataError), tmp_path / "out", executor)
+        write_scores(LinearModel([0, 1]), with_an_error(tmp_path / "notes", DataError), tmp_path / "out", executor)
     assert str(found.value).count("row 17") == 1
     assert len(jobs.ran(tmp_path / "notes", "unit3")) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["notes"]
@@ -121,7 +121,7 @@ def test_an_error_of_the_last_block_is_told_once_and_not_tried_again(tmp_path, e
 @pytest.mark.parametrize("executor", [SerialExecutor(), ThreadsExecutor(2)], ids=["serial", "threads"])
 def test_a_disk_that_fails_twice_is_asked_again(tmp_path, executor):
     (tmp_path / "notes").mkdir()
-    result = score(LinearModel([0, 1]), with_an_error(tmp_path / "notes", OSError), tmp_path / "out", executor)
+    result = write_scores(LinearModel([0, 1]), with_an_error(tmp_path / "notes", OSError), tmp_path / "out", executor)
     assert result.rows == 10
     assert len(jobs.ran(tmp_path / "notes", "unit3")) == 3
     assert pd.read_parquet(tmp_path / "out")["id"].tolist() == list(range(10))
@@ -134,8 +134,8 @@ def test_the_same_on_a_cluster(tmp_path, two_workers):
         source = with_an_error(tmp_path / name, last)
         if last is DataError:
             with pytest.raises(DataError, match="row 17"):
-                score(LinearModel([0, 1]), source, tmp_path / "out", two_workers)
+                write_scores(LinearModel([0, 1]), source, tmp_path / "out", two_workers)
             assert len(jobs.ran(tmp_path / name, "unit3")) == 1
         else:
-            assert score(LinearModel([0, 1]), source, tmp_path / "out", two_workers).rows == 10
+            assert write_scores(LinearModel([0, 1]), source, tmp_path / "out", two_workers).rows == 10
             assert len(jobs.ran(tmp_path / name, "unit3")) == 3

@@ -12,7 +12,7 @@ from dkernel.data.writers import atomic
 from dkernel.data.writers.partitions import files_in
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
 
@@ -39,14 +39,14 @@ def test_a_worker_that_is_killed_while_it_scores_changes_no_byte(tmp_path, keys)
     source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    score(LinearModel([0, 1]), source, tmp_path / "a" / "out", SerialExecutor(), partition_by=keys)
+    write_scores(LinearModel([0, 1]), source, tmp_path / "a" / "out", SerialExecutor(), partition_by=keys)
     # Here a death is meant: the scheduler has its usual patience with tasks whose worker died.
     with dask.config.set({"distributed.scheduler.allowed-failures": 3}), connect(workers=2) as executor:
-        score(Vanishing([0, 1], tmp_path), source, tmp_path / "b" / "out", executor, partition_by=keys)
+        write_scores(Vanishing([0, 1], tmp_path), source, tmp_path / "b" / "out", executor, partition_by=keys)
     assert (tmp_path / "once").exists()
     assert pd.read_parquet(tmp_path / "a" / "out").equals(pd.read_parquet(tmp_path / "b" / "out"))
     folders = [tmp_path / name / "out" for name in ("a", "b")]
     assert files_in(folders[0]) == files_in(folders[1])
-    parts = [[atomic.digest(path) for path in sorted(folder.rglob("part-*"))] for folder in folders]
+    parts = [[atomic.file_digest(path) for path in sorted(folder.rglob("part-*"))] for folder in folders]
     assert len(parts[0]) == (20 if keys else 5)  # rows, units
     assert parts[0] == parts[1]

@@ -19,7 +19,7 @@ from dkernel.data.writers.object_store import destination_of
 from dkernel.errors import DataError
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from dkernel.persistence.model_file import save
 from tests.inference.test_score import real_model
 
@@ -111,7 +111,7 @@ def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int =
         quarantine=True,
         known=("label",),
     )
-    return keep, score(model, source, out, executor, write=["score"], max_bad_rows=max_bad_rows)
+    return keep, write_scores(model, source, out, executor, write=["score"], max_bad_rows=max_bad_rows)
 
 
 @pytest.mark.score("rows")
@@ -158,7 +158,7 @@ def check_workers(tmp_path, model, executor):
         for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
             out.parent.mkdir()
             run(folder, model(kind), kind, out, place)
-        serial, cluster = ({p.name: atomic.digest(p) for p in out.parent.iterdir()} for out in outs)
+        serial, cluster = ({p.name: atomic.file_digest(p) for p in out.parent.iterdir()} for out in outs)
         assert serial == cluster, (kind, ending)
 
 
@@ -171,7 +171,7 @@ def test_csv_to_csv_keeps_every_character(tmp_path, model):
     source = open_source(
         tmp_path / "x.csv", columns=NAMES, keep=["t", "n", "a"], kept_as="csv", quarantine=True, dtype="float32"
     )
-    score(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
+    write_scores(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
     value = str(pa.scalar(model("csv").scores(np.array([[0.5, 1.5, 2.5]], np.float32))[0, 0]).cast(pa.string()))
     expected = [f"{text},{i},0.5,{value}" for i, text in enumerate(RAW)]
     assert (tmp_path / "out.csv").read_text() == "t,n,a,score\n" + "\n".join(expected) + "\n"
@@ -180,7 +180,7 @@ def test_csv_to_csv_keeps_every_character(tmp_path, model):
 def test_tabs_become_commas_and_a_bare_comma_gets_its_quotes(tmp_path, model):
     (tmp_path / "x.tsv").write_text('t\ta\tb\tc\nu,"v"\t1\t2\t3\n"w,x"\t1\t2\t3\n4.0\t1\t2\t3\n')
     source = open_source(tmp_path / "x.tsv", columns=NAMES, keep=["t"], kept_as="csv", quarantine=True)
-    score(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
+    write_scores(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
     found = [row[0] for row in csv.reader((tmp_path / "out.csv").read_text().splitlines())]
     assert found == ["t", 'u,"v"', "w,x", "4.0"]
     assert (tmp_path / "out.csv").read_text().splitlines()[2].startswith('"w,x",')
@@ -200,7 +200,7 @@ def test_tabs_become_commas_and_a_bare_comma_gets_its_quotes(tmp_path, model):
 def test_what_kept_csv_columns_become_in_parquet(tmp_path, model, texts, kind, values):
     (tmp_path / "x.csv").write_text("t,a,b,c\n" + "".join(f"{t},1,2,3\n" for t in texts))
     source = open_source(tmp_path / "x.csv", columns=NAMES, keep=["t"], quarantine=True)
-    score(model("csv"), source, tmp_path / "out.parquet", SerialExecutor(), write=["score"])
+    write_scores(model("csv"), source, tmp_path / "out.parquet", SerialExecutor(), write=["score"])
     found = pq.read_table(tmp_path / "out.parquet").column("t")
     assert (found.type, found.to_pylist()) == (kind, values)
 
@@ -232,7 +232,7 @@ def test_zarr_chunks_are_whole_however_the_input_is_cut(tmp_path, model, monkeyp
         run(tmp_path, model("zarr"), "zarr", tmp_path / name / "out.zarr", executor)
         array = zarr.open_group(tmp_path / name / "out.zarr", mode="r")["score"]
         assert (array.shape, array.chunks) == ((sum(ROWS) - 1,), (6,))
-    assert atomic.digest(tmp_path / "serial" / "out.zarr") == atomic.digest(tmp_path / "threads" / "out.zarr")
+    assert atomic.file_digest(tmp_path / "serial" / "out.zarr") == atomic.file_digest(tmp_path / "threads" / "out.zarr")
 
 
 def test_files_are_scored_in_list_order_and_folders_in_natural_order(tmp_path, model):
@@ -242,7 +242,7 @@ def test_files_are_scored_in_list_order_and_folders_in_natural_order(tmp_path, m
     named = [tmp_path / "in" / f"part.{i}.csv" for i in (10, 1, 2)]
     for paths, expected in ((named, [10, 1, 2]), (tmp_path / "in", [1, 2, 10])):
         source = open_source(paths, columns=NAMES, keep=["id"], quarantine=True)
-        score(model("csv"), source, tmp_path / "out", SerialExecutor(), overwrite=True)
+        write_scores(model("csv"), source, tmp_path / "out", SerialExecutor(), overwrite=True)
         assert pd.read_parquet(tmp_path / "out")["id"].tolist() == expected
 
 
@@ -251,7 +251,7 @@ def test_columns_go_by_name_and_arrays_by_width(tmp_path, model):
     expected = machine.scores(np.array([[1, 2, 3]], np.float32))[0, 0]
     (tmp_path / "x.csv").write_text("c,a,b\n3,1,2\n")
     source = open_source(tmp_path / "x.csv", columns=NAMES, quarantine=True)
-    score(machine, source, tmp_path / "out.npy", SerialExecutor(), write=["score"])
+    write_scores(machine, source, tmp_path / "out.npy", SerialExecutor(), write=["score"])
     assert np.load(tmp_path / "out.npy")[0, 0] == expected
     (tmp_path / "x.csv").write_text("c,a,d,e\n3,1,2,0\n")
     with pytest.raises(DataError, match="lacks the columns 'b'"):

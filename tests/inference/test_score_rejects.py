@@ -15,7 +15,7 @@ from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import Watched, _stand_in, one_a_task  # noqa: F401 - fixtures
 
@@ -49,7 +49,7 @@ def lists(folder):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_list_comes_with_the_output_and_both_are_counted(tmp_path, name):
-    result = score(LinearModel([0, 1]), a_rejecting_source(), tmp_path / name, SerialExecutor(), max_bad_rows=7)
+    result = write_scores(LinearModel([0, 1]), a_rejecting_source(), tmp_path / name, SerialExecutor(), max_bad_rows=7)
     assert (result.rows, result.rejected, result.rows_in) == (14, 7, 21)
     folder = tmp_path / name / "_manifest.json" if name == "out" else tmp_path / f".{name}.manifest.json"
     document = json.loads(folder.read_text())
@@ -58,7 +58,7 @@ def test_the_list_comes_with_the_output_and_both_are_counted(tmp_path, name):
         rows = list(csv.DictReader(stream))
     assert [row["line"] for row in rows] == ["10", "11", "30", "31", "32", "33", "40"]
     assert {row["raw"] for row in rows} == {'?,"x\n"'}
-    digest = atomic.digest(tmp_path / name)[1][:8]
+    digest = atomic.file_digest(tmp_path / name)[1][:8]
     assert lists(tmp_path) == ["_rejects.csv" if name == "out" else f"{name}.rejects-{digest}.csv"]
     if name == "out":
         assert len(pd.read_parquet(tmp_path / name)) == 14
@@ -69,17 +69,17 @@ def test_the_list_comes_with_the_output_and_both_are_counted(tmp_path, name):
 def test_too_many_end_the_run_with_the_first_ten(tmp_path):
     source = rejecting(a_source(rows=((2,),) * 6)[0], {0: 1, 1: 9, 4: 9})
     with pytest.raises(DataError) as refused:
-        score(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor(), max_bad_rows=9)
+        write_scores(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor(), max_bad_rows=9)
     lines = str(refused.value).splitlines()
     assert lines[0].startswith("10 bad rows so far, and --max-bad-rows allows 9.")
     assert len(lines) == 11
     assert lines[1] == "  in.csv, line 0, column 'a': '?' is not a number"
     with pytest.raises(DataError, match=r"^in.csv, line 0, column 'a'.*; and none is allowed"):
-        score(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor())
+        write_scores(LinearModel([0, 1]), source, tmp_path / "out", SerialExecutor())
     every = rejecting(a_source(rows=((1,),) * 4)[0], {3: 2})
     only = replace(every, units=every.units[3:])
     with pytest.raises(DataError, match="every row of the input is bad"):
-        score(LinearModel([0, 1]), only, tmp_path / "out", SerialExecutor(), max_bad_rows=9)
+        write_scores(LinearModel([0, 1]), only, tmp_path / "out", SerialExecutor(), max_bad_rows=9)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,19 +88,19 @@ def test_too_many_end_the_run_with_the_first_ten(tmp_path):
 def test_a_resumed_run_keeps_its_reject_lists_and_a_new_one_has_its_own(tmp_path, name):
     source, model = a_rejecting_source(), LinearModel([0, 1])
     (tmp_path / "ref").mkdir()
-    score(model, source, tmp_path / "ref" / name, Watched(), max_bad_rows=7)
+    write_scores(model, source, tmp_path / "ref" / name, Watched(), max_bad_rows=7)
     with pytest.raises(KeyboardInterrupt):
-        score(model, source, tmp_path / name, Watched(fail_at=4), max_bad_rows=7)
+        write_scores(model, source, tmp_path / name, Watched(fail_at=4), max_bad_rows=7)
     second = Watched()
-    result = score(model, source, tmp_path / name, second, max_bad_rows=7)
+    result = write_scores(model, source, tmp_path / name, second, max_bad_rows=7)
     assert (second.scored, result.reused, result.rejected) == ([4], 4, 7)
-    assert atomic.digest(tmp_path / name) == atomic.digest(tmp_path / "ref" / name)
-    again = score(model, source, tmp_path / name, Watched(), max_bad_rows=100)
+    assert atomic.file_digest(tmp_path / name) == atomic.file_digest(tmp_path / "ref" / name)
+    again = write_scores(model, source, tmp_path / name, Watched(), max_bad_rows=100)
     assert (again.skipped, again.rejected, again.rejects) == (True, 7, result.rejects)
     with pytest.raises(DataError, match="without the 7 bad rows"):
-        score(model, source, tmp_path / name, Watched(), max_bad_rows=6)
+        write_scores(model, source, tmp_path / name, Watched(), max_bad_rows=6)
     plain = a_source()[0]
-    assert score(model, plain, tmp_path / name, Watched(), overwrite=True).rejects is None
+    assert write_scores(model, plain, tmp_path / name, Watched(), overwrite=True).rejects is None
     assert [n for n in lists(tmp_path) if not (tmp_path / "ref" / n).exists() and n != "_rejects.csv"] == []
 
 
@@ -108,11 +108,11 @@ def test_a_resumed_run_keeps_its_reject_lists_and_a_new_one_has_its_own(tmp_path
 def test_a_list_that_is_damaged_means_scoring_the_part_again(tmp_path):
     source, model = a_rejecting_source(), LinearModel([0, 1])
     with pytest.raises(KeyboardInterrupt):
-        score(model, source, tmp_path / "out", Watched(fail_at=4), max_bad_rows=7)
+        write_scores(model, source, tmp_path / "out", Watched(fail_at=4), max_bad_rows=7)
     (staging,) = tmp_path.glob(".out.staging-*")
     next(iter(staging.glob("rejects-00001.*"))).write_bytes(b"")
     second = Watched()
-    assert score(model, source, tmp_path / "out", second, max_bad_rows=7).rejected == 7
+    assert write_scores(model, source, tmp_path / "out", second, max_bad_rows=7).rejected == 7
     assert second.scored == [1, 4]
 
 
@@ -121,13 +121,13 @@ def test_a_file_that_changed_is_refused_before_the_output_is_touched(tmp_path):
     path.write_text("a,b,c\n1,2,3\n")
     model = LinearModel([0, 1])
     source = open_source(path, columns=["a", "b", "c"], quarantine=True)
-    score(model, source, tmp_path / "out.csv", SerialExecutor())
-    before = atomic.digest(tmp_path / "out.csv")
+    write_scores(model, source, tmp_path / "out.csv", SerialExecutor())
+    before = atomic.file_digest(tmp_path / "out.csv")
     path.write_text("a,b,c\n1,2,3\n4,5,6\n")
     stale = replace(source, fingerprint="other")
     with pytest.raises(DataError, match="the file changed since it was opened"):
-        score(model, stale, tmp_path / "out.csv", SerialExecutor(), overwrite=True, max_bad_rows=9)
-    assert atomic.digest(tmp_path / "out.csv") == before
+        write_scores(model, stale, tmp_path / "out.csv", SerialExecutor(), overwrite=True, max_bad_rows=9)
+    assert atomic.file_digest(tmp_path / "out.csv") == before
     assert not list(tmp_path.glob(".out.csv.staging*"))
 
 
@@ -139,5 +139,7 @@ def test_quarantine_costs_the_good_rows_nothing(tmp_path):
     (tmp_path / "bad.csv").write_text("\n".join([*text[:200], "x,1,2", *text[200:], "1,2"]) + "\n")
     for name in ("good", "bad"):
         source = open_source(tmp_path / f"{name}.csv", columns=["a", "b", "c"], quarantine=True)
-        score(LinearModel([0, 1]), source, tmp_path / f"{name}.npy", SerialExecutor(), write=["score"], max_bad_rows=2)
+        write_scores(
+            LinearModel([0, 1]), source, tmp_path / f"{name}.npy", SerialExecutor(), write=["score"], max_bad_rows=2
+        )
     assert (tmp_path / "good.npy").read_bytes() == (tmp_path / "bad.npy").read_bytes()

@@ -51,7 +51,7 @@ def test_model_file(member, tmp_path):
         label="y",
     )
     model_file.save(model, tmp_path / "m.safetensors")
-    again = model_file.load(tmp_path / "m.safetensors")
+    again = model_file.load_model(tmp_path / "m.safetensors")
     assert again.map.kernel == member.kernel
     assert again.recipe == model.recipe
     assert again.scores(X).tobytes() == model.scores(X).tobytes()

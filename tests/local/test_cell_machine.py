@@ -13,7 +13,7 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CellSettings, fit_cell
 from dkernel.local.partition import grow
 from dkernel.persistence import tensor_file
-from dkernel.persistence.model_file import load, save
+from dkernel.persistence.model_file import load_model, save
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -91,9 +91,9 @@ def test_a_large_model_stays_in_its_file(made, tmp_path, monkeypatch):
     model = KernelClassifier("gaussian", gamma=0.1, n_components=8, alpha=1.0, local="none").fit(X, labels).model_
     model = replace(model, local=replace(machine, coef=machine.coef[:, :1], unit=machine.unit[:1]))
     save(model, tmp_path / "m")
-    held = load(tmp_path / "m")
+    held = load_model(tmp_path / "m")
     monkeypatch.setattr(tensor_file, "LARGE_TENSOR", 1)
-    large = load(tmp_path / "m")
+    large = load_model(tmp_path / "m")
     for name in ("Z", "coef"):
         assert getattr(held.local, name).flags.writeable
         assert not getattr(large.local, name).flags.writeable  # mapped
@@ -104,4 +104,4 @@ def test_a_large_model_stays_in_its_file(made, tmp_path, monkeypatch):
         file.seek(-9, 2)
         file.write(b"\1")
     with pytest.raises(ModelFileError, match="damaged"):
-        load(tmp_path / "m")
+        load_model(tmp_path / "m")

@@ -14,7 +14,7 @@ from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.persistence import model_file
-from dkernel.persistence.model_file import MODEL_VERSION, digest_of, load, read_header, save
+from dkernel.persistence.model_file import MODEL_VERSION, digest_of, load_model, read_header, save
 from dkernel.recipe import Recipe
 
 CLASSES = {
@@ -61,7 +61,7 @@ def path(tmp_path):
 def test_round_trip_is_bitwise(path, classes, features):
     model = a_model(classes, features)
     save(model, path)
-    again = load(path)
+    again = load_model(path)
     for name in ("coef", "intercept"):
         assert getattr(again, name).tobytes() == getattr(model, name).tobytes()
     assert again.recipe == model.recipe
@@ -82,7 +82,7 @@ def test_equal_models_are_equal_files(tmp_path):
     save(replace(model, facts=dict(reversed(model.facts.items()))), second)
     assert first.read_bytes() == second.read_bytes()
     assert hashlib.sha256(first.read_bytes()).hexdigest() == digest
-    save(load(first), second)
+    save(load_model(first), second)
     assert first.read_bytes() == second.read_bytes()
     assert save(a_model(seed=1), second) != digest
 
@@ -118,7 +118,7 @@ def test_an_estimator_is_saved_as_its_model(path):
         model_ = a_model()
 
     save(Fitted(), path)
-    assert load(path).label == "target"
+    assert load_model(path).label == "target"
     with pytest.raises(ModelFileError, match="fitted"):
         save(object(), path)
 
@@ -161,7 +161,7 @@ def test_the_digest_of_a_model_is_that_of_its_file(tmp_path, monkeypatch, local)
     machine = KernelRegressor(gamma=1.0, n_components=8, local=local).fit(X, X[:, 0])
     digest = save(machine, tmp_path / "model")
     assert digest == hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == digest_of(machine.model_)
-    loaded = load(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
     monkeypatch.setattr(model_file, "_arrays_of", None)  # reading has seen all bytes: nothing is packed again
     assert digest_of(loaded) == digest
 

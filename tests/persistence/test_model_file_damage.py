@@ -10,7 +10,7 @@ from dkernel.errors import ModelFileError
 from dkernel.features import Scaling
 from dkernel.model import Model
 from dkernel.persistence import model_file, tensor_file
-from dkernel.persistence.model_file import MODEL_VERSION, load, read_header, save
+from dkernel.persistence.model_file import MODEL_VERSION, load_model, read_header, save
 from tests.features.catalogue import CATALOGUE
 from tests.persistence.test_model_file import a_model
 
@@ -29,7 +29,7 @@ def test_truncation_at_every_byte_is_refused(path):
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
         with pytest.raises(ModelFileError):
-            load(path)
+            load_model(path)
 
 
 def mutated(whole, kind, rng):
@@ -66,7 +66,7 @@ def test_every_mutation_is_refused_by_the_typed_error_and_at_once(path, tries, l
         path.write_bytes(wrong)
         began = time.perf_counter()
         try:
-            load(path)
+            load_model(path)
             odd = odd or "loaded"
         except ModelFileError:
             good += 1
@@ -125,12 +125,12 @@ FORGED = {
 def test_forged_documents_are_refused(path, name):
     forge(path, FORGED[name])
     with pytest.raises(ModelFileError):
-        load(path)
+        load_model(path)
 
 
 def test_the_forge_itself_makes_models(path):
     forge(path, dict.copy)
-    assert load(path).label == "target"
+    assert load_model(path).label == "target"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_forge_itself_makes_models(path):
 def test_forged_tensors_are_refused(path, tensors):
     forge(path, dict.copy, **tensors)
     with pytest.raises(ModelFileError):
-        load(path)
+        load_model(path)
 
 
 def places(found, at=()):
@@ -202,7 +202,7 @@ def harmless(path, limit, room=32 * 2**20):
     tracemalloc.start()
     began = time.perf_counter()
     try:
-        load(path)
+        load_model(path)
     except ModelFileError:
         pass
     finally:
@@ -214,7 +214,7 @@ def harmless(path, limit, room=32 * 2**20):
 
 def test_a_newer_protocol_says_so(path):
     forge(path, lambda d: d.update(protocol=MODEL_VERSION + 1))
-    for read in (load, read_header):
+    for read in (load_model, read_header):
         with pytest.raises(ModelFileError, match="made by a newer dkernel"):
             read(path)
 
@@ -244,7 +244,7 @@ def raw_file(header, tensors=b""):
 )
 def test_other_files_are_refused(path, content):
     path.write_bytes(content)
-    for read in (load, read_header):
+    for read in (load_model, read_header):
         with pytest.raises(ModelFileError):
             read(path)
 
@@ -254,11 +254,11 @@ def test_a_header_over_the_limit_is_not_read(path):
         file.write((100_000_008).to_bytes(8, "little"))
         file.truncate(100_000_100)
     with pytest.raises(ModelFileError, match="header that fits"):
-        load(path)
+        load_model(path)
 
 
 def test_missing_and_folder_are_said(tmp_path):
     with pytest.raises(ModelFileError, match="does not exist"):
-        load(tmp_path / "none")
+        load_model(tmp_path / "none")
     with pytest.raises(ModelFileError, match="is not a file"):
-        load(tmp_path)
+        load_model(tmp_path)

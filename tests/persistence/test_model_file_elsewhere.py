@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dkernel.data import from_arrays
 from dkernel.execution.connect import connect
 from dkernel.features import Scaling
-from dkernel.inference.score import score
-from dkernel.persistence.model_file import load, save
+from dkernel.inference.score import write_scores
+from dkernel.persistence.model_file import load_model, save
 from tests.persistence.test_model_file import CLASSES, a_model
 
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
@@ -23,9 +23,9 @@ SLOW = pytest.mark.slow
 READ = """
 import hashlib, sys
 import numpy as np
-from dkernel.persistence.model_file import load
+from dkernel.persistence.model_file import load_model
 X = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
-print(hashlib.sha256(load(sys.argv[1]).scores(X).tobytes()).hexdigest())
+print(hashlib.sha256(load_model(sys.argv[1]).scores(X).tobytes()).hexdigest())
 """
 
 
@@ -45,7 +45,7 @@ def test_any_model_comes_back_to_the_bit(tmp_path_factory, classes, features, se
         model = replace(model, scaling=Scaling(old.kind, old.shift, old.factor, rotation))
     file = tmp_path_factory.getbasetemp() / "any.safetensors"
     digest = save(model, file)
-    again = load(file)
+    again = load_model(file)
     assert again.scores(ROWS[:5]).tobytes() == model.scores(ROWS[:5]).tobytes()
     assert again.columns == model.columns
     assert save(again, file) == digest
@@ -66,9 +66,11 @@ def test_a_new_process_gives_the_same_scores(tmp_path, features):
 def test_workers_give_the_same_scores(tmp_path, workers):
     model = a_model("text")
     save(model, tmp_path / "m")
-    again = load(tmp_path / "m")
+    again = load_model(tmp_path / "m")
     with connect(workers=workers) as executor:
-        score(again, from_arrays(ROWS, columns=list(model.columns)), tmp_path / "out.npy", executor, write=["score"])
+        write_scores(
+            again, from_arrays(ROWS, columns=list(model.columns)), tmp_path / "out.npy", executor, write=["score"]
+        )
     written = np.load(tmp_path / "out.npy")
     found = np.stack([written[name] for name in written.dtype.names], axis=1) if written.dtype.names else written
     assert found.astype(np.float32).tobytes() == model.scores(ROWS).tobytes()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import ModelFileError
-from dkernel.persistence.model_file import load, read_header, save
+from dkernel.persistence.model_file import load_model, read_header, save
 from tests.persistence.test_model_file import a_model
 from tests.persistence.test_model_file_damage import raw_file
 
@@ -113,10 +113,10 @@ LOADER = """
 import json, sys, time, tracemalloc
 from pathlib import Path
 from dkernel.errors import ModelFileError
-from dkernel.persistence.model_file import load
+from dkernel.persistence.model_file import load_model
 
 try:  # what is imported or compiled by the first refusal is ours
-    load(sys.argv[2])
+    load_model(sys.argv[2])
 except ModelFileError:
     pass
 seen = []
@@ -128,7 +128,7 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
     tracemalloc.start()
     began = time.perf_counter()
     try:
-        load(path)
+        load_model(path)
         said = "loaded"
     except BaseException as error:
         said = type(error).__name__
@@ -177,19 +177,19 @@ def test_hostile_files_run_nothing(tmp_path, limit, record_property):
 )
 def test_what_is_no_file_is_not_opened(path, make):
     make(path)
-    for read in (load, read_header):
+    for read in (load_model, read_header):
         with pytest.raises(ModelFileError):
             read(path)
 
 
 LOADED = """
 import json, sys
-from dkernel.persistence.model_file import load
-load(sys.argv[1])
+from dkernel.persistence.model_file import load_model
+load_model(sys.argv[1])
 seen = []
 watched = ("exec", "import", "marshal.", "pickle.", "subprocess.", "ctypes.", "os.system", "os.exec")
 sys.addaudithook(lambda event, args: seen.append(event) if event.startswith(watched) else None)
-load(sys.argv[2])
+load_model(sys.argv[2])
 modules = [m for m in ("joblib", "dill", "sklearn", "dask", "distributed") if m in sys.modules]
 print(json.dumps([seen, modules]))
 """

@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from resvg_py import svg_to_bytes
 from tinyhtml5.parser import HTMLParser as HTML5Parser
 
-from dkernel.report import require, write
+from dkernel.report import require_matplotlib, write
 from tests.cli.conftest import FEATURES
 from tests.report.test_numbers import fitted
 
@@ -110,7 +110,7 @@ def test_equal_fits_draw_equal_pages(results, tmp_path):
 def test_without_matplotlib_it_is_said_before_the_training(run, data, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Exception, match="pip install"):
-        require()
+        require_matplotlib()
     result = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--report", tmp_path / "r")
     assert result.exit_code == 2
     assert "matplotlib" in result.stderr

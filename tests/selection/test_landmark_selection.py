@@ -101,7 +101,7 @@ def test_given_landmarks_are_used_as_they_are(data, tmp_path):
     np.testing.assert_array_equal(model.map.landmarks, model.scaling.apply(Z.astype(np.float32)))
     assert (model.recipe.landmarks, model.recipe.n_components, machine.n_components_) == ("given", 33, 33)
     model_file.save(model, tmp_path / "m")
-    np.testing.assert_array_equal(model_file.load(tmp_path / "m").scores(X[:50]), model.scores(X[:50]))
+    np.testing.assert_array_equal(model_file.load_model(tmp_path / "m").scores(X[:50]), model.scores(X[:50]))
     np.testing.assert_array_equal(NystromFeatures(gamma=0.2, landmarks=Z).fit(X.astype(float)).landmarks_, Z)
     other = KernelClassifier(gamma=0.15, alpha=1e-5, landmarks=Z + 0.1).fit(X, y)
     assert not np.array_equal(other.coef_, machine.coef_)

@@ -10,7 +10,7 @@ from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
 from dkernel.kernels.analysis.gradients import MOST_OUTPUTS, gradient_moment, metric_root
 from dkernel.model import Model
-from dkernel.persistence.model_file import load, save
+from dkernel.persistence.model_file import load_model, save
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric, learnable, with_metric
 from dkernel.training.fit import TrainResult, train
@@ -115,7 +115,7 @@ def test_a_fit_with_a_learned_metric_finds_the_direction(tmp_path) -> None:  # t
     assert np.argmax(weights) == np.argmax(np.abs(w))
     save(learned.model, tmp_path / "m")
     X, _ = turned(9000)
-    np.testing.assert_array_equal(load(tmp_path / "m").scores(X[:300]), learned.model.scores(X[:300]))
+    np.testing.assert_array_equal(load_model(tmp_path / "m").scores(X[:300]), learned.model.scores(X[:300]))
 
 
 def test_is_the_same_on_every_executor() -> None:

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, QuantileRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.linear.losses import parse_loss, signs
 from dkernel.persistence import model_file
 from dkernel.problem.targets import resolve_task
@@ -53,7 +53,7 @@ def test_a_regression_is_near_the_exact_minimum(name, tmp_path):
     found = loss.value(T, (model.scores(X)[:, 0].astype(float) - y.mean()) / y.std()).mean()
     assert found <= 1.015 * least(features(model, X), T, loss)
     model_file.save(model, tmp_path / "m")
-    again = model_file.load(tmp_path / "m")
+    again = model_file.load_model(tmp_path / "m")
     assert again.loss == loss
     assert again.predict(X[:50]).tobytes() == model.predict(X[:50]).tobytes()
 
@@ -89,10 +89,10 @@ def test_softmax_is_that_of_scikit_learn_on_the_same_features():
     np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-12)
     assert np.abs(ours - theirs).mean() < 0.01
     assert np.mean(model.predict(X) != exact.predict(F)) < 0.02
-    figures = evaluate(model, from_arrays(X, names), SerialExecutor())
+    figures = evaluate_model(model, from_arrays(X, names), SerialExecutor())
     assert figures["log_loss"] == pytest.approx(-np.log(ours[np.arange(len(X)), y]).mean(), rel=1e-5)
     one_vs_rest = fit(X, names, loss="logistic", alpha=1e-4, passes=4)
-    assert figures["log_loss"] <= evaluate(one_vs_rest, from_arrays(X, names), SerialExecutor())["log_loss"]
+    assert figures["log_loss"] <= evaluate_model(one_vs_rest, from_arrays(X, names), SerialExecutor())["log_loss"]
 
 
 def test_softmax_of_two_classes_is_the_logistic_fit():

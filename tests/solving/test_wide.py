@@ -15,7 +15,7 @@ from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Gaussian
 from dkernel.recipe import Recipe
 from dkernel.solving import sketch
-from dkernel.solving.sgd_setup import is_wide
+from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 
@@ -134,7 +134,7 @@ def test_the_certificate_is_that_of_the_blocks():
     map = NystromMap(Gaussian(gamma=0.5), Z)
     phi = map.blocks.T @ map.components(X).T
     np.testing.assert_allclose(map.residual(X), 1 - np.sum(phi**2, axis=0), atol=1e-9)
-    assert is_wide(map.coordinates())
+    assert needs_sketch(map.coordinates())
 
 
 GIB = 2**30

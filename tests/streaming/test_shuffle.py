@@ -11,7 +11,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import interleave_order
 from dkernel.streaming.shuffle import store_shuffled
-from dkernel.streaming.stored_rows import Place, in_memory
+from dkernel.streaming.stored_rows import Place, load_piece
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
@@ -58,7 +58,7 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
     feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for old, new in zip(schedule.pieces, moved.pieces, strict=True):
         assert replace(new, place=old.place) == old
-        block, piece = in_memory(resolve(feed.block(new), lambda held: held.value), new)
+        block, piece = load_piece(resolve(feed.block(new), lambda held: held.value), new)
         rows = old.first + old.step * np.arange(old.n)
         np.testing.assert_array_equal(block.X[piece.place.rows], X[rows])
         np.testing.assert_array_equal(block.y, y[rows])
@@ -72,6 +72,6 @@ def test_text_labels_and_no_weights_survive(tmp_path):
     schedule = interleave_order([(20,), (20,)], 4)
     feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for piece in moved.pieces:
-        block, _ = in_memory(resolve(feed.block(piece), lambda held: held.value), piece)
+        block, _ = load_piece(resolve(feed.block(piece), lambda held: held.value), piece)
         assert block.weight is None
         assert block.y.tolist() == [names[int(x)] for x in block.X[:, 0]]

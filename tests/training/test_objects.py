@@ -17,8 +17,8 @@ from dkernel.errors import DataError, DKernelError, RecipeError, UnsupportedErro
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
-from dkernel.inference.evaluate import evaluate
-from dkernel.inference.score import score
+from dkernel.inference.evaluate import evaluate_model
+from dkernel.inference.score import write_scores
 from dkernel.kernels import FunctionKernel, Linear, Normalized, register
 from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
@@ -82,7 +82,7 @@ def test_the_same_bytes_by_every_executor(kernel, exclude, files, tmp_path):
     model = dkernel.load(tmp_path / "m.safetensors").model_
     test = open_source(files / "test.parquet", label="y", columns=model.columns, kernel=model.map.kernel,
                        allow_extra=True)  # fmt: skip
-    assert evaluate(model, test, SerialExecutor())["accuracy"] > 0.85
+    assert evaluate_model(model, test, SerialExecutor())["accuracy"] > 0.85
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_scores_of_files_carry_the_text(files, tmp_path):
     model = train(opened(files, MIXED), Recipe(kernel=repr(MIXED), **SMALL), SerialExecutor()).model
     source = open_source(files / "test.parquet", columns=model.columns, keep=["s"], exclude=["t"], known=("y",),
                          kernel=model.map.kernel)  # fmt: skip
-    score(model, source, tmp_path / "out.parquet", SerialExecutor())
+    write_scores(model, source, tmp_path / "out.parquet", SerialExecutor())
     out = pd.read_parquet(tmp_path / "out.parquet")
     assert out["s"].tolist() == TEST["s"].tolist()
     assert (out["label"].to_numpy() == TEST["y"].to_numpy()).mean() > 0.85

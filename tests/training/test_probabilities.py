@@ -13,7 +13,7 @@ from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import ModelFileError, RecipeError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.persistence import model_file
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
@@ -76,10 +76,10 @@ def test_the_scores_are_those_without_it_and_the_file_keeps_it(fitted, tmp_path)
     assert model.has_probabilities
     assert model.facts["calibrated"] == len(fitted.holdout.X) == 600
     model_file.save(model, tmp_path / "m")
-    again = model_file.load(tmp_path / "m")
+    again = model_file.load_model(tmp_path / "m")
     X, y = rings(100, seed=1, noise=0.05)
     np.testing.assert_array_equal(again.probabilities(again.scores(X)), model.probabilities(model.scores(X)))
-    found = evaluate(again, from_arrays(X, y), SerialExecutor())
+    found = evaluate_model(again, from_arrays(X, y), SerialExecutor())
     assert found["log_loss"] == pytest.approx(log_loss(y, model.probabilities(model.scores(X))[:, 1]))
 
 
@@ -136,7 +136,7 @@ def test_a_file_whose_curve_falls_is_refused(fitted, tmp_path):
     lost = replace(model, calibration=None)
     model_file.save(lost, tmp_path / "m")
     with pytest.raises(ModelFileError, match="does not describe a model"):
-        model_file.load(tmp_path / "m")
+        model_file.load_model(tmp_path / "m")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.evaluate import evaluate
+from dkernel.inference.evaluate import evaluate_model
 from dkernel.persistence import model_file
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
@@ -60,7 +60,7 @@ def test_sets_cover_what_they_say_and_by_class_each_class(classes):
 
 
 def test_figures_say_what_is_covered(numbers, classes):
-    found = evaluate(numbers, source_of(*waves(2000, seed=2), [(2000,)]), SerialExecutor())["interval"]
+    found = evaluate_model(numbers, source_of(*waves(2000, seed=2), [(2000,)]), SerialExecutor())["interval"]
     X, y = waves(2000, seed=2)
     low, high = numbers.interval(X)[:, 0].T
     assert found == {
@@ -69,7 +69,7 @@ def test_figures_say_what_is_covered(numbers, classes):
         "width": pytest.approx(np.mean(high - low)),
     }
     X, y = rings(1000, seed=2, noise=0.2, classes=3)
-    found = evaluate(classes, source_of(X, y, [(1000,)]), SerialExecutor(), coverage=0.8)["set"]
+    found = evaluate_model(classes, source_of(X, y, [(1000,)]), SerialExecutor(), coverage=0.8)["set"]
     sets = classes.sets(classes.probabilities(classes.scores(X)), 0.8)
     codes = np.searchsorted(classes.classes, y)
     assert found["covered"] == pytest.approx(sets[np.arange(1000), codes].mean())
@@ -94,7 +94,7 @@ def test_the_file_keeps_them_in_64_kib(numbers, tmp_path):
     model_file.save(numbers, tmp_path / "m")
     model_file.save(replace(numbers, conformal=None), tmp_path / "plain")
     assert (tmp_path / "m").stat().st_size - (tmp_path / "plain").stat().st_size <= 2**16
-    again, X = model_file.load(tmp_path / "m"), waves(50, seed=3)[0]
+    again, X = model_file.load_model(tmp_path / "m"), waves(50, seed=3)[0]
     np.testing.assert_array_equal(again.interval(X), numbers.interval(X))
 
 

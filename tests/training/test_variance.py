@@ -11,7 +11,7 @@ from dkernel import KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.score import score
+from dkernel.inference.score import write_scores
 from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
@@ -93,8 +93,8 @@ def test_the_same_bytes_and_a_file_that_says_it_too(tmp_path):
     for name, executor in (("serial", SerialExecutor()), ("threads", ThreadsExecutor(3))):
         model_file.save(train(source, recipe, executor).model, tmp_path / name)
     assert (tmp_path / "serial").read_bytes() == (tmp_path / "threads").read_bytes()
-    model = model_file.load(tmp_path / "serial")
-    out = score(
+    model = model_file.load_model(tmp_path / "serial")
+    out = write_scores(
         model, from_arrays(X, dtype="float32"), tmp_path / "s.parquet", SerialExecutor(), write=["score", "std"]
     )
     found = pd.read_parquet(tmp_path / "s.parquet")
@@ -108,4 +108,4 @@ def test_a_model_that_does_not_know_says_who_does(tmp_path):
     with pytest.raises(UnsupportedError, match="solver='normal'"):
         machine.predict(X, return_std=True)
     with pytest.raises(UnsupportedError, match="solver='normal'"):
-        score(machine.model_, from_arrays(X), tmp_path / "s.csv", SerialExecutor(), write=["std"])
+        write_scores(machine.model_, from_arrays(X), tmp_path / "s.csv", SerialExecutor(), write=["std"])

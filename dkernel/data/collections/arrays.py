@@ -28,9 +28,9 @@ from dkernel.data.collections.dask_arrays import (
     concrete,
     dense,
     dense_blocks,
-    in_memory,
     is_dask,
     name_of,
+    place_in_memory,
     with_known_chunks,
 )
 from dkernel.data.collections.future_lists import collections_of
@@ -208,11 +208,13 @@ def _numpy_units(
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    label, w = check_beside(y, weight, rows, in_memory)
+    label, w = check_beside(y, weight, rows, place_in_memory)
     columns = _columns(names, p)
     row_bytes = p * np.dtype(dtype).itemsize
     if objects:
-        table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, in_memory)
+        table = as_cells(
+            matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, place_in_memory
+        )
         row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
     elif encoding is not None and not encoding.plain:
         p = len(encoding.names)
@@ -276,7 +278,7 @@ def _blocks_of_arrays(
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     names = columns if encoding is None else encoding.names
     raw = raw.encoded(encoding, dtype, None if y is None else first[1])
-    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first[0]), objects)
+    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(place_in_memory, first=first[0]), objects)
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:

@@ -24,7 +24,7 @@ def is_dask(value: Any) -> bool:
     return bool(is_dask_collection(value))
 
 
-def in_memory(row: int, first: int = 0) -> str:
+def place_in_memory(row: int, first: int = 0) -> str:
     """The place of a row of what is in memory, or of a chunk that begins at `first`."""
     return f"X and y, row {first + row}"
 

@@ -24,9 +24,9 @@ from dkernel.data.collections.dask_arrays import (
     align,
     block_graphs,
     concrete,
-    in_memory,
     is_dask,
     name_of,
+    place_in_memory,
     with_known_chunks,
 )
 from dkernel.data.source import Source, Unit
@@ -103,9 +103,9 @@ Made = tuple[list[Unit], str, str | None, int]
 
 def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, compute: Callable[..., Any]) -> Made:
     y, weight = concrete((y, weight), compute)
-    rows = as_sparse(X, names, dtype, in_memory)
+    rows = as_sparse(X, names, dtype, place_in_memory)
     n = len(rows)
-    label, w = check_beside(y, weight, n, in_memory)
+    label, w = check_beside(y, weight, n, place_in_memory)
     token = _hash(rows, label, w)
     row_bytes = sparse_bytes(n, len(rows.data), dtype)
     units, first = [], 0
@@ -138,7 +138,7 @@ def _blocks(
 ) -> tuple[Block, ...]:
     """The blocks of one unit; runs on a worker."""
     raw = UncheckedBlock(X, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
-    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first))
+    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(place_in_memory, first=first))
 
 
 def _hash(rows: SparseRows, *others: NDArray[Any] | None) -> str:

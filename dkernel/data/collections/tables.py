@@ -12,7 +12,7 @@ import pyarrow as pa
 from dask.delayed import delayed
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut_evenly, kind_of_dtype
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, chunk_limit, cut_evenly, kind_of_dtype, label_and_weight
 from dkernel.data.collections.dask_arrays import align, is_dask, with_known_chunks
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.file_schema import ReadOptions
@@ -20,7 +20,7 @@ from dkernel.data.object_columns import NUMBERS, word_of
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.label_means import n_copies
-from dkernel.encoding.tables import code_column, numbers
+from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TableRows:
         """The rows of collections in memory, or of one in Dask and what is beside it."""
         if is_dask(X):
             return cls(*align(*with_known_chunks(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
-        return cls(X, *beside(label, weight, len(X)))
+        return cls(X, *label_and_weight(label, weight, len(X)))
 
     def parts(self, compute: Callable[..., Any], weighed: bool = True) -> list[Part]:
         """The rows in parts; unless they are `weighed`, each row has one number."""
@@ -233,7 +233,7 @@ def table_token(X: Any, columns: Sequence[str]) -> bytes:
             words, codes = code_column(column)
             digest.update(repr(words).encode() + codes.tobytes())
         else:
-            values = numbers(column)
+            values = column_numbers(column)
             digest.update(values.dtype.str.encode() + np.ascontiguousarray(values).tobytes())
     return digest.digest()
 

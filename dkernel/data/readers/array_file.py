@@ -119,7 +119,7 @@ def raw_of_members(
 def _features(
     matrix: NDArray[Any] | None, wanted: ReadColumns, rows: int, column: Callable[[str], NDArray[Any]]
 ) -> NDArray[Any]:
-    numbers = numbers_of(wanted.columns, 0 if matrix is None else matrix.shape[1])
+    numbers = matrix_columns(wanted.columns, 0 if matrix is None else matrix.shape[1])
     if matrix is not None and numbers:
         return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
     values = [column(name) for name in wanted.columns]
@@ -140,7 +140,7 @@ def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
     return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})
 
 
-def numbers_of(names: Sequence[str], width: int) -> list[int]:
+def matrix_columns(names: Sequence[str], width: int) -> list[int]:
     """The numbers that the names are, if all of them are columns of a matrix of this width; else none.
 
     Examples

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import as_numbers
+from dkernel.data.arrow import column_array
 from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
@@ -102,7 +102,7 @@ def _fill_cells(features: pa.Table, dtype: str) -> NDArray[Any]:
     X = np.empty(features.shape, dtype=dtype)
     first = 0
     for batch in features.to_batches():
-        _fill(X[first : first + batch.num_rows], [as_numbers(column) for column in batch.columns])
+        _fill(X[first : first + batch.num_rows], [column_array(column) for column in batch.columns])
         first += batch.num_rows
     return X
 
@@ -143,7 +143,7 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     """One column as numpy: numbers as they are, text as fixed-width unicode."""
     if kind_of_type(column.type) == "text":
         return _text(column)
-    return as_numbers(column) if column.num_chunks else np.empty(0)
+    return column_array(column) if column.num_chunks else np.empty(0)
 
 
 def _text(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from dkernel.data.readers.arrow_tables import WITHOUT_THEM, kind_of_type, raw_of
 from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
 from dkernel.data.readers.csv_bad_rows import well_formed_rows
 from dkernel.data.readers.csv_categories import with_types
-from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explain_parse, fits, parse, type_of
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, can_hold, explain_parse, parse_rows, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError, MissingLabelError
@@ -191,7 +191,7 @@ class _Kinds:
         if not block:
             return None
         try:
-            return parse(block, self.header, columns, types)
+            return parse_rows(block, self.header, columns, types)
         except pa.ArrowInvalid as error:
             if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
                 return self._parse(rest, columns, types, first_row)
@@ -247,7 +247,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
     data, header = file.read(*part.marks), part.extra
     types = {name: type_of(name, wanted) for name in wanted.names}
     try:
-        table = parse(data, header, list(wanted.names), types)
+        table = parse_rows(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
         raise explain_parse(error, data, header, types, file, part.first_row) from None
     if wanted.label is not None and types[wanted.label] == pa.string():
@@ -272,4 +272,4 @@ def _mostly_truths(column: pa.ChunkedArray) -> bool:
 
 def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
     """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
-    return sum(n for value, n in Counter(values).items() if fits(value, kind))
+    return sum(n for value, n in Counter(values).items() if can_hold(value, kind))

@@ -14,7 +14,7 @@ from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.data.readers.csv_categories import no_dates, with_types
-from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split_fields, type_of
+from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse_rows, split_fields, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
@@ -74,7 +74,7 @@ def _parse(
     if not len(rows):
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     try:
-        table = parse(_join(fields, rows), header, list(types), types)
+        table = parse_rows(_join(fields, rows), header, list(types), types)
     except pa.ArrowInvalid as error:
         raise DataError(f"{file.name}: the text cannot be read as CSV ({error}).") from None
     if len(table) != len(rows):

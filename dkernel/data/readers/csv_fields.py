@@ -58,7 +58,7 @@ def type_of(name: str, wanted: ReadColumns) -> pa.DataType:
     return TYPES[kind]
 
 
-def parse(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:
+def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:
     """Columns of whole rows of text; what does not fit is pyarrow's ArrowInvalid."""
     return arrow_csv.read_csv(
         pa.BufferReader(data),
@@ -130,7 +130,7 @@ def explain_parse(
                     f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}.{title}"
                 )
             for name, value in zip(header.names, values, strict=True):
-                if name in types and not fits(value, types[name]):
+                if name in types and not can_hold(value, types[name]):
                     return DataError(
                         f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
                         f"first rows on, are of type {types[name]}. Correct it, leave it empty, or name the column as "
@@ -147,7 +147,7 @@ def explain_parse(
     return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
 
 
-def fits(value: str, type_: Any) -> bool:
+def can_hold(value: str, type_: Any) -> bool:
     """True if a column of this type can hold the text."""
     if type_ == pa.string():
         return True

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.array_file import Member, is_run, member, numbers_of, raw_of_members, table_of_members
+from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
@@ -146,7 +146,7 @@ def _split(
     if not file.local or array.column_major or len(array.shape) != 2 or array.dtype != wanted.dtype:
         return None
     width = array.shape[1]
-    numbers = numbers_of(wanted.columns, width)
+    numbers = matrix_columns(wanted.columns, width)
     if not numbers or len(numbers) == width or not is_run(numbers):
         return None
     named = [name for name in (wanted.label, wanted.weight, *wanted.kept) if name is not None and name.isdigit()]

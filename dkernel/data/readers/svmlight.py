@@ -136,13 +136,13 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
         kept = _data_lines(block, ends)
         row_of = np.arange(int(kept.sum()))
         try:
-            rows = parse(block, file.name, steps.rows)
+            rows = parse_lines(block, file.name, steps.rows)
         except DataError:
             if not quarantine:
                 raise
             lines = _lines(block, ends, kept)
             row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
-            rows = parse(_join(lines, row_of), file.name, steps.rows)
+            rows = parse_lines(_join(lines, row_of), file.name, steps.rows)
         if len(rows.index):
             least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
             at = int(rows.index.argmax())
@@ -197,7 +197,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
 def _reason(text: bytes, n: int) -> str:
     """The reason why these n lines cannot be read; nothing if they can."""
     try:
-        rows = parse(text, "", 0)
+        rows = parse_lines(text, "", 0)
     except DataError:
         return "not a label, then index:value pairs"
     if len(rows.label) != n:
@@ -222,7 +222,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Unch
 
 
 def _block(data: bytes, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
-    rows = parse(data, file.name, part.first_row)
+    rows = parse_lines(data, file.name, part.first_row)
     if isinstance(wanted.columns, RangeNames):
         return _sparse(rows, file, part, wanted)
     base, p = part.extra
@@ -280,7 +280,7 @@ def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, b
         raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} occurs twice.")
 
 
-def parse(data: bytes, name: str, first_row: int) -> ParsedRows:
+def parse_lines(data: bytes, name: str, first_row: int) -> ParsedRows:
     """Lines of text as numbers; comments and 'qid:' are left out.
 
     Examples

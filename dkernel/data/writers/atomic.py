@@ -97,7 +97,7 @@ def write_file(path: Path, content: bytes, attempt: Path | None = None, durable:
         sync(path.parent)
 
 
-def digest(path: Path) -> tuple[int, str]:
+def file_digest(path: Path) -> tuple[int, str]:
     """Size in bytes and sha256 of a file; of a folder (Zarr), of its names and files in sorted order.
 
     Examples
@@ -113,7 +113,7 @@ def digest(path: Path) -> tuple[int, str]:
             return os.fstat(stream.fileno()).st_size, hashlib.file_digest(stream, "sha256").hexdigest()
     total, text = 0, hashlib.sha256()
     for child in sorted(p for p in path.rglob("*") if p.is_file()):
-        size, sha256 = digest(child)
+        size, sha256 = file_digest(child)
         total += size
         text.update(f"{sha256} {size} {child.relative_to(path).as_posix()}\n".encode())
     return total, text.hexdigest()

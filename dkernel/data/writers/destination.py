@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
+from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
 from dkernel.data.writers.atomic import (
     appear,
-    digest,
     explain_os_errors,
+    file_digest,
     is_empty_folder,
     lock_in,
     restore,
@@ -146,7 +146,7 @@ class Destination:
             files.append(self.rejects(manifest.rejects))
             entries.append(manifest.rejects)
         return all(
-            file.exists() and digest(file) == (entry.bytes, entry.sha256)
+            file.exists() and file_digest(file) == (entry.bytes, entry.sha256)
             for file, entry in zip(files, entries, strict=True)
         )
 
@@ -309,7 +309,7 @@ class Staging:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                yield from rows_of((self.folder / part.rejects).read_bytes())
+                yield from rows_of_csv((self.folder / part.rejects).read_bytes())
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear.
@@ -355,7 +355,7 @@ class Staging:
             form.assemble(staged, columns, output)
             sync_tree(output)
             check_rows(path, form.count_output(output), rows)
-            size, sha256 = digest(output)
+            size, sha256 = file_digest(output)
             name = f"{path.name}.rejects-{sha256[:8]}.csv"
             listed = self._list(lists, rejected, facts.bad_files, self.folder / REJECTS_NAME, name)
             entries: tuple[Entry, ...] = (Entry(path.name, rows, size, sha256),)
@@ -365,7 +365,9 @@ class Staging:
         output.mkdir()
         named: dict[str, OutputPart] = {}
         if isinstance(form, Partitioned):
-            entries = tuple(Entry(name, rows, *digest(output / name)) for name, rows in form.divide(staged, output))
+            entries = tuple(
+                Entry(name, rows, *file_digest(output / name)) for name, rows in form.divide(staged, output)
+            )
             sync_tree(output)
         else:
             named = named_parts(parts, form.staged)
@@ -394,4 +396,4 @@ class Staging:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
         sync(path)
-        return Entry(name, rows + len(bad_files), *digest(path))
+        return Entry(name, rows + len(bad_files), *file_digest(path))

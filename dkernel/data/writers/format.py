@@ -71,7 +71,7 @@ class Format(ABC):
                 )
 
 
-def is_number(kind: pa.DataType) -> bool:
+def is_number_type(kind: pa.DataType) -> bool:
     """True of whole and floating numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import as_numbers, opened_parquet
+from dkernel.data.arrow import column_array, opened_parquet
 from dkernel.data.writers.csv import Csv
-from dkernel.data.writers.format import Format, is_number, is_text
+from dkernel.data.writers.format import Format, is_number_type, is_text
 from dkernel.errors import DataError, UnsupportedError
 
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
@@ -97,7 +97,7 @@ class Parquet(Format):
         first = next(groups)
         # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
         # third.
-        repeated = [field.name for field in first.schema if not is_number(field.type)]
+        repeated = [field.name for field in first.schema if not is_number_type(field.type)]
         # A plain file object, so that a full disk is an OSError with its number and not a text of Arrow's.
         with (
             open(path, "wb") as stream,
@@ -135,7 +135,7 @@ class Npy(Format):
     kept_as: ClassVar[str] = "numbers"
 
     def check(self, schema: pa.Schema) -> None:
-        self.refuse(schema, lambda t: is_number(t) or pa.types.is_boolean(t), "numbers")
+        self.refuse(schema, lambda t: is_number_type(t) or pa.types.is_boolean(t), "numbers")
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         with open(path, "wb") as stream:
@@ -193,7 +193,7 @@ class Zarr(Format):
 
     def check(self, schema: pa.Schema) -> None:
         self.refuse(
-            schema, lambda t: is_number(t) or pa.types.is_boolean(t) or is_text(t), "numbers, booleans and text"
+            schema, lambda t: is_number_type(t) or pa.types.is_boolean(t) or is_text(t), "numbers, booleans and text"
         )
         for name in schema.names:
             if not name or "/" in name or set(name) == {"."} or name.startswith("__"):
@@ -253,7 +253,7 @@ def _to_numpy(table: pa.Table, name: str, ending: str) -> np.ndarray:
             "column out, or choose an output that ends in .parquet or .csv."
         )
     if not is_text(column.type):
-        return as_numbers(column)
+        return column_array(column)
     return np.array(column.to_pylist(), dtype=np.dtypes.StringDType())
 
 

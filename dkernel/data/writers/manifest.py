@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from dkernel.data.rejected_rows import csv_of
-from dkernel.data.writers.atomic import digest, sync, trouble, write_file
+from dkernel.data.writers.atomic import file_digest, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
@@ -87,10 +87,10 @@ class OutputPart:
         part = cls.of_name(path.name, 0)
         if part is None:
             return None
-        size, sha256 = digest(path)
+        size, sha256 = file_digest(path)
         part = replace(part, bytes=size, sha256=sha256)
         listed = path.with_name(part.rejects)
-        if part.rejected and not (listed.exists() and digest(listed)[1] == part.rejects_sha256):
+        if part.rejected and not (listed.exists() and file_digest(listed)[1] == part.rejects_sha256):
             return None
         seen = path.with_name(part.seen_name)
         if seen.exists():
@@ -151,7 +151,7 @@ def write_part(
             )
         check_rows(folder, form.count_part(attempt) if passed.rows else 0, passed.rows)
         sync(attempt)
-        part = OutputPart(place.index, passed.rows, *digest(attempt))
+        part = OutputPart(place.index, passed.rows, *file_digest(attempt))
         if refused is not None and rejected:
             listed = csv_of(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())

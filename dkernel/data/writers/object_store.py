@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
+from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
 from dkernel.data.store import explain_errors, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
@@ -217,7 +217,7 @@ class StoreStaging:
             if part.rejected:
                 with explain_errors(self.url):
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
-                yield from rows_of(listed)
+                yield from rows_of_csv(listed)
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear."""

@@ -13,7 +13,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.prediction import BlockPrediction, apply, content_key
+from dkernel.estimators.prediction import BlockPrediction, apply_prediction, content_key
 from dkernel.estimators.validation import checked_rows, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap
@@ -122,7 +122,9 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
 
         names = self._names()
         objects = tuple(names[j] for j in self.map_.objects)
-        return apply(BlockPrediction(function, carried, key, names, dtype_of(X), made, width, objects, named), X)
+        return apply_prediction(
+            BlockPrediction(function, carried, key, names, dtype_of(X), made, width, objects, named), X
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -13,7 +13,7 @@ from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.parameters import Seed
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply_prediction
 from dkernel.estimators.transforms.base import MapTransformer, dtype_of
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -103,8 +103,8 @@ class BinningFeatures(MapTransformer):
             _codes, (self.center_, self.binning_), self._key, self._columns(), dtype, "uint32", self.n_grids
         )
         if not is_dask(X):
-            return _sparse(apply(answer, X), self.binning_.bits, dtype)
-        codes = apply(answer, as_array(X, partial(matrix, dtype=dtype)))
+            return _sparse(apply_prediction(answer, X), self.binning_.bits, dtype)
+        codes = apply_prediction(answer, as_array(X, partial(matrix, dtype=dtype)))
         chunks, meta = (codes.chunks[0], (self.n_components_,)), scipy.sparse.csr_array((0, 0), dtype=dtype)
         return codes.map_blocks(_sparse, self.binning_.bits, dtype, chunks=chunks, dtype=dtype, meta=meta)
 

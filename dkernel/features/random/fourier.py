@@ -16,7 +16,7 @@ from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projec
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import fits, sincos_products
+from dkernel.numerics.fused.products import is_whole, sincos_products
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_COMPONENTS, cos_turns_inplace, sincos_turns_inplace
 
@@ -151,7 +151,7 @@ class FourierMap(FeatureMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         offsets = self._offset_turns
         panels = self._turns.panels(first // 2, out.shape[2]) if offsets is None else None
-        if panels is not None and fits(panels, out[0]):
+        if panels is not None and is_whole(panels, out[0]):
             sincos_products(rows, panels, out)
         elif offsets is None:
             self._turns.fill(rows, first // 2, out[0])

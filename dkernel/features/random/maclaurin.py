@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.dense_maps import TiledMap, in_groups
-from dkernel.features.power_series import series_of, shares
+from dkernel.features.power_series import degree_shares, series_of
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
@@ -74,7 +74,7 @@ class MaclaurinMap(TiledMap):
         known = sum(n_in**N for N in (0, 1) if len(series) > N and series[N] > 0)
         exact = known < n_components or (known == n_components and not series[2:].any())
         left = n_components - known if exact else n_components
-        P = shares(series, 2 if exact else 0)
+        P = degree_shares(series, 2 if exact else 0)
         rng = stream(seed, "maclaurin")
         ends = np.floor(np.cumsum(P) / max(P.sum(), 1e-300) * left + rng.random())
         counts = np.diff(ends, prepend=0.0).astype(np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import exp2_products, fits
+from dkernel.numerics.fused.products import exp2_products, is_whole
 from dkernel.numerics.rows import wide
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
@@ -61,7 +61,7 @@ def power_inplace(values: NDArray[np.floating], degree: int) -> None:
             np.multiply(values, base, out=values)
 
 
-def blocks_of(wide: F64) -> list[F32]:
+def column_blocks(wide: F64) -> list[F32]:
     """The columns of a (q, n) matrix in blocks of COLUMN_BLOCK, each contiguous: the right-hand sides of the sgemms."""
     starts = range(0, wide.shape[1], COLUMN_BLOCK)
     return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
@@ -133,7 +133,7 @@ class GaussianColumns(LandmarkColumns):
         centred = within(centred)
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
-        self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
+        self._landmarks = column_blocks(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
 
     @cached_property
     def panels(self) -> PackedComponents | None:
@@ -151,7 +151,7 @@ class GaussianColumns(LandmarkColumns):
         Its clamp at 0 also keeps the rounded values at most 1.
         """
         panels = None if self.panels is None else self.panels.some(first, out.shape[1])
-        if panels is not None and fits(panels, out):
+        if panels is not None and is_whole(panels, out):
             exp2_products(rows, panels, out)
             return
         np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
@@ -167,7 +167,7 @@ class LaplacianColumns(LandmarkColumns):
         self.n = Z.shape[0]
         self._g = np.float32(gamma * LOG2_E)
         self._center = center_of(Z)
-        self._landmarks = blocks_of(((Z - self._center) * self._g).T)
+        self._landmarks = column_blocks(((Z - self._center) * self._g).T)
 
     def rows(self, X: F32) -> F32:
         """Centred and scaled rows, (r, p)."""
@@ -189,7 +189,7 @@ class DotColumns(LandmarkColumns):
         self.n = Z.shape[0]
         self._degree = degree
         self._augmented = c != 0
-        self._landmarks = blocks_of(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
+        self._landmarks = column_blocks(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
 
     def rows(self, X: F32) -> F32:
         """The rows, with a one at their end where there is a constant."""

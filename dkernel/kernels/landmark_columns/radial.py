@@ -9,8 +9,8 @@ from dkernel.kernels.landmark_columns.base import (
     LOG2_E,
     LandmarkColumns,
     augment,
-    blocks_of,
     center_of,
+    column_blocks,
     within,
 )
 from dkernel.numerics import tiling
@@ -143,7 +143,7 @@ class CauchyProductColumns(LandmarkColumns):
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
         self._center = center_of(Z)
-        self._landmarks = blocks_of(((Z - self._center) / length).T)
+        self._landmarks = column_blocks(((Z - self._center) / length).T)
 
     def rows(self, X: F32) -> F32:
         """Centred rows over the length, (r, p)."""

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.linear.preconditioner import Metric, metric_root
+from dkernel.linear.preconditioner import Metric, metric_factor
 
 Array = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ class Ridge:
         return sums
 
 
-def solve(total: Moments, metric: Metric) -> Ridge:
+def solve_ridge(total: Moments, metric: Metric) -> Ridge:
     """The ridge regressions of some rows, from their sums and the metric M, a matrix or a number.
 
     Examples
@@ -141,7 +141,7 @@ def solve(total: Moments, metric: Metric) -> Ridge:
     if isinstance(metric, float):
         white, along, root = centred / metric, with_targets / np.sqrt(metric), None
     else:
-        root = metric_root(metric)
+        root = metric_factor(metric)
         half = sl.solve_triangular(root, centred, lower=True, check_finite=False)
         white = sl.solve_triangular(root, half.T, lower=True, check_finite=False)
         along = sl.solve_triangular(root, with_targets, lower=True, check_finite=False)

@@ -35,7 +35,7 @@ DERIVATIVES = {
 """Losses whose derivative is compiled, and its number here; `linear.losses` defines them. Of "" it is the score."""
 
 
-def descend(
+def fused_gradient(
     panels: PackedComponents,
     rows: F32,
     coef: F32,

@@ -117,7 +117,7 @@ class VectorBuilder:
         return self.polynomial(s, COSINE), b.fmul(f, self.polynomial(s, SINE))
 
 
-def arrays_of(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+def array_types(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
     """The arrays among the arguments of an intrinsic, as numba knows them."""
     return [
         context.make_array(kind)(context, builder, value)
@@ -135,7 +135,7 @@ def intrinsic_block(function: str) -> Any:
     @intrinsic
     def block(typingctx: Any, rows: Any, panels: Any, out: Any, first: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _emit(builder, function, arrays_of(context, builder, signature, arguments), arguments[3:])
+            _emit(builder, function, array_types(context, builder, signature, arguments), arguments[3:])
             return context.get_dummy_value()
 
         return types.void(rows, panels, out, first, i, j), generate
@@ -171,7 +171,7 @@ def _emit(builder: Any, function: str, arrays: Any, places: Any) -> None:
 
 
 @intrinsic
-def score(
+def score_lanes(
     typingctx: Any,  # noqa: ARG001
     tile: Any,
     coef: Any,
@@ -185,7 +185,7 @@ def score(
     """sums[row : row + 4, h] += tile[layer, i : i + 4] * coef[h, j, layer], each lane of the four vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (C, W, S) = VectorBuilder(builder, LANES), arrays_of(context, builder, signature, arguments)
+        maker, (C, W, S) = VectorBuilder(builder, LANES), array_types(context, builder, signature, arguments)
         of_row, row, panel, part, head = arguments[3:]
         whole = row.type
         of_tile, of_coef, of_sums = (
@@ -209,7 +209,7 @@ def sum_lanes(typingctx: Any, sums: Any, i: Any, h: Any) -> Any:  # noqa: ARG001
     """The sum of the lanes of sums[i, h], halves onto halves."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (S,) = VectorBuilder(builder, LANES), arrays_of(context, builder, signature, arguments)
+        maker, (S,) = VectorBuilder(builder, LANES), array_types(context, builder, signature, arguments)
         sizes = cgutils.unpack_tuple(builder, S.shape, 3)
         row, head = arguments[1:]
         value, width = maker.load(S, maker.index(sizes, (row, head, row.type(0)))), LANES
@@ -244,7 +244,7 @@ def _gradient(heads: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target = registers()
             assert target is not None
-            maker, (C, D, G) = VectorBuilder(builder, target.lanes), arrays_of(context, builder, signature, arguments)
+            maker, (C, D, G) = VectorBuilder(builder, target.lanes), array_types(context, builder, signature, arguments)
             count, panel, layer, head = arguments[3:]
             whole = count.type
             of_tile, of_rest, of_sum = (

@@ -44,7 +44,7 @@ def pack_panels(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     return panels
 
 
-def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
+def is_whole(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
     """True if all of the block is wanted, of whole strips of rows."""
     return out.shape[1] == PANEL * len(panels) and len(out) % PRODUCT_STRIP == 0
 

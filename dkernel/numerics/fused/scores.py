@@ -17,7 +17,7 @@ from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_bl
 from dkernel.numerics.loops import compile_loop, inner, instruction
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned_empty
 
-_score, sum_lanes = instruction("score"), instruction("sum_lanes")
+_score, sum_lanes = instruction("score_lanes"), instruction("sum_lanes")
 
 
 @inner()
@@ -79,7 +79,7 @@ SCORE_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
 """Function of the components -> its walk."""
 
 
-def scores(
+def fused_scores(
     panels: PackedComponents, prepared: Callable[[Any], F32], X: Any, coef: NDArray[Any], intercept: NDArray[Any]
 ) -> F32:
     """S = columns(X) @ coef + intercept.

@@ -8,7 +8,7 @@ from dkernel.kernels import Gaussian
 from dkernel.linear.losses import parse_loss
 from dkernel.numerics import tiling
 from dkernel.numerics.fused import products
-from dkernel.numerics.fused.gradient import DERIVATIVES, descend
+from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient
 
 pytestmark = pytest.mark.skipif(not products.supports_products(2), reason="no vector registers")
 KERNEL = Gaussian(gamma=0.1)
@@ -36,7 +36,7 @@ def both(map, n, heads=1, outputs=1, loss="squared_hinge", weighted=False):
 
     G, g = tiling.accumulate(map, X, coef, shift, residual)
     how = (law.name, law.number) if law else ("", 0.0)
-    return descend(map.panels, map.rows(X), coef, shift, Y, weight, how), (G, g, np.concatenate(scores))
+    return fused_gradient(map.panels, map.rows(X), coef, shift, Y, weight, how), (G, g, np.concatenate(scores))
 
 
 def assert_near(found, wanted):
@@ -72,7 +72,7 @@ def test_every_derivative_that_is_compiled(loss):
 
 def test_a_row_that_is_not_learned_from_and_no_rows_at_all():
     map = map_of("fourier", 64)
-    G, g, S = descend(map.panels, *no_rows(map), None, ("squared", 0.0))
+    G, g, S = fused_gradient(map.panels, *no_rows(map), None, ("squared", 0.0))
     assert not G.any()
     assert not g.any()
     assert S.shape == (0, 2)
@@ -91,7 +91,7 @@ def test_a_column_is_where_its_coefficient_is():
     for j in (0, 255, 256, 511, 512, 1023, 1024, 1061, 1062, 1099):
         coef = np.zeros((map.n_components, 1), np.float32)
         coef[j] = 1
-        G, _, S = descend(
+        G, _, S = fused_gradient(
             map.panels, map.rows(X), coef, np.zeros(1, np.float32), np.zeros((8, 1), np.float32), None, ("", 0.0)
         )
         np.testing.assert_allclose(S[:, 0], columns[:, j], atol=2e-6)

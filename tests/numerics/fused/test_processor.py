@@ -148,8 +148,8 @@ def digests():
     maps = {"fourier": FourierMap.draw(kernel, 9, 300, 0), "nystrom": NystromMap(kernel, X[:300])}
     for name, map in maps.items():
         coef, shift = rng.normal(size=(300, 6)).astype(np.float32), rng.normal(size=6).astype(np.float32)
-        G, g, S = gradient.descend(map.panels, map.rows(X), coef, shift, Y, None, ("logistic", 0.0))
-        alone = scores.scores(map.panels, map.rows, X, coef, shift)
+        G, g, S = gradient.fused_gradient(map.panels, map.rows(X), coef, shift, Y, None, ("logistic", 0.0))
+        alone = scores.fused_scores(map.panels, map.rows, X, coef, shift)
         made[name] = [hashlib.sha256(array.tobytes()).hexdigest() for array in (G, g, S, alone)]
     return json.dumps(made)
 

@@ -96,6 +96,6 @@ def test_what_does_not_fit_is_refused_and_left_to_the_library():
     assert products.pack_panels(np.zeros((3, 100), np.float32)) is None
     assert products.pack_panels(np.zeros((products.MOST_DATA_COLUMNS + 1, 64), np.float32)) is None
     panels = np.zeros((2, 3, 64), np.float32)
-    assert products.fits(panels, np.empty((256, 128), np.float32))
-    assert not products.fits(panels, np.empty((256, 64), np.float32))
-    assert not products.fits(panels, np.empty((255, 128), np.float32))
+    assert products.is_whole(panels, np.empty((256, 128), np.float32))
+    assert not products.is_whole(panels, np.empty((256, 64), np.float32))
+    assert not products.is_whole(panels, np.empty((255, 128), np.float32))
