@@ -216,7 +216,7 @@ class SampledStage:
     most_rows: float = inf
 
     def takes(self, rows: int) -> bool:
-        """True if it is fitted to so many rows."""
+        """True if it is fitted to this number of rows."""
         return rows <= self.most_rows
 
 
