@@ -14,7 +14,7 @@ from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.loss import of_classes
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -185,7 +185,7 @@ class Model:
     @property
     def loss(self) -> Loss:
         """The loss that was fitted."""
-        return loss_named(self.recipe.loss).of(len(self.intercept))
+        return parse_loss(self.recipe.loss).of(len(self.intercept))
 
     @property
     def has_probabilities(self) -> bool:

@@ -89,7 +89,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
-    from dkernel.inference.score_columns import written_for
+    from dkernel.inference.score_columns import check_written
     from dkernel.inference.score_files import score_files
     from dkernel.persistence import model_file
 
@@ -113,7 +113,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             done=values["done"],
             max_bad_files=values["max_bad_files"],
             reading=reading,
-            write=written_for(model, values["write"], values["coverage"], values["by_class"]),
+            write=check_written(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,
@@ -126,10 +126,10 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
-    from dkernel.encoding.unseen import described
+    from dkernel.encoding.unseen import describe_counts
 
     bad = [f"left out: {reason}" for reason in result.bad_files.values()]
-    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*described(result.filled), *bad))])
+    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*describe_counts(result.filled), *bad))])
 
 
 def _line(out: str, result: Any, seconds: float) -> str:

@@ -56,7 +56,7 @@ class Scratch:
         return cls(os.path.abspath(scratch))
 
 
-def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
+def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
     """The files, with unpacked copies in the place of those that need one."""
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:

@@ -12,7 +12,7 @@ from dkernel.conformal import Conformal, check_coverage
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import bounded, centred, contained, probable
+from dkernel.estimators.prediction import center_block, interval_block, probable, set_block
 from dkernel.problem.targets import Targets
 
 
@@ -24,13 +24,13 @@ def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
     if groups is not None:
         _refuse_lazy(X)
         radii = table.radii(coverage, k, groups)
-        centres_and_widths = machine._answer(X, centred, "float64", 2 * k)
+        centres_and_widths = machine._answer(X, center_block, "float64", 2 * k)
         _check_lengths(len(centres_and_widths), {"groups": radii})
         ends = centres_and_widths[:, :k, None] + (centres_and_widths[:, k:] * radii)[:, :, None] * np.array([-1.0, 1.0])
         return ends[:, 0] if k == 1 else ends
     table.radii(coverage, k)  # refuses before a task is made
     names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
-    ends = machine._answer(X, partial(bounded, coverage=coverage), "float64", 2 * k, lambda: names)
+    ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
     return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
 
 
@@ -41,7 +41,7 @@ def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> 
     table = model.known_conformal()
     if groups is None:
         check_coverage(coverage)
-        function = partial(contained, coverage=coverage, by_class=by_class)
+        function = partial(set_block, coverage=coverage, by_class=by_class)
         return machine._answer(X, function, "bool", classes)
     _refuse_lazy(X)
     limits = table.limits(coverage, classes, by_class, groups)
@@ -55,7 +55,7 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes
     if classes is None:
-        answers = np.asarray(machine._answer(X, centred, "float64", 2 * k))
+        answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
     else:
         answers = np.asarray(machine._answer(X, probable, "float64", len(classes)))
     y = np.asarray(y)

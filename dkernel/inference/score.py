@@ -24,21 +24,21 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.bad_rows import SHOWN_ROWS
-from dkernel.data.rejected_rows import described
+from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
-from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, filled_of
+from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
 from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.execution.process import imported_ahead
 from dkernel.inference.drift import Drifted, drifted_columns, moments_of, warn_of_drift
-from dkernel.inference.score_columns import Written, output_columns, rows_too_large, tables, written_for
+from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
-from dkernel.streaming.read_groups import Task, grouped
+from dkernel.streaming.read_groups import Task, group_units
 
 imported_ahead(__name__)
 
@@ -102,7 +102,7 @@ def score(
     ----------
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
-    write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
+    write : of WORDS; label and score when None, for a regression the score. `check_written` has the coverage of
         intervals and sets too
     max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
@@ -111,7 +111,7 @@ def score(
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
-    written = write if isinstance(write, Written) else written_for(model, write)
+    written = write if isinstance(write, Written) else check_written(model, write)
     columns = output_columns(model, source.kept, written)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
@@ -151,7 +151,7 @@ def score(
             raise
         in_order = [parts[index] for index, unit in enumerate(units) if unit.place not in bad_files]
         moments = [part.seen["moments"] for part in in_order if "moments" in part.seen]
-        facts = InputFacts(filled_of(in_order), bad_files, drifted_columns(model, moments))
+        facts = InputFacts(sum_filled(in_order), bad_files, drifted_columns(model, moments))
         manifest = staging.commit(in_order, columns, facts)
     return _result(destination, manifest, units, columns, reused)
 
@@ -207,7 +207,7 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
-    shown = described(islice(staging.rejected(in_order), SHOWN_ROWS))
+    shown = describe_rejected(islice(staging.rejected(in_order), SHOWN_ROWS))
     advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
@@ -258,7 +258,7 @@ class _Run:
             # Writing a file is no pure function of the arguments: another run must not be given this one's record, so
             # the key is this run's own.
             token = uuid.uuid4().hex
-            for group in grouped([units[index] for index in missing], self.row_bytes):
+            for group in group_units([units[index] for index in missing], self.row_bytes):
                 # Calls that have begun end before the run does, so no call writes to a folder that was removed.
                 if _rejected(parts) > allowed.rows or len(_bad_files(units, damaged, allowed)) > allowed.files:
                     return
@@ -297,7 +297,7 @@ class _Run:
         if all(len(graph) == 1 for graph in graphs):
             return score_units, [(graph, unit.task.key) for graph, unit in zip(graphs, units, strict=True)]
         _, [handle] = self.executor.compute((), [unit.task for unit in units])
-        return score_made, handle
+        return score_blocks_of, handle
 
 
 def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Limits) -> dict[str, str]:
@@ -336,7 +336,7 @@ def score_units(
     return parts
 
 
-def score_made(
+def score_blocks_of(
     model: Model,
     blocks: Sequence[Block],
     written: Written,

@@ -38,7 +38,7 @@ class Written:
         return f"{self.coverage!r}{' by class' * self.by_class}" if {"interval", "set"} & {*self.words} else ""
 
 
-def written_for(
+def check_written(
     model: Model, write: Sequence[str] | None, coverage: float = COVERAGE, by_class: bool = False
 ) -> Written:
     """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.execution.versions import versions
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
@@ -98,7 +98,7 @@ def settle_recipe(
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
     asked, sizes = data.recipe, fit.sizes
     settled = {
-        "loss": loss_named(chosen.loss or asked.loss).text,
+        "loss": parse_loss(chosen.loss or asked.loss).text,
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,

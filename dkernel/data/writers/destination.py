@@ -32,7 +32,7 @@ from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
-    explained,
+    explain_os_errors,
     is_empty_folder,
     lock_in,
     restore,
@@ -113,7 +113,7 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with explained(self.path):
+        with explain_os_errors(self.path):
             return self._complete(job)
 
     def _complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -220,7 +220,7 @@ class Staging:
         self.destination, self.job, self.folder = destination, dict(job), folder
 
     def __enter__(self) -> "Staging":
-        with explained(self.destination.path):
+        with explain_os_errors(self.destination.path):
             self.folder.mkdir(exist_ok=True)
             lock = lock_in(self.folder)
             if lock is None:
@@ -287,7 +287,7 @@ class Staging:
         rows : rows of every part of the job
         """
         parts: dict[int, OutputPart] = {}
-        with explained(self.folder):
+        with explain_os_errors(self.folder):
             for path in self._staged_files():
                 part = OutputPart.of_file(path)
                 if (
@@ -321,7 +321,7 @@ class Staging:
         facts : of the input, for the manifest; the list of rejected rows names its bad files too
         """
         destination, path = self.destination, self.destination.path
-        with explained(path):
+        with explain_os_errors(path):
             output, manifest = self._build(parts, columns, facts or InputFacts())
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")

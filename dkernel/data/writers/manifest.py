@@ -23,7 +23,7 @@ from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
-from dkernel.encoding.unseen import Counted, added
+from dkernel.encoding.unseen import Counted, add_counts
 from dkernel.errors import DataError, DKernelError
 
 MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it
@@ -321,11 +321,11 @@ def refuse_other(path: Any, job: Mapping[str, str], manifest: "Manifest | None")
     raise DataError(f"{path} already exists {why}. Choose another name, or give --overwrite (overwrite=True).")
 
 
-def filled_of(parts: Iterable[OutputPart]) -> Counted:
+def sum_filled(parts: Iterable[OutputPart]) -> Counted:
     """The values of all parts that training never saw, and the missing ones of columns with unknown values."""
     total: Counted = {}
     for part in parts:
-        total = added(total, part.seen.get("filled", {}))
+        total = add_counts(total, part.seen.get("filled", {}))
     absent = {name: n for name, n in total.get("absent", {}).items() if name in total.get("unknown", {})}
     return {word: counts for word, counts in {**total, "absent": absent}.items() if counts}
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
-from dkernel.data.store import explained, files_at, is_url, reach
+from dkernel.data.store import explain_errors, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
@@ -69,7 +69,7 @@ class StorePlace(OutputPlace):
         system, folder = reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, seen)
-            with explained(self.folder):
+            with explain_errors(self.folder):
                 lists = ([part.rejects] if part.rejected else []) + ([part.seen_name] if part.seen else [])
                 for name in (*lists, part.staged):
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
@@ -111,7 +111,7 @@ class StoreDestination:
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten."""
-        with explained(self.path):
+        with explain_errors(self.path):
             self.system.invalidate_cache()
             there = (
                 files_at(self.system, self.root)
@@ -186,7 +186,7 @@ class StoreStaging:
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
-        with explained(self.url):
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
 
@@ -197,7 +197,7 @@ class StoreStaging:
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
         parts: dict[int, OutputPart] = {}
-        with explained(self.url):
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             there = files_at(self.system, self.folder)
         for name, size in sorted(there.items()):
@@ -208,21 +208,21 @@ class StoreStaging:
         return parts
 
     def _with_seen(self, part: OutputPart) -> OutputPart:
-        with explained(self.url):
+        with explain_errors(self.url):
             return replace(part, seen=json.loads(self.system.cat_file(f"{self.folder}/{part.seen_name}")))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                with explained(self.url):
+                with explain_errors(self.url):
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
                 yield from rows_of(listed)
 
     def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear."""
         facts = facts or InputFacts()
-        with explained(self.destination.path):
+        with explain_errors(self.destination.path):
             self.system.invalidate_cache()
             if self.destination.format.folder:
                 manifest = self._commit_folder(parts, facts)
