@@ -26,7 +26,10 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.train import (
+    EVAL_SET,
     check_fit,
+    check_judges,
+    judges_of,
     loss_of,
     open_for,
     open_rows,
@@ -64,6 +67,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
+@EVAL_SET
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
@@ -86,8 +90,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
-    if recipe.division is not None:
-        raise click.UsageError("--holdout-by is for train: tune judges its candidates by a random holdout.", ctx)
+    check_judges(ctx, values, recipe)
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
@@ -157,6 +160,7 @@ def _tune(
                 progress=progress,
                 scratch=scratch_of(values),
                 checkpoint=_checkpoint(values),
+                validation=judges_of(values, executor),
             )
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
