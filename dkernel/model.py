@@ -61,7 +61,7 @@ class ScaledComponents:
         self.map.fill(rows, first, out)
 
     def panels(self, heads: int) -> PackedComponents | None:
-        """The products of `rows` that make all components, where a compiled walk is the quick way for so many heads."""
+        """The products of `rows` that make all components, where a compiled walk is the quick way for `heads` heads."""
         return self.map.panels if heads <= MOST_FUSED_HEADS else None
 
     def scores(self, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:

@@ -111,9 +111,9 @@ def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
 
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
-    found = importances(model, rows)
-    order = sorted(found, key=lambda name: (-found[name][0], name))
-    return {name: dict(zip(("mean", "deviation"), found[name], strict=True)) for name in order}
+    figures = importances(model, rows)
+    order = sorted(figures, key=lambda name: (-figures[name][0], name))
+    return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}
 
 
 def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
-from dkernel.parameters import meant_by
+from dkernel.parameters import PARAMETERS, meant_by
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
@@ -16,9 +16,6 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "keep",
         "done",
         "partition_by",
-        "categorical",
-        "missing",
-        "dates",
         "allow_extra",
         "max_bad_rows",
         "max_bad_files",
@@ -27,40 +24,13 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "encoding",
         "n_features",
         "zero_based",
-        "dtype",
         "scratch",
     ),
     "Model": (
-        "task",
-        "kernel",
-        "gamma",
-        "n_components",
-        "loss",
-        "alpha",
-        "local",
-        "max_model_size",
         "budget",
         "grid",
-        "effort",
-        "positive",
-        "class_weight",
-        "features",
-        "rank",
-        "landmarks",
-        "sampling",
-        "form",
-        "metric",
-        "scale",
-        "solver",
-        "passes",
-        "patience",
-        "polish",
-        "holdout",
-        "holdout_by",
         "eval_set",
-        "calibration",
         "baselines",
-        "seed",
         "import",
     ),
     "Output": (
@@ -84,31 +54,23 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "checkpoint",
         "resume",
         "checkpoint_every",
-        "max_seconds",
         "detach",
         "retries",
         "workers",
         "memory_limit",
+        "client_memory_limit",
         "config",
         "print_config",
         "debug",
     ),
     "Cluster": ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "cluster_timeout"),
 }
+"""Group -> its options that are no parameters of a recipe, whose group the table of parameters says."""
 USUAL = (
     "label",
     "exclude",
-    "categorical",
-    "missing",
     "keep",
     "max_bad_rows",
-    "task",
-    "kernel",
-    "gamma",
-    "n_components",
-    "loss",
-    "alpha",
-    "local",
     "budget",
     "grid",
     "out",
@@ -125,6 +87,7 @@ USUAL = (
     "scheduler",
     "help",
 )
+"""Of these, options that the short help has."""
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
 FEW_OPTIONS = 12  # options; a command that has fewer shows them without groups
@@ -193,16 +156,23 @@ COMMAND_SYNONYMS = {
 
 
 def group_of(name: str | None) -> str:
+    if parameter := PARAMETERS.get(name or ""):
+        return parameter.group
     return next((group for group, names in OPTION_GROUPS.items() if name in names), "Run")
+
+
+def is_usual(name: str | None) -> bool:
+    parameter = PARAMETERS.get(name or "")
+    return name in USUAL if parameter is None else parameter.usual
 
 
 def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
-    found: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
+    groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
-        if isinstance(option, click.Option) and not option.hidden and (every or option.name in USUAL):
-            found[group_of(option.name)].append(option)
-    return {group: sorted(options, key=lambda o: o.name not in USUAL) for group, options in found.items() if options}
+        if isinstance(option, click.Option) and not option.hidden and (every or is_usual(option.name)):
+            groups[group_of(option.name)].append(option)
+    return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in groups.items() if options}
 
 
 class Grouped(click.Command):

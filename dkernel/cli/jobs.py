@@ -25,8 +25,8 @@ def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
 
     store = store_of(folder)
     paths = [store.path(name) for name in store.names() if name.endswith(".run.json")]
-    found = [(path, read_record(path)) for path in paths]
-    rows = [_row(path, record) for path, record in found if record is not None]
+    records = [(path, read_record(path)) for path in paths]
+    rows = [_row(path, record) for path, record in records if record is not None]
     runs = sorted(rows, key=lambda row: str(row["started"]))
     if json:
         for row in runs:

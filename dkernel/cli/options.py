@@ -147,6 +147,14 @@ def run_options(command: Command) -> Command:
     return command
 
 
+client_limit_option = setting(
+    "--client-memory-limit",
+    type=SIZE,
+    metavar="SIZE",
+    help="Refuse a fit whose plan needs more memory in this process, such as 1GiB.",
+)
+
+
 def _place_options() -> list[Command]:
     return [
         setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
@@ -290,14 +298,14 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         return
     ctx.meta[CONFIG] = path
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise click.UsageError(f"The config file {path!r} cannot be read: {error.strerror}.", ctx) from None
     except ValueError as error:
         raise click.UsageError(f"The config file {path!r} is not TOML: {error}.", ctx) from None
     options = {p.name: p for p in ctx.command.params if p.name and p.name not in _NOT_IN_CONFIG}
     values: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in table.items():
         name = key.replace("-", "_")
         if name == "import":
             raise click.UsageError(
@@ -380,6 +388,8 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     if values["workers"] and values["memory_limit"]:
         _check_limit(values["memory_limit"])
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    if values.get("client_memory_limit"):
+        place["client_memory_limit"] = values["client_memory_limit"]
     return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 

@@ -38,7 +38,7 @@ def probe(
     dask_worker : given by Dask on a worker
     """
     python = ".".join(platform.python_version_tuple()[:2])
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "cores": resource_limits.cpu_limit(),
@@ -51,7 +51,7 @@ def probe(
         "limits": {name: seconds(name) for name in limits},
     }
     # Dask hands over its scheduler under this name too.
-    return found | of_worker(dask_worker) if hasattr(dask_worker, "state") else found
+    return facts | of_worker(dask_worker) if hasattr(dask_worker, "state") else facts
 
 
 def of_worker(worker: Any) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def of_worker(worker: Any) -> dict[str, Any]:
 
 def seconds(name: str) -> float | None:
     """A time in Dask's configuration of this process, None where none is set."""
-    found = importlib.import_module("dask").config.get(name, None)
-    return None if found is None else float(importlib.import_module("dask.utils").parse_timedelta(found))
+    text = importlib.import_module("dask").config.get(name, None)
+    return None if text is None else float(importlib.import_module("dask.utils").parse_timedelta(text))
 
 
 def version(name: str) -> str:

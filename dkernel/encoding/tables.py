@@ -43,8 +43,8 @@ def numbers(column: Any) -> NDArray[Any]:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     else:
         values = column.to_numpy(zero_copy_only=False)
-    found: NDArray[Any] = values * unit if unit != 1.0 else values
-    return found
+    in_seconds: NDArray[Any] = values * unit if unit != 1.0 else values
+    return in_seconds
 
 
 def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
@@ -62,13 +62,13 @@ def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.i
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    found = found.dictionary_encode()
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    values = words_of(found.dictionary, kind)
-    codes = found.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
-    values += [None] * (found.indices.null_count > 0)
+    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = encoded.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    values = words_of(encoded.dictionary, kind)
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    values += [None] * (encoded.indices.null_count > 0)
     words = list(dict.fromkeys(values))
     if len(words) < len(values):  # one value in several spellings
         place = {word: i for i, word in enumerate(words)}

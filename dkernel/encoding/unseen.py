@@ -23,12 +23,12 @@ def added(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
     >>> added({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
     {'missing': {'x': 3, 'y': 1}}
     """
-    found = {word: dict(columns) for word, columns in one.items()}
+    total = {word: dict(columns) for word, columns in one.items()}
     for word, columns in other.items():
-        mine = found.setdefault(word, {})
+        mine = total.setdefault(word, {})
         for name, n in columns.items():
             mine[name] = mine.get(name, 0) + n
-    return found
+    return total
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from dkernel.inference.evaluate import evaluate
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
-from dkernel.local_settings import settings_of
+from dkernel.local_settings import named_stages, settings_of
 from dkernel.model import Model
 from dkernel.parameters import meant_by
 from dkernel.persistence.checkpoint import Checkpoint
@@ -156,7 +156,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:
-                raise RecipeError(f"local={local!r} has no settings. Use local='grids' or local='cells'.")
+                raise RecipeError(f"local={local!r} has no settings. Use {named_stages()}.")
             self.local = params["local"] = settings
         return super().set_params(**params)
 
@@ -174,10 +174,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _dtype_of(self, X: Any) -> str:
         """The dtype in which X is read."""
-        found = dtype_of_rows(X)
-        if self.dtype in ("auto", found) or not isinstance(X, Source):
-            return found if self.dtype == "auto" else self.dtype
-        raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
+        own = dtype_of_rows(X)
+        if self.dtype in ("auto", own) or not isinstance(X, Source):
+            return own if self.dtype == "auto" else self.dtype
+        raise DataError(f"The source is of {own} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
@@ -259,8 +259,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
             return
         rows = source.X.compute(scheduler="sync")
-        found = support_of(model, rows)
-        self.support_, self.dual_coef_, self.support_vectors_ = found.rows, found.coef, rows[found.rows]
+        support = support_of(model, rows)
+        self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""

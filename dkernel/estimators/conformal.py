@@ -67,25 +67,25 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes
     if classes is None:
-        found = np.asarray(machine._answer(X, centred, "float64", 2 * k))
+        answers = np.asarray(machine._answer(X, centred, "float64", 2 * k))
     else:
-        found = np.asarray(machine._answer(X, probable, "float64", len(classes)))
+        answers = np.asarray(machine._answer(X, probable, "float64", len(classes)))
     y = np.asarray(y)
-    weight = np.ones(len(found)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
-    _check_lengths(len(found), rows)
+    _check_lengths(len(answers), rows)
     _check_values(rows)
     rows = {name: values[weight > 0] for name, values in rows.items()}
-    found, y, weight, of_groups = found[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
+    answers, y, weight, of_groups = answers[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
     if classes is not None:
         y = y.astype(classes.dtype) if y.dtype.kind == "O" else y
         codes = Targets(classes, model.recipe.positive).codes(y, "y, row {}".format)
-        return Conformal.of_classes(found, codes, weight, of_groups)
+        return Conformal.of_classes(answers, codes, weight, of_groups)
     Y = y.reshape(len(y), -1).astype(np.float64)
     if Y.shape[1] != k:
         raise DataError(f"y has {Y.shape[1]} column(s) and the model predicts {k} target(s).")
     width = None if model.conformal is None else model.conformal.width
-    ratios = np.abs(Y - found[:, :k]) / found[:, k:]
+    ratios = np.abs(Y - answers[:, :k]) / answers[:, k:]
     return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
 
 

@@ -113,7 +113,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         phi = self._told_in_float32(phi)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-            phi = self._centered(phi, rows, source)
+            phi = self._center(phi, rows, source)
             v, last = self._start(phi, rows)
             path = Path(v, last, float(nu))
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"

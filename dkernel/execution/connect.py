@@ -68,6 +68,7 @@ def connect(
     memory_limit: str | int | None = None,
     patience: float = PATIENCE,
     tls: Mapping[str, str] | None = None,
+    client_memory_limit: str | int | None = None,
 ) -> Iterator[Executor]:
     """The executor that the run options ask for, closed with the block.
 
@@ -80,6 +81,7 @@ def connect(
     patience : seconds without workers or progress before a ClusterError
     tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
         Dask's own configuration says
+    client_memory_limit : of this process; a fit whose plan needs more is refused
 
     Without any of these the threads of this process do the work.
 
@@ -99,6 +101,7 @@ def connect(
             executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
         else:
             executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
+        executor.client_memory_limit = bytes_of(client_memory_limit)
         with executor:
             yield executor
 
@@ -232,7 +235,7 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
-    """A client that waits so many seconds for its scheduler, at the start and whenever the connection breaks."""
+    """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
     try:
         client = _distributed().Client(place, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:

@@ -87,7 +87,7 @@ class Connection:
                 with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
-                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_released)
+                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_release_future)
 
         threading.Thread(target=submit, name="dkernel-alive", daemon=True).start()
 
@@ -98,5 +98,5 @@ class Connection:
             self.release()
 
 
-def _released(future: Any) -> None:
+def _release_future(future: Any) -> None:
     future.release()

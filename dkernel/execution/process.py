@@ -77,7 +77,7 @@ class _Process:
         self._end = 0.0
 
     def require(self, settings: Settings) -> None:
-        """A RefusedWorkerError unless this process meets the settings."""
+        """Check the versions and install the modules of the settings; raise RefusedWorkerError where that fails."""
         with self._lock:
             if settings == self._met:
                 return

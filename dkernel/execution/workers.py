@@ -14,7 +14,7 @@ from dkernel.execution.process import Settings, check_process, task_modules
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
-LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so many
+LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices them
 
 
 class WorkerPool:
@@ -55,7 +55,7 @@ class WorkerPool:
         self._lock = threading.RLock()
 
     def known(self, fresh: float = FRESH) -> dict[str, int]:
-        """Threads of each fit worker that is there, as it was at most so many seconds ago."""
+        """Threads of each fit worker that is there, as it was at most `fresh` seconds ago."""
         with self._lock:
             if time.monotonic() - self._asked >= fresh:
                 self._there = dict(self.connection.ask(self.connection.client.nthreads))
@@ -78,15 +78,15 @@ class WorkerPool:
         if sum(fit[worker] for worker in order) < self.most:
             others = fit.keys() - set(order)
             order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
-        found: dict[str, int] = {}
+        chosen: dict[str, int] = {}
         threads = 0
         for worker in order:
             if threads >= self.most:
                 break
-            found[worker] = fit[worker]
+            chosen[worker] = fit[worker]
             threads += fit[worker]
-        self._used = list(found)
-        return found
+        self._used = list(chosen)
+        return chosen
 
     def _has_resources(self, worker: str) -> bool:
         info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
@@ -118,10 +118,10 @@ class WorkerPool:
         sound = [worker for worker, future in done.items() if future.status == "finished"]
         if sound:
             # What a worker had is lost with it: it is then asked no more.
-            found = self.connection.ask(
+            memory = self.connection.ask(
                 lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
             )
-            self.memory |= found
+            self.memory |= memory
         for worker, future in done.items():
             threads, _ = self._checks.pop(worker)
             if worker in sound:
@@ -164,7 +164,7 @@ class WorkerPool:
         return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
 
     def wait_for_workers(self, least: int) -> None:
-        """Wait until so many are fit and the others have had a while to answer; a ClusterError when none is."""
+        """Wait until `least` are fit and the others have had a while to answer; a ClusterError when none is."""
         patience, address = self.connection.patience, self.connection.address
         began = time.monotonic()
         while True:

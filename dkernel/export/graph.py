@@ -36,7 +36,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
     with to.computing_in(to.dtype if model.local is None else "float64"):
         x, inputs = _inputs(to, model, dtype)
-    scores = _scores(to, model.map, _scaled(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
+    scores = _scores(to, model.map, _scale(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
     if model.local is not None:
         read = model.recipe.dtype
@@ -77,7 +77,7 @@ def _is_delicate(model: Model) -> bool:
     return wants_double(model.map.kernel) or model.rounding > FINE_SCORES
 
 
-def _scaled(to: Nodes, model: Model, x: str) -> str:
+def _scale(to: Nodes, model: Model, x: str) -> str:
     scaling = model.scaling.in_dtype(model.recipe.dtype)
     if scaling.shift.any():
         x = to("Sub", x, to.constant(scaling.shift))
@@ -162,7 +162,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     if isinstance(curves, Platt):
         scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
     if isinstance(curves, Isotonic):
-        p = to("Concat", *(_interpolated(to, curves, scores, j) for j in range(heads)), axis=1)
+        p = to("Concat", *(_interpolate(to, curves, scores, j) for j in range(heads)), axis=1)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
     elif heads > 1 and model.loss.joint:
@@ -174,7 +174,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
 
 
-def _interpolated(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
+def _interpolate(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
     """The curve of one head, (rows, 1): between the two knots that a score lies between."""
     first = 0 if j == 0 else int(curves.ends[j - 1])
     x, y = curves.scores[first : curves.ends[j]], curves.values[first : curves.ends[j]]

@@ -165,7 +165,7 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
         select = _linear_map(chosen)
         return (select if inner is None else Pipeline([("columns", select), ("features", inner)])), coef
     if isinstance(map, StackedMap):
-        return _stacked(map, coef)
+        return _stack(map, coef)
     raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
 
 
@@ -241,20 +241,20 @@ def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
 
 
 def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:
-    found = {degree: weights for degree, _, weights in monomials(map)}
-    widths = {degree: len(weights) for degree, weights in found.items()}
-    if set(found) == {1}:
-        return None, coef * found[1][:, None]
-    expand = PolynomialFeatures(degree=max(found)).fit(np.zeros((1, map.n_in)))
+    weights_of = {degree: weights for degree, _, weights in monomials(map)}
+    widths = {degree: len(weights) for degree, weights in weights_of.items()}
+    if set(weights_of) == {1}:
+        return None, coef * weights_of[1][:, None]
+    expand = PolynomialFeatures(degree=max(weights_of)).fit(np.zeros((1, map.n_in)))
     degrees = expand.powers_.sum(axis=1)
     out, at = np.zeros((len(degrees), coef.shape[1])), 0
     for degree, width in widths.items():
-        out[degrees == degree] = coef[at : at + width] * found[degree][:, None]
+        out[degrees == degree] = coef[at : at + width] * weights_of[degree][:, None]
         at += width
     return expand, out
 
 
-def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
+def _stack(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)

@@ -70,7 +70,7 @@ def evaluate(
     shown.phase("evaluate", source.n_rows)
     where = EvaluatedRows.of(source)
     statistic = _figures(model, where, coverage if _covers(model, coverage) else None)
-    rows, largest = _compared(model)
+    rows, largest = _far_rows(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
@@ -79,14 +79,14 @@ def evaluate(
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            figures: dict[str, Any] = feed.fold(
+            figures: dict[str, Any] = reader.fold(
                 statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
             )
     finally:
-        feed.close()
+        reader.close()
         executor.release([held])
     if (unseen := figures.pop("unseen", None)) is not None:
         unseen.warn()
@@ -117,7 +117,7 @@ def _covers(model: Model, coverage: float) -> bool:
     return all(np.isfinite(model.conformal.quantile(coverage, stratum)) for stratum in strata)
 
 
-def _compared(model: Model) -> tuple[int, float]:
+def _far_rows(model: Model) -> tuple[int, float]:
     """Rows whose novelty is cheap beside the factor that it needs, 0 for none, and the largest that training knows."""
     known, map = (model.facts.get("certificate") or {}).get("trace_largest"), model.map
     if not isinstance(map, NystromMap) or (known is None and not SOLVERS[model.recipe.solver].in_memory):
@@ -175,12 +175,12 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         figures, (rows, weight, far, errors) = self.inner.finish(total[0]), total[1].tolist()
         if not weight > 0:
             return dict(figures)
-        found: dict[str, Any] = {"rows": int(rows), "share": far / weight}
+        of_far: dict[str, Any] = {"rows": int(rows), "share": far / weight}
         if far > 0:
             classes = self.model.classes is not None
-            found |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
+            of_far |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
         last = {"per_class": figures.pop("per_class")} if "per_class" in figures else {}
-        return {**figures, "far": found, **last}
+        return {**figures, "far": of_far, **last}
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         X, y, weight, name = self.where.parts(block, piece)
         codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
         S = self.where.scores(self.model, X, name)
-        found = decided(S)
+        predicted = decided(S)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
         def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
@@ -249,8 +249,8 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         return _Counts(
             counts(codes, None),
             counts(codes, weight),
-            counts(found, weight),
-            counts(codes, weight * (codes == found)),
+            counts(predicted, weight),
+            counts(codes, weight * (codes == predicted)),
             surprise,
             covered,
             ScoreHistogram.of(S[:, 0], codes == 1, weight) if n_classes == 2 else None,

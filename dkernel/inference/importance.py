@@ -20,12 +20,12 @@ def importances(model: Model, block: Block, seed: int = 0) -> dict[str, tuple[fl
     ----------
     block : labelled rows that the model has not learned from
     """
-    rng, found = np.random.default_rng(seed), {}
+    rng, of_column = np.random.default_rng(seed), {}
     whole = quality_of(model, block)
     for name, places in model.places.items():
         X, lost = block.X.copy(), []
         for _ in range(SHUFFLES):
             X[:, list(places)] = block.X[rng.permutation(len(X))][:, list(places)]
             lost.append(whole - quality_of(model, replace(block, X=X)))
-        found[name] = (float(np.mean(lost)), float(np.std(lost)))
-    return found
+        of_column[name] = (float(np.mean(lost)), float(np.std(lost)))
+    return of_column

@@ -99,7 +99,7 @@ def score(
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
     write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
         intervals and sets too
-    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+    max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
@@ -126,7 +126,7 @@ def score(
     job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
     done = destination.complete(job)
     if done is not None:
-        return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
+        return _check_rejections(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
     with destination.stage(job, source.bad_files) as staging:
         parts = staging.finished([sum(unit.rows) for unit in units])
         reused = len(parts)
@@ -144,7 +144,7 @@ def score(
     return _result(destination, manifest, len(units), columns, reused)
 
 
-def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
+def _check_rejections(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
     """The result that is there already, unless it lacks more rows than this run may."""
     if there.rejected > max_bad_rows:
         raise DataError(

@@ -60,17 +60,17 @@ def loss_named(text: str) -> Loss:
     """
     if text == "auto":
         return next(iter(LOSSES.values()))
-    found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
-    name = found[1] if found else text
-    if found is None or name not in LOSSES:
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
+    name = match[1] if match else text
+    if match is None or name not in LOSSES:
         raise RecipeError(f"loss={text!r} is unknown.{nearest_name(name, list(LOSSES))}")
     usual = LOSSES[name]
-    if found[2] is None:
+    if match[2] is None:
         return usual
     if not usual.needed:
         raise RecipeError(f"loss={text!r}: {name} takes no number. Write loss={name!r}.")
     try:
-        number = float(found[2])
+        number = float(match[2])
         made: Loss = type(usual)(number)  # type: ignore[call-arg]
         fits = math.isfinite(number) and made.is_valid()
     except ValueError:

@@ -239,7 +239,7 @@ def metric_root(metric: Matrix) -> Matrix:
 def _lanczos(
     apply: Callable[[Matrix], Matrix], start: Matrix, steps: int, together: int
 ) -> Iterator[tuple[Matrix, Matrix]]:
-    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after each so many steps."""
+    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after every few steps."""
     basis = np.empty((steps, len(start)))
     diagonal, off = np.zeros(steps), np.zeros(max(steps - 1, 0))
     basis[0] = start

@@ -30,7 +30,7 @@ CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: th
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.
 LEAST_CELL_DISTANCE = np.float32(1e-3)
-# A loss that is not quadratic takes at most so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and
+# Most steps of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and
 # 0.276 at the minimum. It takes fewer where the scores move by less than CELL_MOVED of their unit in root mean square:
 # cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
 CELL_STEPS, CELL_MOVED = 20, 3e-3
@@ -161,7 +161,7 @@ def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CEL
     ----------
     X : scaled rows (n, p);  Y : targets (n, outputs)
     ridge : a share of k(x, x)
-    gradients : at the first so many rows
+    gradients : at the first rows
     rounds : of fitting and learning
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
@@ -260,19 +260,19 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
 
 
 def divided(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
-    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has not so many."""
+    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has fewer."""
     p = len(cell.root)
     identity = np.eye(p, dtype=np.float32)
     tree, visits, _ = grow(cell.Z, identity, limit, 1, overlap, seed)
     if len(visits) == 1:
         return tree, [cell]
     targets = replace(cell, root=identity).scores(cell.Z) + ridge * cell.coef
-    found = []
+    parts = []
     for visit in visits:
         Z = np.ascontiguousarray(cell.Z[visit.rows])
         solve, _ = _solver(Z, cell.length, cell.nu, np.full(len(Z), ridge))
-        found.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
-    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), found
+        parts.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
+    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), parts
 
 
 def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:

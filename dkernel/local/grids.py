@@ -130,7 +130,7 @@ def _outputs(codes: Any, d: Any, c: Any, root: Any, out: Any) -> None:
 
 
 @compiled("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
-def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
+def _step(d: Any, step: Any, first: Any, change: Any) -> None:
     for g in range(d.shape[0]):
         for b in range(d.shape[1]):
             for c in range(d.shape[2]):
@@ -142,10 +142,10 @@ def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
     "float64[:, :, ::1])",
     set(),
 )
-def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
+def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, sums: Any) -> None:
     """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
     last = table.shape[2] - 1
-    found[:] = 0.0
+    sums[:] = 0.0
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
             n = weight_unit * table[g, b, last]
@@ -157,9 +157,9 @@ def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, 
                 pull = unit * table[g, b, first + c] - ridge * w
                 step = pull / (n + ridge)
                 d[g, b, c] = step
-                found[0, g, c] += step * pull
-                found[1, g, c] += step * step
-                found[2, g, c] += step * step * n
+                sums[0, g, c] += step * pull
+                sums[1, g, c] += step * step
+                sums[2, g, c] += step * step * n
 
 
 def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
@@ -183,11 +183,11 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     for first in range(0, outputs, STEPS_TOGETHER):
         several = min(STEPS_TOGETHER, outputs - first)
         d = room[: coef.size // outputs * several].reshape(*coef.shape[:2], several)
-        found = np.empty((3, len(coef), several))
-        _minimisers(table, first, *fixed.units, coef, ridge, d, found)
+        sums = np.empty((3, len(coef), several))
+        _minimisers(table, first, *fixed.units, coef, ridge, d, sums)
         steps = np.empty((len(coef), several))
         for c in range(several):
-            moment, norm, energy = found[:, :, c]
+            moment, norm, energy = sums[:, :, c]
             _outputs(sample, d, c, root, F)
             correlation = F @ F.T
             seen = np.diag(correlation)
@@ -195,8 +195,8 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
             system = correlation * scale[:, None] * scale
             system[np.diag_indices_from(system)] = energy + ridge * norm
             steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
-        _stepped(d, steps, first, change)
+        _step(d, steps, first, change)
     return change
 
 
-GRID_LOOPS = (_unpack, _minimisers, _outputs, _stepped)
+GRID_LOOPS = (_unpack, _minimisers, _outputs, _step)

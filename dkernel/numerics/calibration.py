@@ -37,7 +37,7 @@ WORK_KINDS: Mapping[str, tuple[str, ...]] = {
     "grids": ("walk",),
     "cells": ("single",),
 }
-REPEATS = 5  # the least of so many counts
+REPEATS = 5  # timings, of which the least counts
 
 
 def measured() -> dict[str, float]:

@@ -33,15 +33,15 @@ class CompiledLoop:
         """Compile the loop, or read it from disk, unless that was done before."""
         with self._lock:
             if self._loop is None:
-                self._loop = self._made()
+                self._loop = self._compiled()
             return self._loop
 
-    def _made(self) -> Callable[..., None]:
+    def _compiled(self) -> Callable[..., None]:
         code = self._source.__code__
         file = LoopFile(code.co_filename, code.co_name, self._signature, self._flags)
         kept = file.read()
         if kept is None:
-            kept = self._emitted()
+            kept = self._emit()
             if kept is None:
                 with _compiler:
                     whole: Callable[..., None] = self.compile()
@@ -49,7 +49,7 @@ class CompiledLoop:
             file.write(kept)
         return loaded(kept, self._signature)
 
-    def _emitted(self) -> bytes | None:
+    def _emit(self) -> bytes | None:
         """Machine code of the loop; None where numba has to call it, or is told not to compile."""
         with _compiler:
             loop = self.compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -103,8 +103,8 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its parts as numba knows them."""
     assert isinstance(function, FunctionType)
     names = {*function.__code__.co_names}
-    found = {name: value for name, value in function.__globals__.items() if name in names}
-    parts = {name: value.made for name, value in found.items() if isinstance(value, LoopPart)}
+    globals_used = {name: value for name, value in function.__globals__.items() if name in names}
+    parts = {name: value.made for name, value in globals_used.items() if isinstance(value, LoopPart)}
     scope = {**function.__globals__, **parts}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 

@@ -147,9 +147,9 @@ def _number(value: Any) -> float:
 def _object(value: Any) -> Any:
     if _is_missing(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
-    found = _part(value)
-    if isinstance(found, str | tuple):
-        return found
+    value_in_form = _part(value)
+    if isinstance(value_in_form, str | tuple):
+        return value_in_form
     raise TypeError(f"the value {value!r} is a number, and this column holds objects. {_NEEDED}.")
 
 

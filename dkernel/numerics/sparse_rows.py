@@ -49,8 +49,8 @@ class RangeNames(Sequence[str]):
     @overload
     def __getitem__(self, at: slice) -> tuple[str, ...]: ...
     def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
-        found = range(self.first, self.first + self.n)[at]
-        return tuple(map(str, found)) if isinstance(found, range) else str(found)
+        numbers = range(self.first, self.first + self.n)[at]
+        return tuple(map(str, numbers)) if isinstance(numbers, range) else str(numbers)
 
     def __iter__(self) -> Iterator[str]:
         return map(str, range(self.first, self.first + self.n))

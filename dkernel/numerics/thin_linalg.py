@@ -58,7 +58,7 @@ def solve(L: Matrix, v: Matrix) -> Matrix:
     >>> solve(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
     [[2.0], [2.0]]
     """
-    return _solved(L, v, transposed=False)
+    return _solve(L, v, transposed=False)
 
 
 def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
@@ -69,10 +69,10 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
     >>> solve_transposed(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [4.0]])).tolist()
     [[1.0], [2.0]]
     """
-    return _solved(L, v, transposed=True)
+    return _solve(L, v, transposed=True)
 
 
-def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
+def _solve(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
     if v.shape[1] > FEW_COLUMNS or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward
@@ -156,10 +156,10 @@ def _backward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(n - 1, n - n % 8 - 1, -1):
         for h in range(4):
-            found = rows[h, i] / L[i, i]
-            rows[h, i] = found
+            x = rows[h, i] / L[i, i]
+            rows[h, i] = x
             for j in range(i):
-                rows[h, j] -= L[i, j] * found
+                rows[h, j] -= L[i, j] * x
     for i in range(n - n % 8 - 8, -1, -8):
         for h in range(4):
             for k in range(7, -1, -1):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.loops import compiled, instruction
+from dkernel.numerics.rows import padded
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 TILE_ROWS = 256
@@ -169,16 +170,9 @@ def scratch(size: int) -> NDArray[np.float32]:
     return held
 
 
-def _padded(X: NDArray, first: int) -> NDArray:
-    """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
-    if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, TILE_ROWS)
-    rows = X[first : first + TILE_ROWS]
-    if len(rows) == TILE_ROWS:
-        return rows
-    if X.dtype.kind == "O":  # 0 is no string
-        return np.concatenate([rows, np.repeat(rows[-1:], TILE_ROWS - len(rows), axis=0)])
-    return np.concatenate([rows, np.zeros((TILE_ROWS - len(rows), X.shape[1]), X.dtype)])
+def _tile(X: NDArray, first: int) -> NDArray:
+    """TILE_ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
+    return padded(X, first, TILE_ROWS)
 
 
 def _walk(
@@ -215,7 +209,7 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(_tile(X, first)), coef, S, buffer, keep=False)
         out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -234,7 +228,7 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     """
     out = np.empty((len(X), coef.shape[1]))
     for first in range(0, len(X), TILE_ROWS):
-        out[first : first + TILE_ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (components(_tile(X, first)) @ coef)[: len(X) - first]
     return out
 
 
@@ -262,7 +256,7 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
     for start in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(_tile(X, start)), coef, S, buffer, keep=True)
         S += shift
         n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0

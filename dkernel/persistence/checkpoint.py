@@ -2,7 +2,7 @@
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, prepare              the results of stages, each written once
-    rounds-00000012                                 the state of a solver after so many steps, every K rounds of a pass
+    rounds-00000012                                 the state of a solver after 12 steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
 
@@ -50,7 +50,7 @@ class SolverState(Protocol):
 
 
 EVERY = 4
-"""Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
+"""Rounds between two checkpoints: a run that is killed repeats at most these, a sixteenth of a pass of 64."""
 
 FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
 VALUES_VERSION = 4  # raised where the stored values change

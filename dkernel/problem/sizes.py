@@ -27,7 +27,7 @@ CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than t
 FREE_FLOPS = 4e11
 # The sample is six rows a component (three at least), and as many more as are multiplied at once: what is known of the
 # covariance decides the step, and epochs on the sample are cheap passes. With many rows a component a pass teaches what
-# a smaller sample does not know: so many rows a component -> rows of the sample, and covtype's errors are the same
+# a smaller sample does not know: rows a component -> rows of the sample, and covtype's errors are the same
 # (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))

@@ -15,7 +15,7 @@ from dkernel.streaming.survey import SurveyResult
 
 
 class Gammas:
-    """Values of the words for a gamma: of all columns, or of those that a part of the kernel looks at.
+    """Resolves gamma="median", "scale" and "auto", for all columns or for those of a part of the kernel.
 
     Parameters
     ----------

@@ -154,11 +154,11 @@ def evaluate_candidate(
                 return nothing, None
             S = judged @ w
             losses = loss.judged(Y_judged, S)
-            found, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
+            mean, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
-            judged_loss = CandidateLoss(found, w[:-1], alpha, w[-1], wrong, losses)
-            return (judged_loss, w) if np.isfinite(found) else (nothing, None)
+            judged_loss = CandidateLoss(mean, w[:-1], alpha, w[-1], wrong, losses)
+            return (judged_loss, w) if np.isfinite(mean) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:
@@ -237,10 +237,10 @@ def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float
 def _until_worse(path: Iterator[Judged]) -> Judged:
     """The last before the first that is no better; those that wait for a thread are not computed then."""
     best = next(path)
-    for found in path:
-        if best[0].loss < np.inf and not found[0].loss < best[0].loss:
+    for judged in path:
+        if best[0].loss < np.inf and not judged[0].loss < best[0].loss:
             break
-        best = found
+        best = judged
     return best
 
 

@@ -79,7 +79,7 @@ def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:
-    """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers."""
+    """Descend from the middle of each smoothness; return the best local minimum of the grid of settings."""
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, FIRST_SETTING) for smoothness in range(len(SMOOTHNESS))
     )

@@ -31,18 +31,18 @@ def grouped(units: Sequence[Unit], row_bytes: int) -> list[range]:
     >>> grouped(units, 8)
     [range(0, 3), range(3, 4), range(4, 5)]
     """
-    found: list[range] = []
+    groups: list[range] = []
     held = 0
     for number, unit in enumerate(units):
         size = unit.n_rows * row_bytes
         small = size <= MOST_BYTES and len(unit.task.__dask_graph__()) == 1
-        if small and held and held + size <= MOST_BYTES and len(found[-1]) < MOST_UNITS:
-            found[-1] = range(found[-1].start, number + 1)
+        if small and held and held + size <= MOST_BYTES and len(groups[-1]) < MOST_UNITS:
+            groups[-1] = range(groups[-1].start, number + 1)
             held += size
         else:
-            found.append(range(number, number + 1))
+            groups.append(range(number, number + 1))
             held = max(1, size) if small else 0
-    return found
+    return groups
 
 
 def task_of(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
@@ -86,10 +86,10 @@ def joined(source: Source) -> Source:
             room = PIECE_ROWS - unit.n_rows if small else 0
     if source.sparse or not runs or len(runs) == len(source.units):
         return source
-    return replace(source, units=tuple(run[0] if len(run) == 1 else _joined(run) for run in runs))
+    return replace(source, units=tuple(run[0] if len(run) == 1 else _join_run(run) for run in runs))
 
 
-def _joined(units: Sequence[Unit]) -> Unit:
+def _join_run(units: Sequence[Unit]) -> Unit:
     task = task_of(units, read_joined)
     place = f"{units[0].place} to {units[-1].place}"
     return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))

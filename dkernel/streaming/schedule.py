@@ -73,7 +73,7 @@ class Partition(Sequence[RowSlice]):
     ----------
     units : rows of the chunks of each unit
     parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
-    strided : a piece takes every so many-th row of its chunk in place of neighbours
+    strided : a piece takes rows of its chunk at equal steps in place of neighbours
     """
 
     def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
@@ -165,7 +165,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     ----------
     units : rows of the chunks of each unit
     rounds : a source of few rows is cut finer, so that there are this many pieces
-    strided : a piece takes every so many-th row of its chunk, which may be sorted, in place of neighbours
+    strided : a piece takes rows of its chunk, which may be sorted, at equal steps in place of neighbours
 
     Examples
     --------
@@ -219,10 +219,10 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
             inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
         queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
-    return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
+    return Schedule(_deal(cut, np.concatenate(queue), rounds), "chunks")
 
 
-def _dealt(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
+def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
     """The queue in `rounds` runs of nearly equal rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0

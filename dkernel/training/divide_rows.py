@@ -31,7 +31,7 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
-MOST_TIMES = 2**16  # a quantile of so many times is known to a few thousandths
+MOST_TIMES = 2**16  # times whose quantile is known to a few thousandths
 MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
 
 
@@ -54,15 +54,15 @@ def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source,
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
     rule = Division(kind, column, limit)
-    found = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
-    rows = sum(found.held.values())
+    result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
+    rows = sum(result.held.values())
     if rows > MOST_SHARE * source.n_rows:
         raise DataError(
             f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
             "Use another column, or a smaller holdout."
         )
-    kept = {chunk: n - found.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
+    kept = {chunk: n - result.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:

@@ -235,14 +235,14 @@ def _fit_ways(
         if fitted and (run.stopped or fitted[0].order):
             break
         fitted.append(_fit_way(request, run, data, chosen, features, stages, reader, opened))
-    best = min(fitted, key=_judged_by(fitted))
+    best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
         best.problem.run.note("way", f"{best.chosen.why['way']}; losses on the holdout {losses}")
     return best
 
 
-def _judged_by(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
+def _loss_to_compare(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
     """What fitted ways are compared by: the loss on the holdout, and of different losses the wrong labels."""
     if len({way.problem.problem.loss.text for way in fitted}) > 1:
         return lambda way: -way.holdout["accuracy"]
@@ -276,8 +276,8 @@ def _fit_way(
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
-    found = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
-    local = _fit_local(request, data, problem, outcome, found) if found else None
+    findings = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    local = _fit_local(request, data, problem, outcome, findings) if findings else None
     return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
 

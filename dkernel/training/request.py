@@ -105,7 +105,7 @@ class FitRequest:
         return Drawing(features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
     def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
-        """The local stages that so many outputs can pay for: of classes the plan knew no number.
+        """Plan again, once the number of classes is known, and return the local stages that fit into memory.
 
         One that was asked for by name and does not fit is refused.
         """

@@ -43,7 +43,7 @@ from dkernel.training.uncertainty import errors_of
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
-RESIDUALS = 4.0  # a residual counts up to so many times the largest at first
+RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class NewRows:
 
 
 def rows_in(source: Source, executor: Executor, most: int | None = None) -> Block:
-    """The rows of a source, or a uniform sample of so many, in an order that no layout of files decides."""
+    """The rows of a source, or a uniform sample of `most` of them, in an order that no layout of files decides."""
     source = counted(source, executor)
     return rows_of(source, executor, most or source.n_counted)
 
@@ -87,13 +87,15 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
+    if model.local is not None and model.local.kind not in UPDATES:
+        raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
     counts = _counts(model, new)
     if model.local is None:
         learned = _by_rounds(model, new, counts, executor)
     else:
         rows = _rows(model, model.local, new, counts)
         with one_blas_thread():
-            learned = replace(model, local=_updated(model, rows, executor, old), variance=None)
+            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
     learned = replace(learned, conformal=_with_new(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
@@ -111,11 +113,11 @@ def _with_new(model: Model, new: Block) -> Conformal | None:
     assert rows.y is not None
     S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
     if model.classes is None:
-        found = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
+        added = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
     else:
         codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
-        found = Conformal.of_classes(model.probabilities(S), codes, weight)
-    return table.joined(found)
+        added = Conformal.of_classes(model.probabilities(S), codes, weight)
+    return table.joined(added)
 
 
 def _counts(model: Model, new: Block) -> dict[Any, float]:
@@ -124,8 +126,8 @@ def _counts(model: Model, new: Block) -> dict[Any, float]:
         return {}
     assert new.y is not None
     codes = Targets(model.classes, model.recipe.positive).codes(new.y)
-    found = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
-    return dict(zip(model.classes.tolist(), found.tolist(), strict=True))
+    totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
+    return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
 
 def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
@@ -153,7 +155,7 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
     return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
 
 
-def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
+def _update_local(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
     assert machine is not None
     updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
@@ -208,9 +210,11 @@ def _cells(
     results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    found = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
-    tree = machine.tree.joined([tree for tree, _ in found])
-    return CellMachine.of(machine.inputs, tree, [cell for _, some in found for cell in some], machine.nu, machine.unit)
+    updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
+    tree = machine.tree.joined([tree for tree, _ in updated])
+    return CellMachine.of(
+        machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
+    )
 
 
 def _grids(
@@ -236,9 +240,9 @@ def _grids(
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
     def residual() -> F32:
-        found = -moved
-        found[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
-        return found
+        residuals = -moved
+        residuals[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
+        return residuals
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()

@@ -39,7 +39,8 @@ def test_help_all_has_every_option(name):
 
 
 def test_every_option_has_a_group_of_its_own():
-    names = [name for group in OPTION_GROUPS.values() for name in group]
+    names = [*PARAMETERS, *(name for group in OPTION_GROUPS.values() for name in group)]
+    assert {p.group for p in PARAMETERS.values()} <= OPTION_GROUPS.keys()
     assert len(names) == len(set(names))
     options = {o.name for each in COMMANDS for o in command(each).params if isinstance(o, click.Option)}
     assert sorted(options - set(names)) == []

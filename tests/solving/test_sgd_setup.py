@@ -85,9 +85,9 @@ class Elsewhere(Apart):
 
     sent = 0
 
-    def compute(self, calls, ahead=(), readers=()):
+    def compute(self, calls, ahead=(), read_on=()):
         self.sent += len(calls)
-        return super().compute(calls, ahead, readers)
+        return super().compute(calls, ahead, read_on)
 
 
 @pytest.mark.parametrize("rows", [50, 3000])

@@ -53,6 +53,7 @@ from dkernel.data.object_columns import NUMBERS, object_columns
 from dkernel.data.readers.array_file import filled
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding
+from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
@@ -119,7 +120,7 @@ def from_arrays(
     notes: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, beside, names, encoding, notes = _encoded(X, names, beside, request, dtype, compute)
+        X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, *beside, names, dtype, objects, encoding, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -143,7 +144,7 @@ def from_arrays(
     )
 
 
-def _encoded(
+def _encode(
     X: Any,
     names: Sequence[str] | None,
     beside: tuple[Any, Any],
@@ -162,14 +163,14 @@ def _encoded(
     notes: dict[str, str] = {}
     parts: Sequence[Part] = ()
     if encoding is None:
-        found = kinds_to_encode(X, names, request)
-        if found is None:
+        kinds = kinds_to_encode(X, names, request)
+        if kinds is None:
             return X, beside, names, None, {}
         rows = TableRows.of(X, *beside, compute)
         # The numbers of rows decide the folds of means of the label, which only categories have.
-        parts = rows.parts(compute, weighed="category" in found[0].values())
+        parts = rows.parts(compute, weighed="category" in kinds[0].values())
         X, beside = rows.X, (rows.label, rows.weight)
-        encoding, notes = encoding_of(parts, *found, request, compute)
+        encoding, notes = encoding_of(parts, *kinds, request, compute)
     if not is_dask(X):
         return X, beside, names, encoding, notes
     learned = parts if encoding.folded else ()
@@ -181,15 +182,15 @@ def _names_of(X: Any) -> tuple[str, ...] | None:
 
 
 def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
-    found = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
-    if len(found) != p:
-        raise DataError(f"X has {p} columns, but {len(found)} names were given.")
-    if len(set(found)) < p:
-        twice = next(n for n in found if found.count(n) > 1)
+    columns = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
+    if len(columns) != p:
+        raise DataError(f"X has {p} columns, but {len(columns)} names were given.")
+    if len(set(columns)) < p:
+        twice = next(n for n in columns if columns.count(n) > 1)
         raise DataError(f"X has the column {twice!r} twice; every column needs a name of its own.")
     if not p:
         raise DataError("X has no columns.")
-    return found
+    return columns
 
 
 def _numpy_units(
@@ -228,7 +229,7 @@ def _numpy_units(
         key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
         make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
-        first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
+        first, number = first + n, number + (n if views[1] is None else n_copies(views[1]))
     return units, p, token, None if label is None else _kind(label.dtype), row_bytes
 
 
@@ -266,7 +267,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker.
 
-    `first` numbers the first row among all rows, and among those of positive weight.
+    `first` is the number of the first row, and that of its first copy.
     """
     if encoding is not None:
         values = table_of(X, columns, encoding.kinds)
@@ -288,7 +289,7 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
     try:
         return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
     except (TypeError, ValueError):
-        odd = next(name for name, found in frame.dtypes.items() if getattr(found, "kind", "O") not in "biuf")
+        odd = next(name for name, dtype_of in frame.dtypes.items() if getattr(dtype_of, "kind", "O") not in "biuf")
         raise of_other_kind(odd, frame[odd].dropna().iloc[0]) from None
 
 

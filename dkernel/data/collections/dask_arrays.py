@@ -41,10 +41,10 @@ def name_of(values: Any, default: str) -> str:
 def concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
     """The values, computed where they are Dask's."""
     lazy = [i for i, v in enumerate(values) if is_dask(v)]
-    found = list(values)
+    computed = list(values)
     for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):
-        found[i] = v
-    return tuple(found)
+        computed[i] = v
+    return tuple(computed)
 
 
 def dense(block: Any) -> NDArray[Any]:
@@ -71,19 +71,19 @@ def known(
     X = as_array(X, matrix)
     if X.ndim != 2:
         raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
-    found = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
-    unknown = [i for i, a in enumerate(found) if a is not None and np.isnan(sum(a.shape))]
+    arrays = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
+    unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
         log.info("Chunk sizes are unknown: computing them once.")
-        shapes = compute(*(_shapes(found[i]) for i in unknown))
+        shapes = compute(*(_shapes(arrays[i]) for i in unknown))
         for i, sizes in zip(unknown, shapes, strict=True):
-            found[i] = _with_chunks(found[i], sizes)
-    for what, values in zip(("y", "weight"), found[1:], strict=True):
-        if values is not None and values.shape[0] != found[0].shape[0]:
+            arrays[i] = _with_chunks(arrays[i], sizes)
+    for what, values in zip(("y", "weight"), arrays[1:], strict=True):
+        if values is not None and values.shape[0] != arrays[0].shape[0]:
             raise DataError(
-                f"X has {found[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
+                f"X has {arrays[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
             )
-    return found[0], found[1], found[2]
+    return arrays[0], arrays[1], arrays[2]
 
 
 def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
@@ -99,15 +99,15 @@ def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
 
 def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
     """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
-    found: list[NDArray[Any]] = []
+    tops: list[NDArray[Any]] = []
     for chunks in as_array(values, matrix).to_delayed():
         parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
         if any(part is None for part in parts):
             return None
-        found.append(np.concatenate(parts, axis=1))
-        if sum(len(part) for part in found) >= n:
+        tops.append(np.concatenate(parts, axis=1))
+        if sum(len(part) for part in tops) >= n:
             break
-    return np.concatenate(found)[:n] if found else None
+    return np.concatenate(tops)[:n] if tops else None
 
 
 def _top(block: Any, n: int) -> NDArray[Any] | None:
@@ -197,8 +197,8 @@ def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[li
             if array is None:
                 keys.append(None)
                 continue
-            found, source = next(collections)
-            key = (found.name, i, *[0] * (found.ndim - 1))
+            collection, source = next(collections)
+            key = (collection.name, i, *[0] * (collection.ndim - 1))
             keys.append(key)
             _take(source, key, graph)
         yield keys, int(n), graph

@@ -20,14 +20,14 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     """Shapes, types and chunks, from the file's directory."""
     tables = []
     for file in files:
-        with _opened(file) as opened:
+        with _open(file) as opened:
             tables.append(table_of_members(file, _members(opened), request.exclude))
     return tables
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
     """The rows of one part."""
-    with _opened(file) as opened:
+    with _open(file) as opened:
 
         def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
             return np.asarray(opened[key][first:stop])
@@ -41,7 +41,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[Any]:
+def _open(file: File) -> Iterator[Any]:
     try:
         with ExitStack() as stack:
             place = file.path if file.local else stack.enter_context(file.open())
@@ -53,13 +53,13 @@ def _opened(file: File) -> Iterator[Any]:
 
 
 def _members(opened: Any) -> list[Member]:
-    found: list[Member] = []
+    members: list[Member] = []
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
             kind = "text" if text else kind_of_dtype(item.dtype)
-            found.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+            members.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
 
     opened.visititems(visit)
-    return found
+    return members

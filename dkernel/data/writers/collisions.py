@@ -50,10 +50,10 @@ class Location:
     def identity(self) -> tuple[int, int] | None:
         """Device and number of the file; None where there is none."""
         try:
-            found = os.stat(self.real)
+            status = os.stat(self.real)
         except (OSError, ValueError):
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @cached_property
     def folder(self) -> bool:

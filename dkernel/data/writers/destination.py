@@ -88,8 +88,8 @@ class Destination:
                 f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
             )
         if self.path.is_dir() != self._is_folder and self.path.exists():
-            found, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
-            raise DataError(f"{self.path} is {found}, and this output is {needed}. Choose another name.")
+            kind, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
+            raise DataError(f"{self.path} is {kind}, and this output is {needed}. Choose another name.")
 
     @property
     def _is_folder(self) -> bool:
@@ -177,8 +177,8 @@ class Destination:
         if not self.path.is_dir():
             return []
         if not self.format.folder:
-            found = sorted(p.name for p in self.path.iterdir())
-            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(found) else found
+            names = sorted(p.name for p in self.path.iterdir())
+            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(names) else names
         known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
             entry.name for entry in (manifest.files if manifest else ())
         }
@@ -247,7 +247,7 @@ class Staging:
 
     def _leave(self) -> None:
         # Finished parts stay for a rerun; nothing else is left on the disk.
-        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
+        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._staged_files()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
@@ -260,7 +260,7 @@ class Staging:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _listed(self) -> list[Path]:
+    def _staged_files(self) -> list[Path]:
         return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
 
     def _take_back(self) -> None:
@@ -293,24 +293,24 @@ class Staging:
         ----------
         rows : rows of every part of the job
         """
-        found: dict[int, OutputPart] = {}
+        parts: dict[int, OutputPart] = {}
         with explained(self.folder):
-            for path in self._listed():
-                part = OutputPart.found(path)
+            for path in self._staged_files():
+                part = OutputPart.of_file(path)
                 if (
                     part
                     and part.index < len(rows)
                     and rows[part.index] == part.rows + part.rejected
-                    and part.index not in found
+                    and part.index not in parts
                 ):
-                    found[part.index] = part
+                    parts[part.index] = part
                 elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
                     path.unlink()
-            listed = {part.rejects for part in found.values()}
-            for path in self._listed():
+            listed = {part.rejects for part in parts.values()}
+            for path in self._staged_files():
                 if path.name.startswith("rejects-") and path.name not in listed:
                     path.unlink()
-        return found
+        return parts
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""

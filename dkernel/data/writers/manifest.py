@@ -71,12 +71,12 @@ class OutputPart:
 
     @classmethod
     def of_name(cls, name: str, size: int) -> "OutputPart | None":
-        """The record of a finished part of so many bytes, if that is its name."""
+        """The record of a finished part of this size, if that is its name."""
         match = _FINISHED.fullmatch(name)
         return match and cls(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
 
     @classmethod
-    def found(cls, path: Path) -> "OutputPart | None":
+    def of_file(cls, path: Path) -> "OutputPart | None":
         """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
         part = cls.of_name(path.name, 0)
         if part is None:
@@ -280,11 +280,11 @@ def entries_of(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
     return tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
 
 
-def refuse_other(path: Any, job: Mapping[str, str], found: "Manifest | None") -> NoReturn:
+def refuse_other(path: Any, job: Mapping[str, str], manifest: "Manifest | None") -> NoReturn:
     """Refuse to take the place of an output of this manifest without being asked to."""
-    if found is None:
+    if manifest is None:
         why = "and has no manifest of dkernel's"
-    elif differing := sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k)):
+    elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
         why = f"and comes from another job (different: {', '.join(differing)})"
     else:
         why = "and was changed since it was written"

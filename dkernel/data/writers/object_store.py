@@ -121,25 +121,26 @@ class StoreDestination:
             )
             if not self.format.folder and self._name not in there:
                 return None
-            found = self._read_manifest()
-            if found is not None and found.job == dict(job):
+            manifest = self._read_manifest()
+            if manifest is not None and manifest.job == dict(job):
                 wanted = {
-                    entry.name: entry.bytes for entry in (*found.files, *([found.rejects] if found.rejects else []))
+                    entry.name: entry.bytes
+                    for entry in (*manifest.files, *([manifest.rejects] if manifest.rejects else []))
                 }
                 whole = all(there.get(name) == size for name, size in wanted.items())
                 if whole and (not self.format.folder or "_SUCCESS" in there):
                     self.sweep(job)
-                    return found
+                    return manifest
                 if self.format.folder and "_SUCCESS" not in there:
                     return None  # our own commit, killed half way
             if there:
-                self._check_replaceable(job, found, set(there))
+                self._check_replaceable(job, manifest, set(there))
             return None
 
-    def _check_replaceable(self, job: Mapping[str, str], found: Manifest | None, there: set[str]) -> None:
+    def _check_replaceable(self, job: Mapping[str, str], manifest: Manifest | None, there: set[str]) -> None:
         if not self.overwrite:
-            refuse_other(self.path, job, found)
-        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (found.files if found else ()))}
+            refuse_other(self.path, job, manifest)
+        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (manifest.files if manifest else ()))}
         if self.format.folder and (foreign := sorted(there - known)):
             raise DataError(
                 f"{self.path} holds objects that dkernel did not write ({', '.join(foreign[:3])}), and overwriting "
@@ -198,7 +199,7 @@ class StoreStaging:
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
-        found: dict[int, OutputPart] = {}
+        parts: dict[int, OutputPart] = {}
         with explained(self.url):
             self.system.invalidate_cache()
             there = files_at(self.system, self.folder)
@@ -206,8 +207,8 @@ class StoreStaging:
             part = OutputPart.of_name(name, size)
             whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
             if part and whole and (not part.rejected or part.rejects in there):
-                found.setdefault(part.index, self._with_counts(part) if part.counts in there else part)
-        return found
+                parts.setdefault(part.index, self._with_counts(part) if part.counts in there else part)
+        return parts
 
     def _with_counts(self, part: OutputPart) -> OutputPart:
         with explained(self.url):

@@ -86,18 +86,18 @@ class Partitioned(Folder):
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
         texts = []
-        for words, codes in (_coded(table.column(key), key) for key in self.keys):
+        for words, codes in (_code(table.column(key), key) for key in self.keys):
             texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
-        found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
-        groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
+        keyed = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
+        groups = keyed.group_by(names, use_threads=False).aggregate([("row", "list")])
         for i in range(len(groups)):
             values = [groups.column(name)[i].as_py() for name in names]
             parts = [f"{key}={_folder_word(value)}" for key, value in zip(self.keys, values, strict=True)]
             yield "/".join(parts), groups.column("row_list")[i].values
 
 
-def _coded(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
+def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.large_string())
@@ -129,5 +129,5 @@ def _folder_word(word: str) -> str:
 
 def files_in(folder: Path) -> list[str]:
     """The sorted names of the files of a folder and of the folders in it."""
-    found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    return sorted(p.relative_to(folder).as_posix() for p in found)
+    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    return sorted(p.relative_to(folder).as_posix() for p in files)

@@ -18,6 +18,7 @@ from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import exp2_products, fits
+from dkernel.numerics.rows import wide
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
@@ -210,8 +211,7 @@ class PlainColumns(LandmarkColumns):
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
         """Evaluate in float64 and round into the tile."""
-        wide: Any = rows if rows.dtype == object else rows.astype(np.float64)
-        out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
+        out[...] = self._values(wide(rows), self._landmarks[first : first + out.shape[1]])
 
 
 class SparseColumns(LandmarkColumns):

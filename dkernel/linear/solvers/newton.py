@@ -111,12 +111,12 @@ class Newton:
         while (left := moved > tolerance).any() and steps < MOST_STEPS:
             steps += 1
             some = replace(self, Y=self.Y[:, left])  # outputs that are at their optima stay there
-            moved[left], alone[left], v[:, left], Ka[:, left] = some._moved(
+            moved[left], alone[left], v[:, left], Ka[:, left] = some._move(
                 moved[left], alone[left], v[:, left], Ka[:, left], alpha
             )
         return Reached(v, steps, float(moved.max()))
 
-    def _moved(
+    def _move(
         self, moved: Array, alone: NDArray[np.bool_], v: Array, Ka: Array, alpha: float
     ) -> tuple[Array, NDArray[np.bool_], Array, Array]:
         """One step: by how much it moved the scores of each output, the outputs that are alone then, v, and K a."""
@@ -143,13 +143,13 @@ class Newton:
         d, beta, alone = np.empty_like(a), np.empty(a.shape[1]), alone.copy()
         if not alone.all():
             some = ~alone
-            d[:, some], beta[some], alone[some] = self._shared(some, a, s, alpha, enough[some])
+            d[:, some], beta[some], alone[some] = self._step_together(some, a, s, alpha, enough[some])
         for j in np.flatnonzero(alone):
             one = np.arange(len(alone)) == j
-            d[:, one], beta[one], _ = self._shared(one, a, s, alpha, enough[one])
+            d[:, one], beta[one], _ = self._step_together(one, a, s, alpha, enough[one])
         return d, beta
 
-    def _shared(
+    def _step_together(
         self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
@@ -172,10 +172,10 @@ class Newton:
         exact = self.loss.quadratic or len(beta) > 1
         system = self._system(np.flatnonzero(curved), alpha / (w[:, 0] * mean), alpha, exact)
         given = bent, r[curved] - moved, rest - moved.sum(axis=0), enough
-        d[curved], beta, late = self._solved(system, *given)
+        d[curved], beta, late = self._solve(system, *given)
         if late.any() and not system.exact:
             system = self._system(system.curved, system.ridge, alpha, True)
-            d[curved], beta, late = self._solved(system, *given)
+            d[curved], beta, late = self._solve(system, *given)
         return d, beta, late & (not self.loss.joint)
 
     def _system(self, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
@@ -188,7 +188,7 @@ class Newton:
         self.last.append(_NewtonSystem.of(self.K, curved, ridge, alpha, exact))
         return self.last[0]
 
-    def _solved(
+    def _solve(
         self,
         system: "_NewtonSystem",
         bent: Callable[[Outputs], Callable[[Array], Array]],
@@ -202,7 +202,7 @@ class Newton:
         ----------
         bent : outputs -> the function from changes of their scores to those of the weighted derivatives
         """
-        found, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
+        solution, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
         at = np.arange(len(rest))  # the outputs that are not there yet: the others leave
         d, beta, curve = np.zeros_like(r), np.zeros_like(rest), bent(slice(None))
         z, zeta, Kz = system.solve(r, rest)
@@ -221,15 +221,15 @@ class Newton:
             late[at] = stays = now > least
             if stays.all():
                 continue
-            found[:-1, at], found[-1, at] = d, beta
+            solution[:-1, at], solution[-1, at] = d, beta
             if not stays.any():
                 break
             at, curve = at[stays], bent(at[stays])
             d, p, Kp, r = (each[:, stays] for each in (d, p, Kp, r))
             beta, pb, rest, now, least = (each[stays] for each in (beta, pb, rest, now, least))
         if late.any():
-            found[:-1, at], found[-1, at] = d, beta
-        return found[:-1], found[-1], late
+            solution[:-1, at], solution[-1, at] = d, beta
+        return solution[:-1], solution[-1], late
 
     def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
         return self._sums(np.vstack([r * Kz, rest * zeta]))
