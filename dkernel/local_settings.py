@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
-from dkernel.recipe_checks import Parameter, groups, parameter, real, refused, table_of, whole, word_or
+from dkernel.recipe_checks import Parameter, groups, parameter, real, refusal, table_of, whole, word_or
 
 Stage = TypeVar("Stage", bound="LocalSettings")
 STAGES: dict[str, type["LocalSettings"]] = {}
@@ -264,7 +264,7 @@ def local_text(p: Parameter, value: Any) -> str:
     if settings is None:
         if isinstance(value, str) and value in p.words:
             return str(value)
-        raise refused(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
+        raise refusal(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
     return settings._check()._text().removesuffix("()")
 
 

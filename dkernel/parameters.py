@@ -23,11 +23,11 @@ from dkernel.recipe_checks import (
     positive_number,
     real,
     size,
-    spelled,
     strength,
     table_of,
     whole,
     word,
+    word_of_spelling,
     word_or,
 )
 
@@ -256,7 +256,7 @@ class Parameters:
         "auto",
         'Scaling of the features. Use "none" for kernels of differences, and for features near 0: products of features '
         "that are not centred lose digits with the square of offset / deviation.",
-        spelled({None: "none"}),
+        word_of_spelling({None: "none"}),
         words=("auto", "standard", "minmax", "global", "maxabs", "none"),
     )
     holdout: float = parameter(
@@ -283,7 +283,7 @@ class Parameters:
         'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Blocks of `partial_fit` '
         "leave no rows out, so they have no curve.",
         # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
-        spelled({None: "none", "sigmoid": "platt"}),
+        word_of_spelling({None: "none", "sigmoid": "platt"}),
         words=("auto", "none", "platt", "isotonic"),
         before="none",
     )
@@ -347,12 +347,12 @@ RENAMED: Mapping[str, str] = {
 """Parameter of an earlier version -> what says it now."""
 
 
-def meant_by(name: str) -> str:
+def hint_for_old(name: str) -> str:
     """' Use local=...' for a parameter of an earlier version, or nothing.
 
     Examples
     --------
-    >>> meant_by("n_grids"), meant_by("gamma")
+    >>> hint_for_old("n_grids"), hint_for_old("gamma")
     (" Use local='grids(n_grids=N)'.", '')
     """
     return f" Use {RENAMED[name]}." if name in RENAMED else ""

@@ -15,10 +15,10 @@ from typing import Any, NewType
 from dkernel.errors import RecipeError
 from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.local_settings import STAGES, Stage, named_stages, of_text, settings_of, stage_of
-from dkernel.parameters import PARAMETERS, Parameters, meant_by
+from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
 
@@ -65,7 +65,7 @@ class Recipe(Parameters):
         self._check_together()
 
     def _check_together(self) -> None:
-        loss = loss_named(self.loss)
+        loss = parse_loss(self.loss)
         loss.check_task(self.task, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
@@ -237,4 +237,4 @@ def _with_settings(values: dict[str, Any]) -> dict[str, Any]:
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
-        raise RecipeError(f"A recipe has no parameter {name!r}.{meant_by(name) or nearest_name(str(name), names)}")
+        raise RecipeError(f"A recipe has no parameter {name!r}.{hint_for_old(name) or nearest_name(str(name), names)}")

@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
-def refused(p: Parameter, value: Any, needed: str) -> RecipeError:
+def refusal(p: Parameter, value: Any, needed: str) -> RecipeError:
     """The error of a value that a parameter does not take."""
     from dkernel.validation import nearest_name
 
@@ -110,7 +110,7 @@ def refused(p: Parameter, value: Any, needed: str) -> RecipeError:
 
 def word(p: Parameter, value: Any) -> str:
     if not (isinstance(value, str) and value in p.words):
-        raise refused(p, value, " | ".join(p.words))
+        raise refusal(p, value, " | ".join(p.words))
     return str(value)
 
 
@@ -121,7 +121,7 @@ def whole(least: int) -> Callable[[Parameter, Any], int]:
         except TypeError:
             number = -1
         if number < least:
-            raise refused(p, value, " | ".join([*p.words, f"a whole number of at least {least}"]))
+            raise refusal(p, value, " | ".join([*p.words, f"a whole number of at least {least}"]))
         return number
 
     return check
@@ -135,7 +135,7 @@ def real(needed: str, holds: Callable[[float], bool]) -> Callable[[Parameter, An
         except OverflowError:
             number = math.inf
         if not holds(number):
-            raise refused(p, value, " | ".join([*p.words, needed]))
+            raise refusal(p, value, " | ".join([*p.words, needed]))
         return number
 
     return check
@@ -156,7 +156,7 @@ def or_none(check: Callable[[Parameter, Any], Any]) -> Callable[[Parameter, Any]
     return lambda p, value: None if value is None else check(p, value)
 
 
-def spelled(meaning: Mapping[Any, str]) -> Callable[[Parameter, Any], str]:
+def word_of_spelling(meaning: Mapping[Any, str]) -> Callable[[Parameter, Any], str]:
     """A word, or another spelling of one."""
     return lambda p, value: word(p, meaning.get(value, value) if isinstance(value, str | None) else value)
 
@@ -167,9 +167,9 @@ def landmark_rule(p: Parameter, value: Any) -> str:
 
 def loss_text(p: Parameter, value: Any) -> str:
     if isinstance(value, str) and "(" in value:
-        from dkernel.linear.losses import loss_named
+        from dkernel.linear.losses import parse_loss
 
-        return loss_named(value).text
+        return parse_loss(value).text
     return word(p, value)
 
 
@@ -197,7 +197,7 @@ def class_weights(p: Parameter, value: Any) -> str | dict[Label, float] | None:
     if value is None or isinstance(value, str):
         return None if value is None else word(p, value)
     if not isinstance(value, Mapping) or not value:
-        raise refused(p, value, "None | balanced | {label: weight}")
+        raise refusal(p, value, "None | balanced | {label: weight}")
     pairs = [(_label(f"{p.name} label", each), _weight(p, each, weight)) for each, weight in value.items()]
     return dict(sorted(pairs, key=_by_label))
 
@@ -229,7 +229,7 @@ def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
     if isinstance(value, str):
         return value if value in p.words else tuple(part.strip() for part in value.split(",") if part.strip())
     if not isinstance(value, list | tuple) or not value or not all(isinstance(part, str) for part in value):
-        raise refused(p, value, "auto | none | names of columns")
+        raise refusal(p, value, "auto | none | names of columns")
     return tuple(map(str, value))
 
 
@@ -241,13 +241,13 @@ def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
         names = tuple(tuple(str(part).strip() for part in group) for group in given)
         if all(part for group in names for part in group):
             return names
-    raise refused(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
+    raise refusal(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
 def division(p: Parameter, value: Any) -> str:
     kind, _, column = value.partition(":") if isinstance(value, str) else ("", "", "")
     if value not in p.words and (kind not in ("group", "time") or not column.strip()):
-        raise refused(p, value, "random | group:COLUMN | time:COLUMN")
+        raise refusal(p, value, "random | group:COLUMN | time:COLUMN")
     return f"{kind}:{column.strip()}" if column else str(value)
 
 
@@ -257,5 +257,5 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "g
 def size(p: Parameter, value: Any) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
     if match is None or isinstance(value, bool):
-        raise refused(p, value, "bytes, as 200MiB, 1GB or 1000000")
+        raise refusal(p, value, "bytes, as 200MiB, 1GB or 1000000")
     return int(float(match[1]) * UNITS[match[2]])

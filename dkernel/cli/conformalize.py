@@ -15,8 +15,8 @@ from dkernel.cli.options import (
     bad_rows_option,
     config_text,
     group_option,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     setting,
@@ -87,5 +87,5 @@ def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "
         model = conformalized(model, source, executor, group)
         model_file.save(model, values["out"])
     facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source), conformalize=facts)
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), conformalize=facts)
     return facts

@@ -17,8 +17,8 @@ from dkernel.cli.options import (
     config_text,
     counting_bad_rows,
     coverage_option,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     setting,
@@ -91,13 +91,13 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
-        if rejected := rejected_of(source)["rows_rejected"]:
+        if rejected := note_rejected(source)["rows_rejected"]:
             figures["rejected"] = rejected
         wanted = values["report"] or values["importance"]
         drawn = rows_of(source, executor, MOST_HOLDOUT) if wanted else None
         if values["importance"]:
             figures["importance"] = _importance(model, drawn)
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source))
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
     record.note(figures=figures)
     if values["report"]:
         _draw(values["report"], model, drawn, record)
@@ -129,13 +129,13 @@ def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.encoding.unseen import described
+    from dkernel.encoding.unseen import describe_counts
 
     for name, value in figures.items():
         if name == "per_class":
             yield from _table(value)
         elif name == "filled":
-            yield from described(value)
+            yield from describe_counts(value)
         elif name == "far":
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
-from dkernel.parameters import PARAMETERS, meant_by
+from dkernel.parameters import PARAMETERS, hint_for_old
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
@@ -166,7 +166,7 @@ def is_usual(name: str | None) -> bool:
     return name in USUAL if parameter is None else parameter.usual
 
 
-def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
+def group_options(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
     groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
@@ -196,7 +196,7 @@ class Grouped(click.Command):
             super().format_options(ctx, formatter)
             return
         every = bool(ctx.meta.get("dkernel.help_all"))
-        for group, options in grouped([p for p in params if p.name != "help"], every).items():
+        for group, options in group_options([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
                 formatter.write_dl(
                     # The column of options has at most 34 letters.
@@ -244,7 +244,7 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]
     meant = COMMAND_SYNONYMS.get(name) or COMMAND_SYNONYMS.get(name.lower().replace("_", "-"))
-    if (moved := in_options(meant_by(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
+    if (moved := in_options(hint_for_old(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
         raise click.UsageError(f"There is no option {name}.{moved}", ctx) from None
     if meant and meant.split()[0] in known:
         hint = f" Did you mean {meant}?"

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
-from dkernel.parameters import meant_by
+from dkernel.parameters import hint_for_old
 from dkernel.recipe_checks import Parameter
 
 Command = Callable[..., Any]
@@ -253,7 +253,7 @@ def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], for
         raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
 
 
-def rejected_of(source: Any) -> dict[str, Any]:
+def note_rejected(source: Any) -> dict[str, Any]:
     """Entry of a run record about the rows that were left out of a source."""
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
@@ -316,7 +316,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         if name not in options:
             from dkernel.validation import nearest_name
 
-            hint = meant_by(name) or nearest_name(name, sorted(options))
+            hint = hint_for_old(name) or nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):

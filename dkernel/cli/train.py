@@ -19,8 +19,8 @@ from dkernel.cli.options import (
     client_limit_option,
     config_text,
     counting_bad_rows,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -110,7 +110,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
+        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
     check_judges(ctx, values, recipe)
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
@@ -152,7 +152,7 @@ def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, A
         click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
-def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
+def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     """The options of the recipe, without those that the data decide."""
     settled_values = {name: getattr(recipe, name) for name in RECIPE}
     if loss_of(values) is None and recipe.task == "auto":
@@ -244,7 +244,7 @@ def judges_of(values: Mapping[str, Any], executor: Any) -> Any:
 def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
     from dkernel.errors import DataError
-    from dkernel.problem.reservoir_split import counted, rows_of
+    from dkernel.problem.reservoir_split import count_weighted, rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
     from dkernel.streaming.open_files import open_files
 
@@ -267,7 +267,7 @@ def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Reci
         raise DataError(
             f"{both[0]} is among DATA and --eval-set: rows that are learned from do not judge. Give others."
         )
-    return rows_of(counted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
+    return rows_of(count_weighted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:
@@ -317,7 +317,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         with record.phase("open"), counting_bad_rows(opened, values, recipe):
             source, recipe = open_for(values, recipe, executor)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
         with record.phase("train"), counting_bad_rows(opened, values, recipe):
             result = run(
                 source,

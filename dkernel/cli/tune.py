@@ -18,8 +18,8 @@ from dkernel.cli.options import (
     client_limit_option,
     config_text,
     counting_bad_rows,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -37,7 +37,7 @@ from dkernel.cli.train import (
     recipe_of,
     recipe_options,
     report_on,
-    settled,
+    settle_values,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
+        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
     check_judges(ctx, values, recipe)
@@ -151,7 +151,7 @@ def _tune(
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
             recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
             source, recipe = open_for(asked, recipe, executor)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
         with record.phase("train"), counting_bad_rows(opened, values, recipe):
             search = run(
                 source,

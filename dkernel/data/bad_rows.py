@@ -16,7 +16,15 @@ from dkernel.data.encoded_columns import AT_ONCE
 from dkernel.data.file_parts import place_of, read_part, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
 from dkernel.data.paths import File
-from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, not_finite, rejected_row, rows_of
+from dkernel.data.rejected_rows import (
+    REJECTS,
+    RejectedRow,
+    csv_of,
+    describe_rejected,
+    not_finite,
+    rejected_row,
+    rows_of,
+)
 from dkernel.encoding.tables import numbers
 from dkernel.errors import DataError, DKernelWarning
 
@@ -71,7 +79,7 @@ def _check(rejected: pa.Table, allowed: int) -> None:
 
 
 def _describe(rejected: pa.Table, what: str) -> str:
-    shown = described(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
+    shown = describe_rejected(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
     first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])

@@ -69,12 +69,12 @@ class Block:
         return self.nbytes + 64
 
 
-def concatenated(blocks: Sequence[Block]) -> Block:
+def concatenate_blocks(blocks: Sequence[Block]) -> Block:
     """The rows of some blocks, none of them sparse, as one block.
 
     Examples
     --------
-    >>> concatenated([Block(np.zeros((3, 2))), Block(np.ones((1, 2)))]).rows
+    >>> concatenate_blocks([Block(np.zeros((3, 2))), Block(np.ones((1, 2)))]).rows
     4
     """
 
@@ -160,12 +160,12 @@ def object_row_bytes(p: int, stored: int) -> int:
     return stored + OBJECT_OVERHEAD * p if stored else 256 * p
 
 
-def cut(rows: int, limit: int) -> tuple[int, ...]:
+def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
     """Sizes of the fewest chunks of at most `limit` rows, equal up to one row.
 
     Examples
     --------
-    >>> cut(10, 4)
+    >>> cut_evenly(10, 4)
     (4, 3, 3)
     """
     if rows == 0:
@@ -207,7 +207,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     return flat
 
 
-def checked_beside(
+def check_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""

@@ -9,7 +9,7 @@ from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
 from dkernel.data.file_parts import count_weights
-from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, numbered
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import NUMBERS, domains_of
 from dkernel.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
@@ -65,7 +65,7 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
     """
     categories = wanted.encoded is not None and "category" in wanted.encoded.values()
     if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
-        return numbered(tables)
+        return number_files(tables)
     stepped = [_with_larger_steps(table) for table in tables]
     tasks, owners = [], []
     for number, table in enumerate(stepped):
@@ -80,7 +80,7 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
         for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
             counted[number][step : step + len(some)] = some
     pairs = zip(stepped, counted, strict=True)
-    return numbered(
+    return number_files(
         [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
     )
 
@@ -103,7 +103,7 @@ def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
     return tuple(np.diff([*range(0, part.rows, table.steps), part.rows]).tolist())
 
 
-def learned(
+def learn_encoding(
     tasks: Sequence[Delayed],
     kinds: Mapping[str, str],
     request: ReadOptions,

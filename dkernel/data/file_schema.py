@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.data.block import cut
+from dkernel.data.block import cut_evenly
 from dkernel.data.paths import File
 from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
@@ -198,11 +198,11 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)
-            kept.append((part, cut(part.rows - len(inside), limit)))
+            kept.append((part, cut_evenly(part.rows - len(inside), limit)))
     return kept
 
 
-def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
+def number_files(tables: Sequence[FileSchema]) -> list[FileSchema]:
     """The files, each with the number of rows before it."""
     result, before = [], 0
     for table in tables:
@@ -218,11 +218,11 @@ def _divide_steps(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[i
     first, first_row, rows = 0, 0, 0
     for i, n in enumerate(table.steps):
         if rows and rows + n > limit:
-            parts.append((_part(table, first, i, first_row, rows), cut(rows, limit)))
+            parts.append((_part(table, first, i, first_row, rows), cut_evenly(rows, limit)))
             first, first_row, rows = i, first_row + rows, 0
         rows += n
     if rows:
-        parts.append((_part(table, first, len(table.steps), first_row, rows), cut(rows, limit)))
+        parts.append((_part(table, first, len(table.steps), first_row, rows), cut_evenly(rows, limit)))
     return parts
 
 
@@ -242,12 +242,12 @@ def _part(table: FileSchema, first: int, stop: int, first_row: int, rows: int) -
 def _divide_even(table: FileSchema, step: int, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if step <= limit:
         # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
-        sizes = [n * step for n in cut(-(-table.rows // step), limit // step)]
+        sizes = [n * step for n in cut_evenly(-(-table.rows // step), limit // step)]
     else:
         sizes = [step] * -(-table.rows // step)
     parts, row = [], 0
     for size in sizes:
         n = min(size, table.rows - row)
-        parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut(n, limit)))
+        parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut_evenly(n, limit)))
         row += n
     return parts

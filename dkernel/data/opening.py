@@ -16,16 +16,16 @@ from dask.delayed import Delayed
 from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
-from dkernel.data.arrow_streams import is_stream, stored
+from dkernel.data.arrow_streams import is_stream, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
-from dkernel.data.encoded_columns import learned, with_numbers
+from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
-from dkernel.data.scratch import Scratch, unpacked
+from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import without_bad_files
@@ -236,11 +236,11 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
     listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
     for i, item in enumerate(listed):
         if is_stream(item):
-            listed[i] = stored(item, scratch)
+            listed[i] = store_stream(item, scratch)
         elif isinstance(item, File):
             continue
         elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
-            listed[i] = stored(rows, scratch)
+            listed[i] = store_stream(rows, scratch)
     return listed
 
 
@@ -263,7 +263,7 @@ def _usable(
 
 def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
     """The schemas of the files, and the columns that are read of them."""
-    tables = with_folder_keys(_read_schemas(unpacked(files, scratch, request.compute), request), request)
+    tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
     return tables, select(tables, request)
 
 
@@ -316,7 +316,7 @@ def _with_encoding(
     if not tasks:
         return replace(wanted, encoded=None), {}
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
-    encoding, notes = learned(tasks, wanted.encoded, request, request.compute, coded, where)
+    encoding, notes = learn_encoding(tasks, wanted.encoded, request, request.compute, coded, where)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), notes

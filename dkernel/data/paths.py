@@ -205,7 +205,7 @@ def expand(
     return files
 
 
-def named(item: str | os.PathLike) -> list[str]:
+def name_files(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:

@@ -179,12 +179,13 @@ def rows_of(content: bytes) -> list[tuple[str, ...]]:
     return list(zip(*table.to_pydict().values(), strict=True))
 
 
-def described(rows: Iterable[Sequence[str]]) -> list[str]:
+def describe_rejected(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rejected rows, as `csv_of` wrote them, in words.
 
     Examples
     --------
-    >>> described([("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")])
+    >>> rows = [("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")]
+    >>> describe_rejected(rows)
     ["a.csv, line 7, column 'x': '?' is not a number", "b.npy, row 3, column '0': nan"]
     """
     return [

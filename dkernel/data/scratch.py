@@ -56,7 +56,7 @@ class Scratch:
         return cls(os.path.abspath(scratch))
 
 
-def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
+def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
     """The files, with unpacked copies in the place of those that need one."""
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
@@ -89,7 +89,8 @@ def unpack(file: File, folder: str) -> File:
     if not os.path.isdir(folder):
         raise RecipeError(
             f"{file.name}: the folder {folder} for its unpacked copy is not there on {platform.node()}. Give --scratch "
-            "a folder that the client and all workers share."
+            "a folder that the client and all workers share, or store the rows as Parquet or UTF-8 CSV: these need "
+            "no copy."
         )
     target = os.path.join(folder, file.key("copy", *filter(None, [file.text_encoding])) + file.suffix)
     if not os.path.exists(target):

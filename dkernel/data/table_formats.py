@@ -93,7 +93,10 @@ def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
     if "://" in folder:
         import fsspec
 
-        system, place = fsspec.core.url_to_fs(folder, **options)
+        try:
+            system, place = fsspec.core.url_to_fs(folder, **options)
+        except (ImportError, ValueError, OSError):
+            return None  # explained where the files of the address are listed
         isdir, names = system.isdir, partial(system.ls, detail=False)
     if isdir(f"{place}/_delta_log"):
         return "a Delta"

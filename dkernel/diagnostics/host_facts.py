@@ -44,7 +44,7 @@ def probe(
         "cores": resource_limits.cpu_limit(),
         "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
-        "places": {name: written(place, name in made) for name, place in places.items()},
+        "places": {name: try_writing(place, name in made) for name, place in places.items()},
         "missing": [path for path in tokens if not os.path.exists(path)],
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
@@ -99,7 +99,7 @@ def file_system(folder: str) -> str:
     return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
 
 
-def written(place: str, made: bool) -> dict[str, Any]:
+def try_writing(place: str, made: bool) -> dict[str, Any]:
     """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
         if "://" in place:

@@ -31,7 +31,7 @@ from dkernel.encoding.label_means import (
     places_of,
 )
 from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
 MOST_VALUES = 1000
@@ -307,7 +307,7 @@ class TableCounts:
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                counts.append(CategoryCount.of(*coded(column), weight, part, folds, kind_of(column.type)))
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, kind_of(column.type)))
             else:
                 values = numbers(column) if isinstance(table, pa.Table) else column
                 counts.append(NumberCount.of(values, weight, coded_too and kind == "number"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 
 MISSING_WORDS = ("indicator", "mean", "error")
 DATE_WORDS = ("calendar", "seconds")
@@ -116,7 +116,7 @@ class Encoding:
             for j, column in enumerate(self.columns):
                 values = table.column(column.name) if of_arrow else table[:, j]
                 if isinstance(column, CategoryColumn):
-                    values_or_codes: Any = coded(values if of_arrow else pa.array(values), column.values)
+                    values_or_codes: Any = code_column(values if of_arrow else pa.array(values), column.values)
                 else:
                     values_or_codes = numbers(values) if of_arrow else values
                 place = self.places[column.name]

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.numerics.random_streams import row_hash
 
 LABEL_FOLDS = 5
@@ -123,7 +123,7 @@ class LabelPart:
         try:
             column = pa.array(label, from_pandas=True)
             fraction = pa.types.is_floating(column.type)
-            words, codes = ([], np.zeros(0, np.int64)) if fraction else coded(column)
+            words, codes = ([], np.zeros(0, np.int64)) if fraction else code_column(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None  # the real reading reports what is wrong with it
         kind = column.type
@@ -260,12 +260,12 @@ class LabelCounts:
             kept = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in kept)
             shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
-            lines_and_bases = [shrunken(n, share, n * share * (1 - share)) for share in shares]
+            lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
             weight, first, second = self.moments.taken(at).summed().fractions().T
             mean = _ratio(first, weight)
             squares = _ratio(second - mean * first, weight).astype(np.float64)
-            outputs, lines_and_bases = ("mean",), [shrunken(n, mean.astype(np.float64), n * squares)]
+            outputs, lines_and_bases = ("mean",), [shrink(n, mean.astype(np.float64), n * squares)]
         else:
             return None
         if all(line is None for line, _ in lines_and_bases):
@@ -329,7 +329,7 @@ def _few(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if classes is None or len(classes) > MOST_CLASSES else classes
 
 
-def shrunken(
+def shrink(
     n: NDArray[np.float64], means: NDArray[np.float64], squares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """The shrunken means of groups, None where these do not differ beyond chance, and the mean of all rows.
@@ -340,7 +340,7 @@ def shrunken(
 
     Examples
     --------
-    >>> shrunken(np.array([9.0, 9.0]), np.array([0.0, 1.0]), np.array([9.0, 9.0]))
+    >>> shrink(np.array([9.0, 9.0]), np.array([0.0, 1.0]), np.array([9.0, 9.0]))
     (array([0.125, 0.875]), 0.5)
     """
     total, groups = n.sum(), np.count_nonzero(n)

@@ -47,7 +47,7 @@ def numbers(column: Any) -> NDArray[Any]:
     return in_seconds
 
 
-def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
+def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
     """The different values of a column as words, None for a missing one, and for each row which of them it has.
 
     Parameters
@@ -56,7 +56,7 @@ def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.i
 
     Examples
     --------
-    >>> words, codes = coded(pa.array(["b", None, "a", "b"]))
+    >>> words, codes = code_column(pa.array(["b", None, "a", "b"]))
     >>> words, codes.tolist()
     (['b', 'a', None], [0, 2, 1, 0])
     """

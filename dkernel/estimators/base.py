@@ -29,7 +29,7 @@ from dkernel.estimators.parameters import (
     Local,
     NamedParameters,
     Seed,
-    documented,
+    document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
@@ -51,7 +51,7 @@ from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.local_settings import named_stages, settings_of
 from dkernel.model import Model
-from dkernel.parameters import meant_by
+from dkernel.parameters import hint_for_old
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.reservoir_split import rows_of
@@ -130,7 +130,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        documented(cls, cls._task)
+        document(cls, cls._task)
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; `local__n_grids` and the like change settings of the local stage.
@@ -151,8 +151,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
             If there is no parameter, or no setting of the local stage, of that name.
         """
         for name in params:
-            if meant_by(name):
-                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{meant_by(name)}")
+            if hint_for_old(name):
+                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_old(name)}")
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:

@@ -12,7 +12,7 @@ from dkernel.conformal import Conformal, check_coverage
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.groups import by_group
-from dkernel.estimators.prediction import bounded, centred, contained, probable
+from dkernel.estimators.prediction import center_block, interval_block, probable, set_block
 from dkernel.problem.targets import Targets
 
 
@@ -23,10 +23,10 @@ def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
     names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
     if groups is None:
         table.radii(coverage, k)  # refuses before a task is made
-        ends = machine._answer(X, partial(bounded, coverage=coverage), "float64", 2 * k, lambda: names)
+        ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
     else:
         function = partial(_ends, _of_groups(table, coverage), coverage)
-        ends = by_group(machine._answer(X, centred, "float64", 2 * k), groups, function, names, "float64")
+        ends = by_group(machine._answer(X, center_block, "float64", 2 * k), groups, function, names, "float64")
     return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
 
 
@@ -36,7 +36,7 @@ def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> 
     classes, table = machine.classes_.tolist(), machine.model_.known_conformal()
     if groups is None:
         check_coverage(coverage)
-        function = partial(contained, coverage=coverage, by_class=by_class)
+        function = partial(set_block, coverage=coverage, by_class=by_class)
         return machine._answer(X, function, "bool", len(classes))
     function = partial(_held, _of_groups(table, coverage), coverage, by_class)
     return by_group(machine._answer(X, probable, "float64", len(classes)), groups, function, classes, "bool")
@@ -67,7 +67,7 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes
     if classes is None:
-        answers = np.asarray(machine._answer(X, centred, "float64", 2 * k))
+        answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
     else:
         answers = np.asarray(machine._answer(X, probable, "float64", len(classes)))
     y = np.asarray(y)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
 from dkernel.local_settings import LocalSettings, sections
-from dkernel.parameters import PARAMETERS, RENAMED, meant_by
+from dkernel.parameters import PARAMETERS, RENAMED, hint_for_old
 from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
 
@@ -116,7 +116,7 @@ DOCUMENTED: Mapping[str, Parameter] = {**PARAMETERS, **{p.name: p for p in _OF_E
 """Parameter of an estimator -> its default and sentences."""
 
 
-def documented(cls: type, task: str) -> None:
+def document(cls: type, task: str) -> None:
     """Write the parameters of a class into its docstring, in the order of its signature."""
     names = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
     if cls.__doc__:  # python -OO has none
@@ -151,7 +151,7 @@ def _answering(init: Callable[..., None]) -> Callable[..., None]:
 
 def _hint(name: str, names: Sequence[str]) -> str:
     if name in RENAMED and "local" in names:
-        return meant_by(name)
+        return hint_for_old(name)
     if name not in PARAMETER_SYNONYMS:
         return nearest_name(name, names)
     for words in PARAMETER_SYNONYMS[name]:

@@ -15,8 +15,8 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError, MissingValueError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
-from dkernel.numerics.rows import stacked
-from dkernel.problem.reservoir_split import counted
+from dkernel.numerics.rows import stack
+from dkernel.problem.reservoir_split import count_weighted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
@@ -88,7 +88,7 @@ class Partial:
         source = from_arrays(
             rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
-        source = counted(source, executor)
+        source = count_weighted(source, executor)
         if is_few(source):  # whose rows are merged as those of a fit are
             source = deduplicate(source, self.recipe, executor)
         recipe = self.recipe.replace(calibration="none")  # what it leaves out now it learns by the next call
@@ -163,6 +163,6 @@ def _join(blocks: tuple[Block, ...]) -> Block:
         parts = [getattr(block, name) for block in blocks]
         if all(part is None for part in parts):
             return None
-        return stacked([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
+        return stack([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
 
     return Block(join("X"), join("y"), join("weight"))

@@ -215,12 +215,12 @@ def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     return _evaluate(function, carried, block, place)
 
 
-def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
+def predict_block(model: Model, X: NDArray[Any]) -> NDArray[Any]:
     """Labels or predictions of a block."""
     return model.predict(X)
 
 
-def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
+def score_block(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
     return S[:, 0] if S.shape[1] == 1 else S
@@ -231,18 +231,18 @@ def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     return model.probabilities(model.scores(X))
 
 
-def bounded(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
+def interval_block(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
     """Ends of the intervals of a block, (n, 2 targets): lower and upper of each target in turn."""
     return model.interval(X, coverage).reshape(len(X), -1)
 
 
-def centred(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+def center_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Predictions of a block, and the widths beside them, (n, 2 targets)."""
     S = model.scores(X)
     return np.hstack([S, model.width(X, S)])
 
 
-def contained(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
+def set_block(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
     """Whether each class is in the set of each row of a block, (n, n_classes)."""
     return model.sets(model.probabilities(model.scores(X)), coverage, by_class)
 

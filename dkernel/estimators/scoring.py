@@ -9,7 +9,7 @@ from dkernel.data.source import Source
 from dkernel.execution.connect import default_executor
 from dkernel.inference.score import ScoreResult
 from dkernel.inference.score import score as score_source
-from dkernel.inference.score_columns import written_for
+from dkernel.inference.score_columns import check_written
 from dkernel.inference.score_files import score_files
 from dkernel.model import Model
 from dkernel.persistence import model_file
@@ -105,7 +105,7 @@ def score(
     """
     model = getattr(model, "model_", model)
     model = model if isinstance(model, Model) else model_file.load(model)
-    written = written_for(model, write, coverage, by_class, group)
+    written = check_written(model, write, coverage, by_class, group)
     writing: dict[str, Any] = {"write": written, "overwrite": overwrite, "max_bad_rows": max_bad_rows}
     with default_executor() as executor:
         if isinstance(source, Source):
@@ -118,7 +118,8 @@ def score(
             keep=[*((keep,) if isinstance(keep, str) else keep), *([] if group is None else [group])],
             partition_by=partition_by,
             done=None if done is None else fspath(done),
-            reading={"exclude": exclude, "allow_extra": allow_extra, "max_bad_files": max_bad_files},
+            max_bad_files=max_bad_files,
+            reading={"exclude": exclude, "allow_extra": allow_extra},
             **writing,
         )
     return result

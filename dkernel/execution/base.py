@@ -230,7 +230,7 @@ class Executor(ABC):
         self.close()
 
 
-def retried(function: Callable[[], T], faults: list[str]) -> T:
+def retry(function: Callable[[], T], faults: list[str]) -> T:
     """function(), up to RETRIES times more where trouble with a disk or a network may pass."""
     for attempt in range(RETRIES):
         try:

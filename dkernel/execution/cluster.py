@@ -26,11 +26,11 @@ from dkernel.cost import CLIENT_BASE, WORKER_BASE
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.execution.connection import PATIENCE, TICK, Connection
-from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answered
+from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
-from dkernel.execution.tasks import Slot, run_task, unchanged
+from dkernel.execution.tasks import Slot, identity, run_task
 from dkernel.execution.user_modules import user_modules
 from dkernel.execution.values import Future, Remote
 from dkernel.execution.versions import versions
@@ -75,7 +75,7 @@ class ClusterExecutor(RemoteExecutor):
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
     least : workers to wait for at the start
-    own : whether the workers were started for this run, and log for nobody else
+    own : whether the workers were started for this run: they log for nobody else, and are replaced
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
@@ -97,7 +97,7 @@ class ClusterExecutor(RemoteExecutor):
         self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
         self._connection = Connection(client, patience)
         self._workers = WorkerPool(
-            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources
+            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
         )
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
@@ -128,7 +128,7 @@ class ClusterExecutor(RemoteExecutor):
 
     def worker_memory(self) -> int | None:
         with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong
-            workers = answered(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
+            workers = answer_in_time(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
             return max((int(worker["metrics"].get("memory", 0)) for worker in workers), default=None)
         return None
 
@@ -233,7 +233,7 @@ class ClusterExecutor(RemoteExecutor):
                     yield from values
 
     def keep(self, value: Any, key: str) -> Handle:
-        payload, at = Payload.of((unchanged, (value,))), self._place(())
+        payload, at = Payload.of((identity, (value,))), self._place(())
 
         def submit(attempt: int, at: str | None) -> Future:
             return self._submit(
@@ -403,7 +403,7 @@ class ClusterExecutor(RemoteExecutor):
         if not works:
             return []
         try:
-            return list(answered(lambda: self.client.gather([work.future for work in works]), self.patience))
+            return list(answer_in_time(lambda: self.client.gather([work.future for work in works]), self.patience))
         except Exception as error:
             for work in works:
                 if work.future.status == "finished":

@@ -54,6 +54,7 @@ KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 # Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
 # reading 40 MiB of the client.
 SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
+OWN = {**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}
 CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
@@ -178,7 +179,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
+        with dask.config.set(OWN), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -194,7 +195,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             'if __name__ == "__main__": since every worker imports the script.'
         ) from error
     try:
-        with dask.config.set({**KEEP_PLACES, **SHORT_LOGS}):
+        with dask.config.set({**OWN, **KEEP_PLACES}):  # workers may be begun later
             yield cluster
     finally:
         with suppress(TimeoutError):

@@ -19,7 +19,7 @@ DAY = 86_400  # seconds
 OUTPUTS = ("label", "score", "probability")
 
 
-def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
+def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
     """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
 
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
@@ -68,7 +68,7 @@ def input_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def filled(to: Nodes, encoding: Encoding, x: str) -> str:
+def fill_missing(to: Nodes, encoding: Encoding, x: str) -> str:
     """Numbers with the means where they are missing."""
     means = [column.mean for column in encoding.columns if isinstance(column, NumberColumn)]
     return x if encoding.strict else to("Where", to("IsNaN", x), to.constant(means), x)

@@ -7,8 +7,8 @@ from onnx import helper
 
 from dkernel import __version__
 from dkernel.errors import UnsupportedError
-from dkernel.export.encoding_nodes import ML, encoded, filled
-from dkernel.export.exact import monomials, refused
+from dkernel.export.encoding_nodes import ML, encode_columns, fill_missing
+from dkernel.export.exact import monomials, refusal_of
 from dkernel.export.local_nodes import local_scores
 from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
@@ -64,12 +64,12 @@ def is_large(graph: onnx.ModelProto) -> bool:
 def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
     """The rows that the kernels take, and the inputs of the graph: X, or the columns of a table by their names."""
     if model.encoding is not None and not model.encoding.plain:
-        return encoded(to, model.encoding, dtype)
+        return encode_columns(to, model.encoding, dtype)
     info = helper.make_tensor_value_info(
         "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
     )
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
-    return (x if model.encoding is None else filled(to, model.encoding, x)), [info]
+    return (x if model.encoding is None else fill_missing(to, model.encoding, x)), [info]
 
 
 def _is_delicate(model: Model) -> bool:
@@ -104,7 +104,7 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
-    raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
+    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
 
 
 def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:

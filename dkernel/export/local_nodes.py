@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.export.exact import refused
+from dkernel.export.exact import refusal_of
 from dkernel.export.nodes import Nodes
 from dkernel.local.base import LocalMachine
 from dkernel.local.binning import LAST_INTERVAL, Binning
@@ -30,7 +30,9 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     dtype : of the recipe, in which x is
     """
     if machine.kind not in NODES_OF_MACHINES:
-        raise refused(f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported.")
+        raise refusal_of(
+            f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported."
+        )
     return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 

@@ -23,7 +23,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.linear.metrics import decided
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
-from dkernel.numerics.linalg import solved
+from dkernel.numerics.linalg import solve_here
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import part_of
@@ -185,7 +185,7 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
 def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list[Array]:
     """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge."""
     gram, moment = F.T @ (weight * F) / len(F), F.T @ (weight * Y) / len(F)
-    return [solved(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
+    return [solve_here(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
 
 
 def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:

@@ -14,7 +14,7 @@ from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.persistence.model_file import digest_of
-from dkernel.problem.reservoir_split import counted, read_once
+from dkernel.problem.reservoir_split import count_weighted, read_once
 from dkernel.problem.targets import Targets
 from dkernel.streaming.division import kept_of, values_in
 from dkernel.streaming.reduction import Statistic
@@ -35,7 +35,7 @@ def conformalized(model: Model, source: Source, executor: Executor, group: str |
     """
     if model.classes is not None:
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))  # refused before anything is read
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     key = f"dkernel-conformal-{digest_of(model)[:16]}-{source.token}-{group}"
     table = read_once(source, _Scores(model, EvaluatedRows.of(source), group), executor, key)
     facts = {**model.facts, "conformal": {"rows": min(source.n_counted, MOST_ROWS), "of": "rows given"}}

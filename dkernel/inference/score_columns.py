@@ -43,7 +43,7 @@ class Written:
         return f"{self.coverage!r}{' by class' * self.by_class}{f' by {self.group}' if self.group else ''}"
 
 
-def written_for(
+def check_written(
     model: Model,
     write: Sequence[str] | None,
     coverage: float = COVERAGE,

@@ -10,7 +10,7 @@ import numpy as np
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.registry import named
+from dkernel.kernels.registry import fill_name
 from dkernel.numerics.array_types import F64
 
 __all__ = ["FeatureMapKernel", "FunctionKernel"]
@@ -25,7 +25,7 @@ class OfFunction(Kernel):
     name: str | None
 
     def __post_init__(self) -> None:
-        named(self)
+        fill_name(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -19,7 +19,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
 from dkernel.kernels.parameters import numbers
-from dkernel.kernels.registry import named
+from dkernel.kernels.registry import fill_name
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
 from dkernel.validation import nearest_name
@@ -246,7 +246,7 @@ class Weighted(WeightedKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named(self)
+        fill_name(self)
 
     def __repr__(self) -> str:
         return f"Weighted({self.kernel!r}, {self.name!r})"

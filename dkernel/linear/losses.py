@@ -28,7 +28,7 @@ __all__ = [
     "Softmax",
     "Squared",
     "SquaredHinge",
-    "loss_named",
+    "parse_loss",
     "signs",
 ]
 
@@ -48,14 +48,14 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def loss_named(text: str) -> Loss:
+def parse_loss(text: str) -> Loss:
     """The loss of that name, with its own number where one stands in brackets.
 
     Examples
     --------
-    >>> loss_named("quantile(0.9)"), loss_named("huber").text, loss_named("huber(1.35)").text
+    >>> parse_loss("quantile(0.9)"), parse_loss("huber").text, parse_loss("huber(1.35)").text
     (Quantile(q=0.9), 'huber', 'huber')
-    >>> loss_named("auto").text  # the first of the catalogue, where nothing else is chosen
+    >>> parse_loss("auto").text  # the first of the catalogue, where nothing else is chosen
     'squared_hinge'
     """
     if text == "auto":

@@ -122,7 +122,7 @@ def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
     diagonal = A.diagonal().copy()
     for ridge in (0.0, *JITTERS):
         if ridge:
-            linalg.mirrored(A, diagonal + ridge * float(diagonal.sum()))
+            linalg.mirror(A, diagonal + ridge * float(diagonal.sum()))
         try:
             return linalg.cholesky(A)
         except sl.LinAlgError:

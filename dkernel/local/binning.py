@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, U32
-from dkernel.numerics.loops import compiled, inner
+from dkernel.numerics.loops import compile_loop, inner
 from dkernel.numerics.random_streams import stream
 
 BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
@@ -44,7 +44,7 @@ def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier:
 _GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
 
 
-@compiled(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
+@compile_loop(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
 def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
     for g in range(out.shape[0]):
         for first in range(0, X.shape[1], BINNING_ROWS):
@@ -55,7 +55,7 @@ def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropp
                 h[i] >>= dropped
 
 
-@compiled("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
+@compile_loop("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
 def add_sums(codes: Any, values: Any, table: Any) -> None:
     """Add to table[g, code] the values of each row whose bin in grid g has that code, in place."""
     for g in range(codes.shape[0]):
@@ -68,7 +68,7 @@ def add_sums(codes: Any, values: Any, table: Any) -> None:
                     table[g, codes[g, i], c] += values[i, c]
 
 
-@compiled("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
+@compile_loop("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
 def add_scores(codes: Any, coef: Any, scores: Any) -> None:
     """Add to each row's scores the coefficients of its bins, one grid after the other, in place."""
     for g in range(codes.shape[0]):

@@ -12,7 +12,7 @@ from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.distances import pair_distances
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
@@ -96,7 +96,7 @@ class Cell:
         return out
 
 
-def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
+def pack_cells(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
     """The arrays of some cells, one cell after the other; a root that all share is held once."""
     roots = np.stack([cell.root for cell in cells])
     return {
@@ -108,8 +108,8 @@ def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
     }
 
 
-def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
-    """The cells that `packed` stored; their arrays are views."""
+def unpack_cells(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
+    """The cells that `pack_cells` stored; their arrays are views."""
     Z, coef, ends, lengths = (arrays[name] for name in ("Z", "coef", "ends", "lengths"))
     roots = np.broadcast_to(arrays["roots"], (len(ends), *arrays["roots"].shape[1:]))
     starts = np.concatenate([[0], ends[:-1]])
@@ -131,7 +131,7 @@ def median_distance(Z: F32) -> float:
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def merged(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
+def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     """The different rows in the order of their first ones, the place of each row among them, and their weights."""
     bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
     _, first, place = np.unique(bits, return_index=True, return_inverse=True)
@@ -142,7 +142,7 @@ def merged(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     return Z[first[order]], place, np.bincount(place, weight).astype(np.float64)
 
 
-def relearned(cell: Cell, X: F32) -> F32:
+def relearn_root(cell: Cell, X: F32) -> F32:
     """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
 
     In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
@@ -166,8 +166,8 @@ def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CEL
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
     for _ in range(rounds):
-        cell = fit_cell(X, root, loss_named("squared"), Y, start, weight, CellSettings(1.0, ridge))
-        root = relearned(cell, X[:gradients])
+        cell = fit_cell(X, root, parse_loss("squared"), Y, start, weight, CellSettings(1.0, ridge))
+        root = relearn_root(cell, X[:gradients])
     return root
 
 
@@ -212,12 +212,12 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     """
     for _ in range(settings.rounds if len(X) > 1 else 0):
         half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
-        root = relearned(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
+        root = relearn_root(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
     Z = X @ root
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * median_distance(Z)
-    Z, place, total = merged(Z, weight)
+    Z, place, total = merge_rows(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
     f = np.zeros((len(Z), Y.shape[1]))
     for _ in range(loss.steps(CELL_STEPS)):
@@ -231,7 +231,7 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
 
 
-def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
+def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
     """The cell with new rows: what its fit would give of old and new rows together, with its metric and length.
 
     An old row enters with the quadratic bound of its loss at its old score: the change g of the function minimises
@@ -244,7 +244,7 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
     """
     old, new = len(cell.Z), X @ cell.root
     mass = np.concatenate([np.ones(old), weight])
-    Z, place, total = merged(np.concatenate([cell.Z, new]), mass)
+    Z, place, total = merge_rows(np.concatenate([cell.Z, new]), mass)
     solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
     place, f = place[old:], S + cell.scores(X)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
@@ -259,7 +259,7 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
     return replace(cell, Z=Z, coef=np.ascontiguousarray(coef, np.float32))
 
 
-def divided(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
+def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
     """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has fewer."""
     p = len(cell.root)
     identity = np.eye(p, dtype=np.float32)
@@ -283,7 +283,7 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
     K = _kernel_matrix(Z, length, nu)
     K[np.diag_indices_from(K)] += ridge.astype(np.float32)
     try:
-        solve = linalg.factored(K)
+        solve = linalg.factor_of(K)
     except scipy.linalg.LinAlgError:
         del K
     else:
@@ -296,7 +296,7 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
             K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
         K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
-            return linalg.factored(K), ridge
+            return linalg.factor_of(K), ridge
         except scipy.linalg.LinAlgError:
             # Rounding leaves the matrix no Cholesky factor: a larger ridge gives it one.
             ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)

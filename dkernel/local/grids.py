@@ -23,7 +23,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, F64, I64, U32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 
 GRID_GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
@@ -108,7 +108,7 @@ class FixedPoint:
         return 2.0**-self.digits, 1.0 if self.weight_digits is None else 2.0**-self.weight_digits
 
 
-@compiled("void(int64[:, :, ::1], int64[:, :, ::1])", set())
+@compile_loop("void(int64[:, :, ::1], int64[:, :, ::1])", set())
 def _unpack(table: Any, sums: Any) -> None:
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
@@ -122,14 +122,14 @@ STEPS_TOGETHER = 8
 """Outputs that are joined in one walk over a table: the sums of a bin that stand in a line of the cache."""
 
 
-@compiled("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
+@compile_loop("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
 def _outputs(codes: Any, d: Any, c: Any, root: Any, out: Any) -> None:
     for g in range(codes.shape[0]):
         for i in range(codes.shape[1]):
             out[g, i] = d[g, codes[g, i], c] * root[i]
 
 
-@compiled("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
+@compile_loop("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
 def _step(d: Any, step: Any, first: Any, change: Any) -> None:
     for g in range(d.shape[0]):
         for b in range(d.shape[1]):
@@ -137,7 +137,7 @@ def _step(d: Any, step: Any, first: Any, change: Any) -> None:
                 change[g, b, first + c] = np.float32(step[g, c] * d[g, b, c])
 
 
-@compiled(
+@compile_loop(
     "void(int64[:, :, ::1], int64, float64, float64, float32[:, :, ::1], float64, float64[:, :, ::1], "
     "float64[:, :, ::1])",
     set(),
@@ -162,7 +162,7 @@ def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, 
                 sums[2, g, c] += step * step * n
 
 
-def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
+def join_steps(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
     """Change of the coefficients of a group of grids in one round.
 
     Parameters

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 from dkernel.validation import nearest_name
 
 Groups = tuple[tuple[int, ...], ...]
 
 
-@compiled("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
+@compile_loop("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
 def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):

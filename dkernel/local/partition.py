@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 from dkernel.numerics.random_streams import stream
 
 OWN_CELL = np.float32(-1.0)
@@ -23,7 +23,7 @@ FORK = np.array([1.0, 0.0, -1.0], np.float32)
 DRAWS = 8  # directions that are tried where all rows have one value
 
 
-@compiled("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
+@compile_loop("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
 def _project(X: Any, rows: Any, direction: Any, out: Any) -> None:
     # The sum of a row is in one order, whichever rows are beside it.
     for i in range(rows.size):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled, inner
+from dkernel.numerics.loops import FLAGS, compile_loop, inner
 
 # Products are rounded before they are added ("contract" is left out): with factors that are no signs, too.
 _ROUNDED = FLAGS - {"contract"}
@@ -49,7 +49,7 @@ def _turn(z: Any, scales: Any, out: Any, row: Any, first: Any, width: Any) -> No
                 out[row + k, first + j] = z[j, k] * factor
 
 
-@compiled(
+@compile_loop(
     "void(float32[:, ::1], float32[:, :, ::1], int32[:, ::1], float32[::1], float32[:, :, ::1], float32[:, ::1])",
     _ROUNDED,
 )

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from dkernel.numerics.machine_code import LoopFile, emitted, loaded
+from dkernel.numerics.machine_code import LoopFile, emit, load_loop
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _compiler = threading.RLock()  # numba's compiler is one of the process
@@ -47,7 +47,7 @@ class CompiledLoop:
                     whole: Callable[..., None] = self.compile()
                     return whole
             file.write(kept)
-        return loaded(kept, self._signature)
+        return load_loop(kept, self._signature)
 
     def _emit(self) -> bytes | None:
         """Machine code of the loop; None where numba has to call it, or is told not to compile."""
@@ -55,14 +55,14 @@ class CompiledLoop:
             loop = self.compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
             if not hasattr(loop, "inspect_llvm"):
                 return None
-            return emitted(loop.inspect_llvm(loop.signatures[0]), self._signature)
+            return emit(loop.inspect_llvm(loop.signatures[0]), self._signature)
 
     def compile(self, **options: bool) -> Any:
         """The loop as numba compiles it."""
         return _njit(self._flags, self._signature, **options)(called(self._source))
 
 
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
+def compile_loop(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
     """A `CompiledLoop` of a function."""
     return partial(CompiledLoop, signature=signature, flags=flags)
 

@@ -128,7 +128,7 @@ def _surroundings() -> str:
     )
 
 
-def emitted(text: str, signature: str) -> bytes | None:
+def emit(text: str, signature: str) -> bytes | None:
     """Machine code of numba's module of one loop; None where it is not a function of arrays and numbers alone."""
     _prepare()
     module = binding.parse_assembly(text)
@@ -167,7 +167,7 @@ def _entry(taken: Sequence[str]) -> str:
         }}"""
 
 
-def loaded(code: bytes, signature: str) -> Callable[..., None]:
+def load_loop(code: bytes, signature: str) -> Callable[..., None]:
     """The loop of some machine code, which takes what its signature says.
 
     The engine lives as long as the process: nothing tells when the last call has returned.

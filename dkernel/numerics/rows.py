@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import decoded, encoded, number_columns, numbers_of
+from dkernel.numerics.object_values import decode_cells, encode_cells, number_columns, numbers_of
 from dkernel.numerics.sparse_rows import SparseRows
 
 
@@ -32,7 +32,7 @@ def contiguous(X: Any) -> Any:
     return X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
 
 
-def padded(X: Any, first: int, n: int) -> Any:
+def pad(X: Any, first: int, n: int) -> Any:
     """n rows from `first` on; behind the last one rows without values, or of objects its copies."""
     if isinstance(X, SparseRows):
         return X.padded(first, n)
@@ -82,7 +82,7 @@ def numbers_in(X: Any) -> Any:
     return X if isinstance(X, SparseRows) else numbers_of(X)
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def stack(parts: Sequence[Any]) -> Any:
     """Blocks of one storage, one under the other."""
     if not isinstance(parts[0], SparseRows):
         return np.concatenate(parts)
@@ -96,7 +96,7 @@ def array_digest(X: Any) -> str:
     """sha256 of an array or a block, in hexadecimal; one after the other of the arrays that sparse rows are."""
     if isinstance(X, SparseRows):
         return "".join(map(array_digest, X.arrays().values()))
-    return hashlib.sha256((encoded(X)[0] if X.dtype.kind == "O" else X).tobytes()).hexdigest()
+    return hashlib.sha256((encode_cells(X)[0] if X.dtype.kind == "O" else X).tobytes()).hexdigest()
 
 
 def contents(X: Any) -> Iterator[bytes]:
@@ -105,7 +105,7 @@ def contents(X: Any) -> Iterator[bytes]:
         for a, b in pairwise(X.starts.tolist()):
             yield X.indices[a:b].tobytes() + X.data[a:b].tobytes()
     elif X.dtype.kind == "O":
-        yield from (encoded(row[None])[0].tobytes() for row in X)
+        yield from (encode_cells(row[None])[0].tobytes() for row in X)
     else:
         yield from (row.tobytes() for row in np.ascontiguousarray(X + 0.0))
 
@@ -136,7 +136,7 @@ def arrays_of(X: Any) -> dict[str, NDArray[Any]]:
     """The rows as named arrays, for files."""
     if isinstance(X, SparseRows):
         return {**X.arrays(), "": np.array([X.width])}
-    return dict(zip(("", "ends"), encoded(X), strict=True)) if X.dtype.kind == "O" else {"": X}
+    return dict(zip(("", "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {"": X}
 
 
 def parameters_of(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -147,14 +147,14 @@ def parameters_of(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[
     """
     if isinstance(X, SparseRows):
         return {"width": X.width}, X.arrays()
-    return {}, dict(zip((name, "ends"), encoded(X), strict=True)) if X.dtype.kind == "O" else {name: X}
+    return {}, dict(zip((name, "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {name: X}
 
 
 def of_parameters(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
     """The rows that `parameters_of` wrote, or a ValueError where these are none."""
     if "width" in spec:
         return SparseRows.build(arrays, spec["width"])
-    return decoded(arrays[name], arrays["ends"]) if "ends" in arrays else arrays[name]
+    return decode_cells(arrays[name], arrays["ends"]) if "ends" in arrays else arrays[name]
 
 
 def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
@@ -167,5 +167,5 @@ def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
     held = load("")
     if (cells := load("ends")) is not None:
         first, some = int(cells[start - 1 : start][0, -1]) if start else 0, np.array(cells[start:stop])
-        return decoded(np.array(held[first : int(some[-1, -1])]), some - first)
+        return decode_cells(np.array(held[first : int(some[-1, -1])]), some - first)
     return None if held is None else np.array(held[start:stop])

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled, inner
+from dkernel.numerics.loops import FLAGS, compile_loop, inner
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
 Matrix = NDArray[np.float64]
@@ -106,7 +106,7 @@ def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
     return (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3)
 
 
-@compiled(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
 def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
     for i in range(first, last - 3, 4):
         for h, sums in enumerate(_dots(M, rows, i, M.shape[1])):
@@ -120,7 +120,7 @@ def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
             out[h, i] = total
 
 
-@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES})", LOOSE)
 def _forward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(0, n - 3, 4):
@@ -151,7 +151,7 @@ def _less(L: Any, x: Any, y: Any, i: Any) -> None:
         y[j] -= m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3 + m4 * b4 + m5 * b5 + m6 * b6 + m7 * b7
 
 
-@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES})", LOOSE)
 def _backward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(n - 1, n - n % 8 - 1, -1):

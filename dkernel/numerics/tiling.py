@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import compiled, instruction
-from dkernel.numerics.rows import padded
+from dkernel.numerics.loops import compile_loop, instruction
+from dkernel.numerics.rows import pad
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 TILE_ROWS = 256
@@ -33,7 +33,7 @@ EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0
 _float_from_bits = instruction("float_from_bits")
 
 
-@compiled("void(float32[::1])")
+@compile_loop("void(float32[::1])")
 def _exp2(z: Any) -> None:
     for i in range(z.size):
         u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
@@ -47,7 +47,7 @@ def _exp2(z: Any) -> None:
         z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
 
 
-@compiled("void(float32[::1])")
+@compile_loop("void(float32[::1])")
 def _cos_turns(z: Any) -> None:
     for i in range(z.size):
         f = z[i] - np.rint(z[i])
@@ -60,7 +60,7 @@ def _cos_turns(z: Any) -> None:
         z[i] = COSINE[0] + s * r
 
 
-@compiled("void(float32[:, ::1])")
+@compile_loop("void(float32[:, ::1])")
 def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
         f = z[0, i] - np.rint(z[0, i])
@@ -79,7 +79,7 @@ def _sincos_turns(z: Any) -> None:
         z[1, i] = f * q
 
 
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
 def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
@@ -154,7 +154,7 @@ class Components(Protocol):
 _workspace = threading.local()
 
 
-def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+def aligned_empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """An empty float32 array that begins with a line of the cache: a vector in two lines is read and written twice."""
     size = math.prod(shape)
     held = np.empty(size + LINE, np.float32)
@@ -166,13 +166,13 @@ def scratch(size: int) -> NDArray[np.float32]:
     """Numbers of this thread's own, kept between calls: fresh pages for every piece would cost a tenth of the work."""
     held: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
     if held is None or held.size < size:
-        held = _workspace.buffer = aligned((size,))
+        held = _workspace.buffer = aligned_empty((size,))
     return held
 
 
 def _tile(X: NDArray, first: int) -> NDArray:
     """TILE_ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
-    return padded(X, first, TILE_ROWS)
+    return pad(X, first, TILE_ROWS)
 
 
 def _walk(

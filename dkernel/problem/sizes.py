@@ -8,7 +8,7 @@ from dkernel.cost import COMPONENT_FLOPS, SETUP_FLOPS
 from dkernel.errors import DataError
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.budget import default_model_bytes, global_flops
 from dkernel.recipe import GIVEN, Recipe
@@ -73,7 +73,7 @@ def _setup_flops(components: int) -> float:
 def _is_open(recipe: Recipe) -> bool:
     """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
     passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
-    return passes and recipe.dtype == "float32" and loss_named(recipe.loss).smooth
+    return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import no_weight
 from dkernel.errors import DataError, RecipeError
-from dkernel.linear.losses import loss_named, signs
+from dkernel.linear.losses import parse_loss, signs
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
@@ -60,7 +60,7 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
     ----------
     kind : "bool", "int", "float" or "text", of the label
     """
-    loss = loss_named(recipe.loss)
+    loss = parse_loss(recipe.loss)
     if loss.predicts_numbers(recipe.task):
         if kind == "text":
             hint = loss.hint_for_classes

@@ -15,7 +15,7 @@ from dkernel.kernels import Kernel, Laplacian, Linear
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.rows import n_terms, numbers_in
 from dkernel.recipe import Recipe
-from dkernel.selection.bandwidth import Gammas, requested
+from dkernel.selection.bandwidth import Gammas, requested_rule
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.metric_learning import learnable
 from dkernel.streaming.survey import SurveyResult
@@ -44,7 +44,7 @@ def usable_kernels(recipe: Recipe, p: int, drawing: Drawing | None = None) -> tu
 
 def gamma_is_open(recipe: Recipe, kernel: Kernel) -> bool:
     """True if a gamma of the kernel is to be looked for."""
-    return "auto" in {requested(recipe, word) for word in kernel.placeholders}
+    return "auto" in {requested_rule(recipe, word) for word in kernel.placeholders}
 
 
 class CandidateSpace:

@@ -170,16 +170,18 @@ def evaluate_candidate(
         return best
     assert best.losses is not None
     of_half = loss.judged(Y_judged, judged[:, some] @ half_of)
-    gain, error = paired(of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged)
+    gain, error = paired_difference(
+        of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged
+    )
     return replace(best, gain=gain, error=error)
 
 
-def paired(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
+def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
     """Mean of the differences of two losses of the same rows, and its standard error.
 
     Examples
     --------
-    >>> paired(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
+    >>> paired_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
     (3.0, 0.7071067811865476)
     """
     difference = one - other
@@ -250,7 +252,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
     A += covariance
     A[-1, -1] += 1e-12
     try:
-        return np.asarray(linalg.solved(A, moment))  # SciPy's would keep Python's lock, for which the others wait
+        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would keep Python's lock, for which the others wait
     except sl.LinAlgError:
         return None
 

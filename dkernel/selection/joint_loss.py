@@ -11,7 +11,7 @@ import numpy as np
 from dkernel.features import Scaling
 from dkernel.kernels import Linear
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.full_batch import minimized
+from dkernel.linear.solvers.full_batch import minimize
 from dkernel.problem.targets import Targets
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
@@ -40,7 +40,7 @@ def fit_linear(
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
     for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
-        start = minimized(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
+        start = minimize(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
         S = G @ start
         mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
         if not mean < best.loss:

@@ -15,7 +15,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import n_terms, wide
 from dkernel.numerics.sparse_rows import as_sparse
@@ -32,7 +32,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
 
 
-def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
+def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
     """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
@@ -129,7 +129,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     kernel = parse(recipe.kernel)
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
-        loss = loss_named(recipe.loss)
+        loss = parse_loss(recipe.loss)
         choice = Choice(recipe, survey, reservoir, Targets(None), loss, rows, 0.0)
         kernel = select_model(choice, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):

@@ -128,6 +128,7 @@ def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
         race.forget_kernel()
         for rows in race.rungs():
             race.run(_first(search, leaders), _linear(search), rows, inf, inf)
+        race.judge_doubtful(_first(search, leaders), _linear(search))
     race.leave(0.0, 0.0)
     return list(leaders)
 

@@ -15,7 +15,7 @@ from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
-from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
@@ -170,7 +170,7 @@ def _grid_scores(
         if fixed.packs(outputs):
             fixed.unpack(sums, table)
         nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :CORRELATION_ROWS])
-        change = joined(nothing, table, fixed, ridge * binning.n_grids, seen, few)
+        change = join_steps(nothing, table, fixed, ridge * binning.n_grids, seen, few)
         add_scores(codes, change, fitted)
         part.add_scores(X_judged.T, change, judged)
     return judged

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
+from dkernel.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
 from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.numerics.array_types import F32
 from dkernel.persistence.journal import Journal
@@ -98,7 +98,7 @@ def fit_task(
         rows = rows_of_cell(runs, part)
         tree, visits = problem.cells(rows, number)
         cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
-        fitted[part] = {**tree.arrays(), **packed(cells)}
+        fitted[part] = {**tree.arrays(), **pack_cells(cells)}
     return fitted
 
 
@@ -189,7 +189,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
-            cells[number] = unpacked(part, nu)
+            cells[number] = unpack_cells(part, nu)
         return CellFit(tree.joined(trees), [cell for some in cells for cell in some], list(state.history))
 
     def kept(self, journal: Journal) -> CellState:

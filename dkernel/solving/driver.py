@@ -231,7 +231,7 @@ def tile_bytes(columns: int, outputs: int) -> int:
     return 4 * 256 * columns + 48 * columns * outputs
 
 
-def judged(
+def best_of_alphas(
     targets: Targets, alphas: Sequence[float], sums: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
     """Figures of the best of some alphas, by the losses of `Solver.judge`, and the line of the history."""

@@ -24,7 +24,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import metric_root
-from dkernel.linear.solvers.full_batch import minimized
+from dkernel.linear.solvers.full_batch import minimize
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.model import ScaledComponents
@@ -32,7 +32,7 @@ from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_split import counted, rows_of
+from dkernel.problem.reservoir_split import count_weighted, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import OneStepState, Solver, SolverResult
@@ -73,7 +73,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     DataError
         where all weights are 0
     """
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     n = source.n_counted
     if n > FEW_ROWS:
         raise RecipeError(
@@ -362,7 +362,7 @@ class _SplitRows:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
         most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else FEW_READINGS
-        state = minimized(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
+        state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 
     def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:

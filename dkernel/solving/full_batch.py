@@ -13,7 +13,7 @@ from dkernel.linear.solvers.full_batch import LBFGS, PCG, Batch, BatchState, bat
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Solver, SolverResult, State, judged
+from dkernel.solving.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import mean_gradient
 
@@ -101,7 +101,7 @@ class FullBatch(Solver[FullBatchState]):
 
     def advance(self, state: FullBatchState, result: Any) -> FullBatchState:
         if self._is_over(state):
-            figures, lines = judged(self.fit.problem.targets, self.settings.alphas, result, self.machine.name)
+            figures, lines = best_of_alphas(self.fit.problem.targets, self.settings.alphas, result, self.machine.name)
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = result
         loss = total.loss / max(total.weight, 1e-300)

@@ -19,8 +19,8 @@ from dkernel.execution import process_cache
 from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning, add_scores, add_sums
-from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
-from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, joined
+from dkernel.local.grid_machine import coarse_to_fine, pack_coef, unpack_coef
+from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, U32
 from dkernel.persistence.journal import Journal
@@ -347,7 +347,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         residual, settings, part = self.residual, self.settings, self._part(state.steps)
         coef = np.zeros((GRID_GROUP, part.n_bins, residual.problem.targets.outputs), np.float32)
         ridge = settings.ridge * settings.n_grids
-        change = joined(coef, sums.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
+        change = join_steps(coef, sums.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
         after = self._after(state, change, _line(residual, sums, state.steps))
         judged = residual.figures(after.scores)
         after.history[-1].update((f"holdout_{name}", value) for name, value in judged.items() if name != "rows")
@@ -363,13 +363,13 @@ class GridSolver(StateMachine[GridState, GridFit]):
     def kept(self, journal: Journal) -> GridState | None:
         state = self.start()
         for part in journal.parts(self.name):
-            state = self._after(state, unpacked(part["change"], self.settings.bits), part["line"])
+            state = self._after(state, unpack_coef(part["change"], self.settings.bits), part["line"])
         return state
 
     def keep(self, journal: Journal, state: GridState) -> None:
         if journal.keeps:
             assert state.change is not None
-            journal.add_part(self.name, {"change": packed(state.change), "line": state.history[-1]})
+            journal.add_part(self.name, {"change": pack_coef(state.change), "line": state.history[-1]})
 
     def _part(self, number: int) -> Binning:
         return self.settings.binning.part(number * GRID_GROUP, (number + 1) * GRID_GROUP)

@@ -23,7 +23,7 @@ from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import OneStepState, Solver, SolverResult, judged
+from dkernel.solving.driver import OneStepState, Solver, SolverResult, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
@@ -82,7 +82,9 @@ class NormalEquations(Solver[OneStepState]):
             value = self._path(result)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
-        figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], result, self.stage)
+        figures, lines = best_of_alphas(
+            self.fit.problem.targets, [self.alphas[state.value["best"]]], result, self.stage
+        )
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
     def finish(self, state: OneStepState) -> SolverResult:

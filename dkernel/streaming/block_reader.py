@@ -18,7 +18,7 @@ from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.homes import MOST_UNEVEN, homes
-from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
+from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
@@ -101,7 +101,7 @@ class BlockReader:
 
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
-        groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
+        groups = group_units(source.units, source.row_bytes + ROW_OVERHEAD)
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()

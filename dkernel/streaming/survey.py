@@ -17,7 +17,7 @@ from dkernel.errors import DataError
 from dkernel.execution.process import imported_ahead
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.rows import contiguous, largest, like_numbers, stacked
+from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
@@ -291,7 +291,7 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _join(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(None if parts[0] is None else stacked(list(parts)) for parts in zip(*rows, strict=True))
+    return tuple(None if parts[0] is None else stack(list(parts)) for parts in zip(*rows, strict=True))
 
 
 def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.execution.versions import versions
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
@@ -98,7 +98,7 @@ def settle_recipe(
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
     asked, sizes = data.recipe, fit.sizes
     settled = {
-        "loss": loss_named(chosen.loss or asked.loss).text,
+        "loss": parse_loss(chosen.loss or asked.loss).text,
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
@@ -134,6 +134,10 @@ def _facts(
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
         facts["certificate"] = certificate(map, components.scaling.apply(held.X), request.plan.flops)
+    moments = data.survey.moments
+    # A standard scaling has them, and sparse rows are surveyed in folded columns.
+    if components.scaling.kind != "standard" and not (map.sparse or map.objects):
+        facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts

@@ -22,7 +22,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.rows import contiguous, stacked
+from dkernel.numerics.rows import contiguous, stack
 from dkernel.problem.reservoir_split import read_once
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
@@ -35,7 +35,7 @@ MOST_TIMES = 2**16  # times whose quantile is known to a few thousandths
 MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
 
 
-def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
+def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
     """The source without the holdout that a recipe asks for, the rows of this, and in words which they are.
 
     Raises
@@ -66,7 +66,7 @@ def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source,
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
-    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divided` leaves out."""
+    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divide_source` leaves out."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
     hashes, place = hashes_of(groups)
@@ -187,5 +187,5 @@ class _Held(Statistic[_Sample, _Sample]):
         held = dict(left.held)
         for chunk, n in right.held.items():
             held[chunk] = held.get(chunk, 0) + n
-        rows = [None if a is None else stacked([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
+        rows = [None if a is None else stack([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
         return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))

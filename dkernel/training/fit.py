@@ -29,12 +29,12 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.read_groups import joined
+from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import check_together, checked, with_solver
-from dkernel.training.divide_rows import divided
+from dkernel.training.checks import check_together, settle_source, with_solver
+from dkernel.training.divide_rows import divide_source
 from dkernel.training.local_stage import LOCAL_STAGES, fit_local, local_pieces, residual_of
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
@@ -62,7 +62,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     beside : costs of what a command does after the fit
     """
     check_together(source, recipe)
-    source = joined(source)
+    source = join_units(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
     return Plan.of(source, recipe, executor, _outputs(source, recipe, executor), beside).as_dict()
 
@@ -118,7 +118,7 @@ def train(
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
         source, judges, held = with_judges(source, recipe, executor, validation)
-        source, recipe = checked(source, recipe, executor, chosen, judges)
+        source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: group_of(shown.now)
@@ -139,7 +139,7 @@ def with_judges(
     judges = validation(source, recipe) if callable(validation) else validation
     if recipe.division is None or judges is not None:
         return source, judges, ""
-    return divided(source, recipe, executor)
+    return divide_source(source, recipe, executor)
 
 
 def _enough_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:

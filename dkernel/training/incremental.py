@@ -68,7 +68,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     if model.classes is None:
         targets = _center(block.y.astype(np.float64), block.weight)
     problem = Problem(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
-    problem = weighted(problem, model, counts)
+    problem = weight_classes(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
         run = FitRun(executor, f"dkernel-stream-{_digest(block)}", Progress("none"))
@@ -83,7 +83,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
 def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = stream_.model, stream_.model.recipe.seed
-    problem = weighted(stream_.problem, model, counts)
+    problem = weight_classes(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
@@ -136,7 +136,7 @@ def _center(y: Array, weight: Array | None) -> Targets:
     return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
 
 
-def weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
+def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
     """The problem with the weights that its recipe gives to classes of these counts."""
     # A class that has not come yet counts as one row: it has no weight to speak of, and is no division by zero.
     known = {label: n or 1 for label, n in counts.items()}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.cost import Cost
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
@@ -110,7 +110,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
     if recipe.local != "auto":
         return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
-    fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
+    fits = parse_loss(recipe.loss).smooth and not source.objects and not source.sparse
     least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
     if not (is_open(recipe) and fits) or sizes.holdout < least:
         return {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
-from dkernel.linear.losses import LOSSES, Loss, loss_named
+from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
 from dkernel.local_settings import Grids
 from dkernel.model import ScaledComponents
@@ -38,7 +38,7 @@ from dkernel.solving.sgd_setup import (
 )
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
-from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.local_stage import LOCAL_STAGES
@@ -164,7 +164,7 @@ def choose_model(
     if request.chosen is not None:
         return request.chosen
     targets, recipe = data.targets, data.recipe
-    loss = loss_named(recipe.loss).of(targets.outputs)
+    loss = parse_loss(recipe.loss).of(targets.outputs)
     run.progress.phase("choose scale and gamma")
     choice = Choice(
         recipe,
@@ -218,7 +218,7 @@ def pose_problem(
     if chosen.loss is not None and alpha == "auto" and request.solver.in_rounds:
         assert chosen.alpha is not None
         alpha = chosen.alpha  # it was chosen on the same components, at their optimum
-    loss = loss_named(chosen.loss or recipe.loss).of(targets.outputs)
+    loss = parse_loss(chosen.loss or recipe.loss).of(targets.outputs)
     weights = targets.weights_of(recipe.class_weight, data.counts)
     columns, coordinates = ScaledComponents(chosen.scaling, map), map.coordinates()
     return FitProblem(
@@ -305,8 +305,8 @@ def choose_order(
     rounds, passes, units = sizes.rounds, sizes.passes, request.units
     if verdict.alike:
         bundle = bundle_size(units, request.source.row_bytes)
-        return [shuffled(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
-    schedule = interleaved(units, rounds)
+        return [shuffle_order(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
+    schedule = interleave_order(units, rounds)
     # The reason does not name the disk: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
     if reader.keep:

@@ -19,25 +19,25 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.base import Call, Executor
 from dkernel.linear.losses import Loss
-from dkernel.linear.smoothing import smoothed
+from dkernel.linear.smoothing import smooth_loss
 from dkernel.local.base import LocalMachine
 from dkernel.local.binning import add_scores, add_sums
 from dkernel.local.cell_machine import CellMachine
-from dkernel.local.cells import Cell, divided, updated
+from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import GRID_GROUP, FixedPoint, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.partition import CellTree
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import counted, part_of, rows_of
+from dkernel.problem.reservoir_split import count_weighted, part_of, rows_of
 from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
-from dkernel.training.incremental import start_stream, update, weighted
+from dkernel.training.incremental import start_stream, update, weight_classes
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
@@ -65,7 +65,7 @@ class NewRows:
 
 def rows_in(source: Source, executor: Executor, most: int | None = None) -> Block:
     """The rows of a source, or a uniform sample of `most` of them, in an order that no layout of files decides."""
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     return rows_of(source, executor, most or source.n_counted)
 
 
@@ -147,7 +147,7 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
     targets = Targets(model.classes, model.recipe.positive, center, unit)
     loss = model.loss
     problem = Problem(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
-    problem = weighted(problem, model, counts)
+    problem = weight_classes(problem, model, counts)
     whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
     X, Y, weight, keep = problem.all_rows(new, whole)
     S = replace(model, local=None).scores(X).astype(np.float64)
@@ -183,8 +183,8 @@ def update_task(
     problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
 ) -> tuple[CellTree, list[Cell]]:
     """A cell with new rows, cut where it has too many; runs on a worker."""
-    grown = updated(cell, problem.loss, *rows, problem.ridge)
-    return divided(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
+    grown = update_cell(cell, problem.loss, *rows, problem.ridge)
+    return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
 def _cells(
@@ -235,7 +235,7 @@ def _grids(
     n, first_new = int(model.facts["rows"]), len(old.X)
     X = np.ascontiguousarray(np.hstack([machine.inputs(old.X), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
-    smooth = smoothed(loss, RESIDUAL_WIDTHS[-1])
+    smooth = smooth_loss(loss, RESIDUAL_WIDTHS[-1])
     S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
@@ -252,7 +252,7 @@ def _grids(
         codes = part.codes(X.T)
         sums = np.zeros((part.n_grids, n_bins, outputs + 1), np.int64)
         add_sums(codes, fixed.rows(residual(), weight), sums)
-        change = joined(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
+        change = join_steps(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
         add_scores(codes, change, moved)
         coef[group] += change
     return replace(machine, coef=coef)

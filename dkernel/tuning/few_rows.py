@@ -25,11 +25,11 @@ from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.training.checks import checked, with_solver
+from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
 from dkernel.training.request import FitRequest, digest_of_rows
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 
 SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
 
@@ -77,8 +77,8 @@ class FewRowsSearch:
         return list(self.candidates[0].asked)
 
     def _request(self, recipe: Recipe) -> FitRequest:
-        checked_ones = checked(self.source, recipe, self.executor, None, self.judges)
-        return FitRequest.of(*checked_ones, self.executor, validation=self.judges)
+        settled = settle_source(self.source, recipe, self.executor, None, self.judges)
+        return FitRequest.of(*settled, self.executor, validation=self.judges)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -135,7 +135,7 @@ class FewRowsSearch:
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
             self._choices[name] = choose_model(request, run, data, split)
         choice = self._choices[name]
-        return replace(choice, kernel=scaled(choice.kernel, candidate.factor), why={})
+        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
 
     def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""

@@ -31,7 +31,7 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
@@ -43,14 +43,14 @@ from dkernel.solving.sgd_setup import kept_setup, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.checks import merged
+from dkernel.training.checks import merge_copies
 from dkernel.training.fit import Validation, train, with_judges
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest, digest_of_rows
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
 RACE_ROUNDS = 32  # rounds of a pass of the race
@@ -115,7 +115,7 @@ def tune(
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
         source, judges, held = with_judges(source, recipe, executor, validation)
-        source = merged(source, recipe, executor)
+        source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
         kind: type[FewRowsSearch | _Search] = _Search
@@ -260,12 +260,12 @@ class _Search:
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         run = self._run_of(self.key)
         data = learn_labels(request, run, survey)
-        data = replace(data, recipe=data.recipe.replace(loss=loss_named(data.recipe.loss).text))
+        data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
         split = split_rows(self.base, survey, self.base.sizes)
         if name not in self._choices:
             self._choices[name] = choose_model(request, run, data, split, stage=name)
         choice = self._choices[name]
-        return replace(choice, kernel=scaled(choice.kernel, candidate.factor), why={})
+        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
 
     def _raced_map(
         self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader

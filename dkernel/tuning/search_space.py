@@ -154,19 +154,19 @@ def _gamma(value: Any) -> tuple[Any, float]:
     return match["word"], factor
 
 
-def scaled(kernel: Kernel, factor: float) -> Kernel:
+def scale_gammas(kernel: Kernel, factor: float) -> Kernel:
     """The kernel with every gamma in it times a factor.
 
     Examples
     --------
     >>> from dkernel.kernels import Gaussian, Linear
-    >>> scaled(0.5 * Gaussian(gamma=0.25) + Linear(), 4.0)
+    >>> scale_gammas(0.5 * Gaussian(gamma=0.25) + Linear(), 4.0)
     0.5 * Gaussian(gamma=1.0) + Linear()
     """
 
     def of(name: str, value: Any) -> Any:
         if isinstance(value, Kernel):
-            return scaled(value, factor)
+            return scale_gammas(value, factor)
         if isinstance(value, tuple) and any(isinstance(item, Kernel) for item in value):
             return tuple(of("", item) for item in value)
         return value * factor if name == "gamma" and isinstance(value, float) else value

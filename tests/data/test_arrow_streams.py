@@ -16,7 +16,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier, open_source
 from dkernel.data import arrow_streams
-from dkernel.data.arrow_streams import GROUP_ROWS, stored
+from dkernel.data.arrow_streams import GROUP_ROWS, store_stream
 from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
 
@@ -70,9 +70,9 @@ def test_the_batches_of_a_stream_change_no_byte(table, tmp_path):
 
 
 def test_equal_rows_are_equal_files_so_a_checkpoint_goes_on(table, tmp_path):
-    files = [stored(streams(table, rows)["reader"](), Scratch.of(tmp_path / str(rows))) for rows in (100, 1000)]
+    files = [store_stream(streams(table, rows)["reader"](), Scratch.of(tmp_path / str(rows))) for rows in (100, 1000)]
     assert len({(file.name, file.size, file.stamp) for file in files}) == 1
-    other = stored(streams(table[1:])["reader"](), Scratch.of(tmp_path))
+    other = store_stream(streams(table[1:])["reader"](), Scratch.of(tmp_path))
     assert other.name != files[0].name
     assert [path.name for path in (tmp_path / "100").iterdir()] == [files[0].name]  # nothing else is left
 
@@ -111,7 +111,7 @@ def test_a_stream_is_in_memory_a_row_group_at_a_time(tmp_path, monkeypatch):
             most[0] = max(most[0], alive[0])
             yield pa.record_batch([pa.array(values)], schema)
 
-    file = stored(pa.RecordBatchReader.from_batches(schema, batches()), Scratch.of(tmp_path))
+    file = store_stream(pa.RecordBatchReader.from_batches(schema, batches()), Scratch.of(tmp_path))
     assert file.size > 0
     assert most[0] <= 2 * 10 + 1  # those of a row group, and those that its table still holds
 
@@ -119,7 +119,7 @@ def test_a_stream_is_in_memory_a_row_group_at_a_time(tmp_path, monkeypatch):
 LARGE = """
 import resource, sys
 import numpy as np, pyarrow as pa
-from dkernel.data.arrow_streams import stored
+from dkernel.data.arrow_streams import store_stream
 from dkernel.data.scratch import Scratch
 
 def made(name, folder, n):
@@ -132,9 +132,10 @@ def made(name, folder, n):
     return connection.sql(f"SELECT {columns} FROM range({n})")
 
 name, folder, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-stored(made(name, folder, 300_000) if name != "polars" else made(name, folder, 0).head(300_000), Scratch.of(folder))
+few = made(name, folder, 300_000)
+store_stream(few.head(300_000) if name == "polars" else few, Scratch.of(folder))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-stored(made(name, folder, n), Scratch.of(folder))
+store_stream(made(name, folder, n), Scratch.of(folder))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

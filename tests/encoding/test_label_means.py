@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dkernel.encoding import Encoding, TableCounts
-from dkernel.encoding.label_means import LABEL_FOLDS, copies_in_folds, shrunken
+from dkernel.encoding.label_means import LABEL_FOLDS, copies_in_folds, shrink
 
 KINDS = {"zip": "category", "x": "number"}
 
@@ -46,7 +46,7 @@ def test_the_mean_of_a_value_is_that_of_a_random_effect():
     effects = 2.0 * rng.normal(size=len(n))
     rows = [effect + 3.0 * rng.normal(size=m) for effect, m in zip(effects, n, strict=True)]
     means, squares = (np.array([f(r) for r in rows]) for f in (np.mean, lambda r: np.sum((r - r.mean()) ** 2)))
-    found, base = shrunken(n.astype(float), means, squares)
+    found, base = shrink(n.astype(float), means, squares)
     # With the variances that the rows were drawn with: 4 between values, 9 within.
     np.testing.assert_allclose(found, base + n * 4 / (n * 4 + 9) * (means - base), atol=0.1)
 

@@ -36,6 +36,21 @@ def test_a_clear_winner_is_fitted_alone():
     assert won.end() == (GRIDS,)
 
 
+@pytest.mark.parametrize(
+    ("of_cells", "asked"), [((0.05, 0.02), [BOTH]), ((0.2, 0.03), [BOTH]), ((0.05, 0.03), []), ((0.1, 0.01), [])]
+)
+def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, asked, monkeypatch):
+    found = race({KERNEL: (0.2, 0.1, 0.02), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
+    found.ways = [KERNEL, BOTH]
+    del found.curves[BOTH].losses[4096]
+    found.curves[KERNEL].losses[2048] = 0.025 * SPREAD
+    found.curves[KERNEL].losses[4096] = 0.008 * SPREAD
+    judged = []
+    monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
+    found.judge_doubtful(None, None)
+    assert judged == asked
+
+
 def test_two_points_of_a_curve_end_no_race():
     found = race({KERNEL: (0.29, 0.28, 0.28), LINEAR: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, LINEAR: 8.0}, n=10**6)
     for curve in found.curves.values():

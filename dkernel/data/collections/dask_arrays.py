@@ -10,7 +10,7 @@ from dask.core import get_dependencies
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import chunk_limit, cut
+from dkernel.data.block import chunk_limit, cut_evenly
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
@@ -58,13 +58,13 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
 
     rows, p = (int(n) for n in X.shape)
     call, blocks, first = delayed(dense, pure=True), [], 0
-    for n in cut(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
+    for n in cut_evenly(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
         blocks.append(da.from_delayed(call(X[first : first + n]), (n, p), meta=np.empty((0, 0), X.dtype)))
         first += n
     return da.concatenate(blocks)
 
 
-def known(
+def with_known_chunks(
     X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
@@ -161,7 +161,7 @@ def _with_chunks(array: "da.Array", shapes: list[tuple[int, ...]]) -> "da.Array"
     return da.Array(array.dask, array.name, chunks, meta=array)
 
 
-def aligned(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
+def align(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
     """One column block; y and weight in the row chunks of X."""
     if X.numblocks[1] > 1:
         log.info("X has %d blocks of columns: rechunking to one.", X.numblocks[1])

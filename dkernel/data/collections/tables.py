@@ -12,15 +12,15 @@ import pyarrow as pa
 from dask.delayed import delayed
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
-from dkernel.data.collections.dask_arrays import aligned, is_dask, known
-from dkernel.data.encoded_columns import encoded_kinds, learned
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut_evenly, kind_of_dtype
+from dkernel.data.collections.dask_arrays import align, is_dask, with_known_chunks
+from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, word_of
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.label_means import n_copies
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class TableRows:
     def of(cls, X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "TableRows":
         """The rows of collections in memory, or of one in Dask and what is beside it."""
         if is_dask(X):
-            return cls(*aligned(*known(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
+            return cls(*align(*with_known_chunks(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
         return cls(X, *beside(label, weight, len(X)))
 
     def parts(self, compute: Callable[..., Any], weighed: bool = True) -> list[Part]:
@@ -88,7 +88,7 @@ class TableRows:
             )
             counts = compute(*map(delayed(n_copies), weights)) if weighed else self.X.chunks[0]
         else:
-            sizes = cut(len(self.X), chunk_limit(self.X.shape[1], 8))
+            sizes = cut_evenly(len(self.X), chunk_limit(self.X.shape[1], 8))
             slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
             chunks = [self.X.iloc[part] if hasattr(self.X, "iloc") else self.X[part] for part in slices]
             labels, weights = (
@@ -143,7 +143,7 @@ def encoding_of(
     count = partial(count_rows, tuple(kinds), dict(kinds))
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
     tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    encoding, notes = learned(tasks, kinds, request, compute, stored, "X")
+    encoding, notes = learn_encoding(tasks, kinds, request, compute, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes
@@ -230,7 +230,7 @@ def table_token(X: Any, columns: Sequence[str]) -> bytes:
             or pa.types.is_string(column.type)
             or pa.types.is_large_string(column.type)
         ):
-            words, codes = coded(column)
+            words, codes = code_column(column)
             digest.update(repr(words).encode() + codes.tobytes())
         else:
             values = numbers(column)

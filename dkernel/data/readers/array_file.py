@@ -130,7 +130,7 @@ def _features(
         for j, cells in enumerate(values):
             X[:, j] = cells
         return X
-    return filled(values, rows, wanted.dtype)
+    return fill_block(values, rows, wanted.dtype)
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
@@ -157,7 +157,7 @@ def is_run(numbers: Sequence[int]) -> bool:
     return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
+def fill_block(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
     """Columns as a block (rows, p) of `dtype`; of float64 where a number is too large, so that the gate can show it."""
     X = np.empty((rows, len(values)), dtype=dtype)
     try:

@@ -16,9 +16,9 @@ from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
-from dkernel.data.readers.csv_bad_rows import well_formed
-from dkernel.data.readers.csv_categories import typed
-from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.readers.csv_bad_rows import well_formed_rows
+from dkernel.data.readers.csv_categories import with_types
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explain_parse, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError, MissingLabelError
@@ -193,9 +193,9 @@ class _Kinds:
         try:
             return parse(block, self.header, columns, types)
         except pa.ArrowInvalid as error:
-            if self.quarantine and (rest := well_formed(block, self.header)) != block:
+            if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
                 return self._parse(rest, columns, types, first_row)
-            raise explained(error, block, self.header, {}, self.file, first_row) from None
+            raise explain_parse(error, block, self.header, {}, self.file, first_row) from None
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.kind_of[name]
@@ -204,7 +204,7 @@ class _Kinds:
             return before
         if kind == before or before == "text" or {kind, before} == {"int", "float"}:
             return before if before == "text" or kind == before else "float"
-        raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
+        raise explain_parse(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
 
 
 def scan(
@@ -249,12 +249,12 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
     try:
         table = parse(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
-        raise explained(error, data, header, types, file, part.first_row) from None
+        raise explain_parse(error, data, header, types, file, part.first_row) from None
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
             raise MissingLabelError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
-    read = typed(table, wanted, place)
+    read = with_types(table, wanted, place)
     return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
 
 

@@ -13,8 +13,8 @@ from dkernel.data.block import Place
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
-from dkernel.data.readers.csv_categories import no_dates, typed
-from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split, type_of
+from dkernel.data.readers.csv_categories import no_dates, with_types
+from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split_fields, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
@@ -27,7 +27,7 @@ _PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
-    fields = split(data, header.delimiter, part.marks[0], part.line)
+    fields = split_fields(data, header.delimiter, part.marks[0], part.line)
     refused: dict[int, RejectedRow] = {}
     n = len(header.names)
     for row in np.flatnonzero(fields.widths != n).tolist():
@@ -50,14 +50,14 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     rows = rows[~bad]
     types = {name: type_of(name, wanted) for name in wanted.names}
     table = _parse(file, fields, rows, header, types)
-    read = typed(table, wanted, place)
+    read = with_types(table, wanted, place)
     raw = replace(raw_of_table(read, wanted, place), kept=kept_columns(_join(fields, rows), table, header, wanted))
     return FilteredRows(raw, rows, refused, fields.rows)
 
 
-def well_formed(data: bytes, header: Header) -> bytes:
+def well_formed_rows(data: bytes, header: Header) -> bytes:
     """The rows that are UTF-8 and have as many values as the header."""
-    fields = split(data, header.delimiter)
+    fields = split_fields(data, header.delimiter)
     good = fields.widths == len(header.names)
     if not _is_utf8(data):
         good &= [_is_utf8(fields.rows.text(row)) for row in range(len(good))]

@@ -13,7 +13,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
 from dkernel.data.rejected_rows import FilteredRows
-from dkernel.errors import DataError
+from dkernel.errors import DamagedFileError
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -49,7 +49,7 @@ def _open(file: File) -> Iterator[Any]:
     except OSError as error:
         if error.errno is not None:
             raise  # the disk's or the network's trouble: reading again may help
-        raise DataError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
+        raise DamagedFileError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
 
 
 def _members(opened: Any) -> list[Member]:

@@ -15,7 +15,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
-from dkernel.errors import DataError
+from dkernel.errors import DamagedFileError, DataError
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -67,7 +67,7 @@ def _open(file: File) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help
-        raise DataError(
+        raise DamagedFileError(
             f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
         ) from None
 

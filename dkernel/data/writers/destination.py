@@ -32,7 +32,7 @@ from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
-    explained,
+    explain_os_errors,
     is_empty_folder,
     lock_in,
     restore,
@@ -43,12 +43,12 @@ from dkernel.data.writers.atomic import (
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
     Entry,
+    InputFacts,
     Manifest,
     OutputPart,
     OutputPlace,
     check_rows,
     entries_of,
-    filled_of,
     named_parts,
     read_manifest,
     refuse_other,
@@ -113,7 +113,7 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with explained(self.path):
+        with explain_os_errors(self.path):
             return self._complete(job)
 
     def _complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -184,14 +184,9 @@ class Destination:
         }
         return [name for name in files_in(self.path) if name not in known]
 
-    def stage(self, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None) -> "Staging":
-        """The staging folder of this job; a context manager, for one client at a time.
-
-        Parameters
-        ----------
-        bad_files : files of the input that are left out, with the reasons: the output's lists name them
-        """
-        return Staging(self, job, self._staging(job), bad_files or {})
+    def stage(self, job: Mapping[str, str]) -> "Staging":
+        """The staging folder of this job; a context manager, for one client at a time."""
+        return Staging(self, job, self._staging(job))
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the staging folders of this destination that no job works in, and lists of outputs that are gone."""
@@ -221,13 +216,11 @@ class Destination:
 class Staging:
     """The staging folder of one job at one destination, while its one client works in it."""
 
-    def __init__(
-        self, destination: Destination, job: Mapping[str, str], folder: Path, bad_files: Mapping[str, str]
-    ) -> None:
-        self.destination, self.job, self.folder, self.bad_files = destination, dict(job), folder, dict(bad_files)
+    def __init__(self, destination: Destination, job: Mapping[str, str], folder: Path) -> None:
+        self.destination, self.job, self.folder = destination, dict(job), folder
 
     def __enter__(self) -> "Staging":
-        with explained(self.destination.path):
+        with explain_os_errors(self.destination.path):
             self.folder.mkdir(exist_ok=True)
             lock = lock_in(self.folder)
             if lock is None:
@@ -294,7 +287,7 @@ class Staging:
         rows : rows of every part of the job
         """
         parts: dict[int, OutputPart] = {}
-        with explained(self.folder):
+        with explain_os_errors(self.folder):
             for path in self._staged_files():
                 part = OutputPart.of_file(path)
                 if (
@@ -318,17 +311,18 @@ class Staging:
             if part.rejected:
                 yield from rows_of((self.folder / part.rejects).read_bytes())
 
-    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
+    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear.
 
         Parameters
         ----------
         parts : in the order of their rows
         columns : the names of the output's columns
+        facts : of the input, for the manifest; the list of rejected rows names its bad files too
         """
         destination, path = self.destination, self.destination.path
-        with explained(path):
-            output, manifest = self._build(parts, columns)
+        with explain_os_errors(path):
+            output, manifest = self._build(parts, columns, facts or InputFacts())
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
             if manifest.rejects is not None and not destination.format.folder:
@@ -342,11 +336,10 @@ class Staging:
             destination._sweep(manifest)
         return manifest
 
-    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> tuple[Path, Manifest]:
+    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts) -> tuple[Path, Manifest]:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]
-        filled = filled_of(parts)
         parts = [part for part in parts if part.rows]
         staged = [self.folder / part.staged for part in parts]
         if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
@@ -363,9 +356,10 @@ class Staging:
             sync_tree(output)
             check_rows(path, form.count_output(output), rows)
             size, sha256 = digest(output)
-            listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
+            name = f"{path.name}.rejects-{sha256[:8]}.csv"
+            listed = self._list(lists, rejected, facts.bad_files, self.folder / REJECTS_NAME, name)
             entries: tuple[Entry, ...] = (Entry(path.name, rows, size, sha256),)
-            manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
+            manifest = Manifest(self.job, entries, rejected, listed, facts)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
         output.mkdir()
@@ -376,8 +370,8 @@ class Staging:
         else:
             named = named_parts(parts, form.staged)
             entries = entries_of(named)
-        listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
+        listed = self._list(lists, rejected, facts.bad_files, output / REJECTS_NAME, REJECTS_NAME)
+        manifest = Manifest(self.job, entries, rejected, listed, facts)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
         moves = {name: part.staged for name, part in named.items()}
@@ -388,14 +382,16 @@ class Staging:
         write_file(output / "_SUCCESS", b"")
         return output, manifest
 
-    def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
+    def _list(
+        self, lists: Sequence[Path], rows: int, bad_files: Mapping[str, str], path: Path, name: str
+    ) -> Entry | None:
         """Write the files and rows that are left out to `path`, which will be called `name`; None if there are none."""
-        if not lists and not self.bad_files:
+        if not lists and not bad_files:
             return None
         with open(path, "wb") as stream:
-            stream.write(csv_of(None) + csv_of_files(self.bad_files))
+            stream.write(csv_of(None) + csv_of_files(bad_files))
             for part in lists:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
         sync(path)
-        return Entry(name, rows + len(self.bad_files), *digest(path))
+        return Entry(name, rows + len(bad_files), *digest(path))

@@ -47,7 +47,7 @@ _NOT_WRITTEN = (
 )
 
 
-def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Join tables until each has at least ROW_GROUP rows, but for the last."""
     waiting: list[pa.Table] = []
     for table in tables:
@@ -93,7 +93,7 @@ class Parquet(Format):
         """Parquet holds every type that Arrow reads from a file."""
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        groups = gathered(tables)
+        groups = gather_tables(tables)
         first = next(groups)
         # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
         # third.
@@ -233,7 +233,7 @@ class Zarr(Format):
 def _slice(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Cut the rows into tables of ROW_GROUP rows, but for the last."""
     rest: pa.Table | None = None
-    for table in gathered(tables):
+    for table in gather_tables(tables):
         whole = table if rest is None else pa.concat_tables([rest, table])
         first = 0
         while whole.num_rows - first >= ROW_GROUP:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
-from dkernel.data.writers.formats import Folder, gathered, row_groups
-from dkernel.encoding.tables import coded
+from dkernel.data.writers.formats import Folder, gather_tables, row_groups
+from dkernel.encoding.tables import code_column
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows
@@ -74,7 +74,7 @@ class Partitioned(Folder):
     def divide(self, parts: Sequence[Path], path: Path) -> list[tuple[str, int]]:
         """Write the rows of the parts to the folder `path`; returns the names of its files, sorted, and their rows."""
         made: dict[str, int] = {}
-        for number, table in enumerate(gathered(row_groups(parts))):
+        for number, table in enumerate(gather_tables(row_groups(parts))):
             for folder, rows in self._folders(table):
                 name = f"{folder}/part-{number:05d}.parquet"
                 (path / folder).mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.large_string())
-        return coded(column)
+        return code_column(column)
     except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
 

@@ -67,7 +67,7 @@ def blocks_of(wide: F64) -> list[F32]:
     return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
 
 
-def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
+def augment(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
     """Rows without the center, times the factor, with a 1 and their squared norms behind, (r, p + 2).
 
     Those over LARGEST_SQUARE, whose products would be no float32 numbers, are nearer, as `within` has them.
@@ -141,7 +141,7 @@ class GaussianColumns(LandmarkColumns):
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
-        wide = augmented(X, self._center, self._factor)
+        wide = augment(X, self._center, self._factor)
         wide[:, -1] *= np.float32(-self._g)
         return wide
 

@@ -259,7 +259,7 @@ def batch_solver(loss: Loss) -> type[Batch]:
     return PCG if loss.quadratic else LBFGS
 
 
-def minimized(
+def minimize(
     F: Array,
     Y: Array,
     w: Array,

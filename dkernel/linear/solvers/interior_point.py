@@ -19,7 +19,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
+from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised_cholesky
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class _Path:
         dual = self.sign * (self.Kb / self.alpha + self.b) + self.cost - z + t
         D = z / x + t / left
         E = 1.0 / (1.0 / D).sum(axis=0)
-        factor = raised(self.K, self.alpha * E)
+        factor = raised_cholesky(self.K, self.alpha * E)
         ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
 
         def towards(of_z: Array, of_t: Array) -> tuple[Array, Array, Array, float]:

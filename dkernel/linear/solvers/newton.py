@@ -36,12 +36,12 @@ MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
 ROUGHLY = 0.1  # a step may miss the minimum of its model by this share of its length, and by less near the optimum
 
 
-def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
+def raised_cholesky(K: Array, diagonal: Array) -> tuple[Array, bool]:
     """SciPy's Cholesky factor of K + diag(diagonal), K the Gram matrix of some rows (n, n).
 
     Examples
     --------
-    >>> float(raised(np.ones((2, 2)), np.array([3.0, 3.0]))[0][0, 0])
+    >>> float(raised_cholesky(np.ones((2, 2)), np.array([3.0, 3.0]))[0][0, 0])
     2.0
     """
     n = len(K)
@@ -279,7 +279,7 @@ class _NewtonSystem:
         own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
         inverse = None if exact else _single(own, ridge)
         if inverse is None:
-            exact, inverse = True, partial(sl.cho_solve, raised(own, ridge), check_finite=False)
+            exact, inverse = True, partial(sl.cho_solve, raised_cholesky(own, ridge), check_finite=False)
         return cls(curved, own, ridge, alpha, inverse, inverse(np.ones(len(own))), exact)
 
     def solve(self, r: Array, rest: Array) -> tuple[Array, Array, Array]:
@@ -296,7 +296,7 @@ def _single(K: Array, ridge: Array) -> Callable[[Array], Array] | None:
     A = K.astype(np.float32)
     A.flat[:: len(A) + 1] += ridge
     try:
-        solve = linalg.factored(A)
+        solve = linalg.factor_of(A)
     except sl.LinAlgError:
         return None
 
