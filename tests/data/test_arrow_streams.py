@@ -1,21 +1,16 @@
 """Rows that come in batches of Arrow: a fit of a stream is that of its rows, whatever library cuts it into batches."""
 
 import hashlib
-import subprocess
-import sys
-import weakref
 
 import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 import dkernel
 from dkernel import KernelClassifier, open_source
-from dkernel.data import arrow_streams
 from dkernel.data.arrow_streams import GROUP_ROWS, store_stream
 from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
@@ -92,67 +87,3 @@ def test_what_a_stream_needs_is_said(table):
         open_source(streams(table[:0])["reader"](), label="label")
     with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
         KernelClassifier(**QUICK).partial_fit(pl.from_pandas(table[["a"]]).lazy(), table["label"], [False, True])
-
-
-def test_a_stream_is_in_memory_a_row_group_at_a_time(tmp_path, monkeypatch):
-    """Of batches that end together only those of the row group that is being written are alive."""
-    monkeypatch.setattr(arrow_streams, "GROUP_ROWS", 1000)
-    alive, most = [0], [0]
-    schema = pa.schema([("a", pa.float64())])
-
-    def ended():
-        alive[0] -= 1
-
-    def batches():
-        for i in range(100):
-            values = np.full(100, float(i))
-            weakref.finalize(values, ended)
-            alive[0] += 1
-            most[0] = max(most[0], alive[0])
-            yield pa.record_batch([pa.array(values)], schema)
-
-    file = store_stream(pa.RecordBatchReader.from_batches(schema, batches()), Scratch.of(tmp_path))
-    assert file.size > 0
-    assert most[0] <= 2 * 10 + 1  # those of a row group, and those that its table still holds
-
-
-LARGE = """
-import resource, sys
-import numpy as np, pyarrow as pa
-from dkernel.data.arrow_streams import store_stream
-from dkernel.data.scratch import Scratch
-
-def made(name, folder, n):
-    columns = ", ".join(f"(range * {k}) % 997 / 7.0 AS c{k}" for k in range(1, 9))
-    if name == "polars":
-        import polars as pl
-        return pl.scan_parquet(f"{folder}/rows.parquet")
-    import duckdb
-    connection = duckdb.connect(config={"memory_limit": "200MB", "threads": 1})
-    return connection.sql(f"SELECT {columns} FROM range({n})")
-
-name, folder, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-few = made(name, folder, 300_000)
-store_stream(few.head(300_000) if name == "polars" else few, Scratch.of(folder))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-store_stream(made(name, folder, n), Scratch.of(folder))
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["polars", "duckdb"])
-def test_rows_that_are_many_take_no_more_memory(name, tmp_path):
-    """Eight columns of six million rows are 366 MiB; the process grows by a fraction of that."""
-    n = 6_000_000
-    if name == "polars":
-        groups = (
-            pa.table({f"c{k}": np.random.default_rng(i).normal(size=300_000) for k in range(8)}) for i in range(20)
-        )
-        with pa.parquet.ParquetWriter(tmp_path / "rows.parquet", next(groups).schema) as writer:
-            for group in groups:
-                writer.write_table(group)
-    done = subprocess.run(
-        [sys.executable, "-c", LARGE, name, str(tmp_path), str(n)], capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 150
