@@ -89,6 +89,11 @@ def score(
     ClusterError
         If the workers or the disk fail; the same call continues.
 
+    Warns
+    -----
+    DriftWarning
+        If columns have other values than in training; the result and the manifest have the figures.
+
     See Also
     --------
     load : Read a model, which predicts arrays and frames in memory.

@@ -37,14 +37,18 @@ def test_a_clear_winner_is_fitted_alone():
 
 
 @pytest.mark.parametrize(
-    ("of_cells", "asked"), [((0.05, 0.02), [BOTH]), ((0.2, 0.03), [BOTH]), ((0.05, 0.03), []), ((0.1, 0.01), [])]
+    ("of_cells", "last", "asked"),
+    [
+        ((0.05, 0.02), 0.008, [BOTH]),  # leads, and is predicted to lose
+        ((0.2, 0.03), 0.02, [BOTH]),  # the other way round
+        ((0.05, 0.03), 0.008, []),
+        ((0.1, 0.01), 0.02, []),
+    ],
 )
-def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, asked, monkeypatch):
-    found = race({KERNEL: (0.2, 0.1, 0.02), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
+def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, last, asked, monkeypatch):
+    found = race({KERNEL: (0.2, 0.025, last), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
     found.ways = [KERNEL, BOTH]
     del found.curves[BOTH].losses[4096]
-    found.curves[KERNEL].losses[2048] = 0.025 * SPREAD
-    found.curves[KERNEL].losses[4096] = 0.008 * SPREAD
     judged = []
     monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
     found.judge_doubtful(None, None)
