@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pandas as pd
 
@@ -60,6 +59,8 @@ def by_group(found: Any, groups: Any, function: Callable[[Any, Any], Any], names
             )
         empty = pd.DataFrame({name: np.empty(0, dtype) for name in names})
         return found.map_partitions(_of_partition, groups, function, list(names), meta=empty)
+    import dask.array as da
+
     if not is_dask(groups):
         groups = np.asarray(groups)
         if np.isfinite(found.shape[0]):
