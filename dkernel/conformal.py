@@ -66,8 +66,8 @@ class Conformal:
         names: tuple[Group, ...] = ()
         codes: NDArray[Any] = np.zeros(len(scores), np.int32)
         if groups is not None:
-            found, codes = np.unique(np.asarray(groups), return_inverse=True)
-            names = tuple(found.tolist())
+            distinct, codes = np.unique(np.asarray(groups), return_inverse=True)
+            names = tuple(distinct.tolist())
         mass = weight / weight.mean()
         return cls(scores, mass, stratum.astype(np.int32), codes.astype(np.int32), names)._short()
 
@@ -143,14 +143,14 @@ class Conformal:
         """
         check_coverage(coverage)
         each = range(len(self.groups)) if groups is not None else [None]
-        found = np.array([[self.quantile(coverage, j, g) for j in range(targets)] for g in each])
+        quantiles = np.array([[self.quantile(coverage, j, g) for j in range(targets)] for g in each])
         if groups is None:
-            self._check_enough(coverage, found[0], "")
-            return np.asarray(found[0])
+            self._check_enough(coverage, quantiles[0], "")
+            return np.asarray(quantiles[0])
         codes = self.codes(groups)
         for g in np.unique(codes).tolist():
-            self._check_enough(coverage, found[g], f" of group {self.groups[g]!r}")
-        return np.asarray(found[codes])
+            self._check_enough(coverage, quantiles[g], f" of group {self.groups[g]!r}")
+        return np.asarray(quantiles[codes])
 
     def limits(
         self, coverage: float, classes: int, by_class: bool = False, groups: Sequence[Any] | None = None
@@ -162,8 +162,8 @@ class Conformal:
         check_coverage(coverage)
         strata = range(classes) if by_class else [None] * classes
         each = range(len(self.groups)) if groups is not None else [None]
-        found = np.array([[self.quantile(coverage, j, g) for j in strata] for g in each])
-        return np.asarray(found[0] if groups is None else found[self.codes(groups)])
+        quantiles = np.array([[self.quantile(coverage, j, g) for j in strata] for g in each])
+        return np.asarray(quantiles[0] if groups is None else quantiles[self.codes(groups)])
 
     def codes(self, groups: Sequence[Any]) -> NDArray[np.intp]:
         """The numbers of groups."""
@@ -189,7 +189,7 @@ class Conformal:
             )
 
     def fits(self, n_in: int, strata: int) -> bool:
-        """True if it is one of a model of so many inputs, and of so many classes or targets."""
+        """True if it is one of a model of that number of inputs, and of classes or targets."""
         s, mass, stratum, group = self.scores, self.mass, self.stratum, self.group
         if s.ndim != 1 or not len(s) or any(a.shape != s.shape for a in (mass, stratum, group)):
             return False

@@ -26,13 +26,13 @@ CALL_SECONDS = 3e-3
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
 COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it
-COMPONENT64_FLOPS = 600.0  # the same in float64, where an exponential takes as long as so many of a product
+COMPONENT64_FLOPS = 600.0  # the same in float64, where an exponential takes as long as 600 of a product
 EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 SETUP_FLOPS = 6  # times D^3: the Gram matrix of six rows a component, and its factors
 GRID_FLOPS = 120.0  # of a row and a grid for one output: some 8 ns, half of it the codes
 TABLE_FLOPS = 500.0  # of a bin of a grid, whose sums are made, joined and kept: 33 ns with 26 outputs
 CHOLESKY_SHARE = 0.25  # of the time of other flops that one of a Cholesky factorization in float32 takes
-# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
+# Flops that take as long as a pair of rows of a cell: 4 ns for its kernel, and 2 ns for each round of the metric,
 # whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
 # geometric mean.
 PAIR_FLOPS = 280

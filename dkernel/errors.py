@@ -12,7 +12,9 @@ __all__ = [
     "ConvergenceWarning",
     "DKernelError",
     "DKernelWarning",
+    "DamagedFileError",
     "DataError",
+    "DriftWarning",
     "MemoryBudgetError",
     "MissingLabelError",
     "MissingValueError",
@@ -42,6 +44,10 @@ class MissingValueError(DataError):
 
 class UnseenFileError(DataError):
     """There is no file of this name on this machine; others may have it."""
+
+
+class DamagedFileError(DataError):
+    """A file that looked whole from its ends cannot be read."""
 
 
 class MissingLabelError(DataError):
@@ -101,6 +107,10 @@ class DKernelWarning(UserWarning):
 
 class UnknownCategoriesWarning(DKernelWarning):
     """More than half of the values of a column are categories that training never saw."""
+
+
+class DriftWarning(DKernelWarning):
+    """A column of rows to score has other values than in training."""
 
 
 class ConvergenceWarning(DKernelWarning):

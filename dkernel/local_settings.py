@@ -7,66 +7,16 @@ the estimator is `rows` of them. They check nothing until a recipe is made of th
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from dkernel.errors import RecipeError
-from dkernel.recipe_checks import Parameter, groups, real, refused, whole, word_or
+from dkernel.recipe_checks import Parameter, groups, parameter, real, refusal, table_of, whole, word_or
 
-GRIDS = (
-    Parameter(
-        "n_grids",
-        "auto",
-        'Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.',
-        word_or(whole(1)),
-        ("auto",),
-        "N",
-        "int",
-    ),
-    Parameter(
-        "one_hot",
-        "auto",
-        '0/1 features that grids take for one category together; "auto" finds neighbours of which no row of a sample '
-        'has two, "none" takes none, and groups of names or patterns are "soil*;wild*".',
-        groups,
-        ("auto", "none"),
-        "GROUPS",
-        "str, list of lists",
-    ),
-)
-CELLS = (
-    Parameter(
-        "rows",
-        "auto",
-        'Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.',
-        word_or(whole(16)),
-        ("auto",),
-        "N",
-        "int",
-    ),
-    Parameter(
-        "overlap",
-        "auto",
-        'Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.',
-        word_or(real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
-        ("auto",),
-        "SHARE",
-        "float",
-    ),
-    Parameter(
-        "partitions",
-        1,
-        "Number of partitions of all rows into cells, whose means are the predictions. Time and model file grow with "
-        "it.",
-        whole(1),
-        (),
-        "N",
-        "int",
-    ),
-)
-
-Class = TypeVar("Class", bound=type)
-Stage = TypeVar("Stage", "Grids", "Cells")
+Stage = TypeVar("Stage", bound="LocalSettings")
+STAGES: dict[str, type["LocalSettings"]] = {}
+"""Word of a local stage -> its settings."""
 
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
@@ -80,17 +30,27 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
     return "\n".join(lines).lstrip()
 
 
-def _documented(cls: Class) -> Class:
-    if cls.__doc__:  # python -OO has none
-        cls.__doc__ = cls.__doc__.replace("{parameters}", sections({p.name: p for p in cls.table}))  # type: ignore[attr-defined]
-    return cls
+def _stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
+    """Decorator of the settings of a local stage, a dataclass whose fields are parameters: enters them in STAGES."""
+
+    def enter(cls: type[Stage]) -> type[Stage]:
+        cls.word, STAGES[word] = word, cls
+        if cls.__doc__:  # python -OO has none
+            cls.__doc__ = cls.__doc__.replace("{parameters}", sections(cls.table()))
+        return cls
+
+    return enter
 
 
-class _Settings:
+class LocalSettings:
     """Settings of one local stage."""
 
     word: ClassVar[str]
-    table: ClassVar[tuple[Parameter, ...]]
+
+    @classmethod
+    def table(cls) -> dict[str, Parameter]:
+        """Name -> setting."""
+        return table_of(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the interface of scikit-learn
         """Give the settings by name.
@@ -110,7 +70,7 @@ class _Settings:
         AttributeError
             If a setting was deleted.
         """
-        return {p.name: getattr(self, p.name) for p in self.table}
+        return {name: getattr(self, name) for name in self.table()}
 
     def set_params(self, **params: Any) -> Self:
         """Change settings.
@@ -135,23 +95,18 @@ class _Settings:
             setattr(self, name, value)
         return self
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def given(self) -> dict[str, Any]:
         """The settings that are no defaults."""
-        return {p.name: value for p in self.table if not _same(value := getattr(self, p.name), p.default)}
+        return {name: value for name, p in self.table().items() if not _same(value := getattr(self, name), p.default)}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
-    def _checked(self) -> Self:
+    def _check(self) -> Self:
         """These settings as a recipe keeps them."""
         try:
-            return type(self)(**{p.name: p.checked(getattr(self, p.name)) for p in self.table})
+            return type(self)(**{name: p.checked(getattr(self, name)) for name, p in self.table().items()})
         except RecipeError as error:
             raise RecipeError(f"local={self._text()!r}: {error}") from None
 
@@ -164,8 +119,9 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-@_documented
-class Grids(_Settings):
+@_stage("grids")
+@dataclass(repr=False)
+class Grids(LocalSettings):
     """Settings of grids, the local stage of random binning.
 
     Parameters
@@ -185,16 +141,28 @@ class Grids(_Settings):
     {'n_grids': 'auto', 'one_hot': 'none'}
     """
 
-    word = "grids"
-    table = GRIDS
+    n_grids: str | int = parameter(
+        "auto",
+        'Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.',
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    one_hot: Any = parameter(
+        "auto",
+        '0/1 features that grids take for one category together; "auto" finds neighbours of which no row of a sample '
+        'has two, "none" takes none, and groups of names or patterns are "soil*;wild*".',
+        groups,
+        words=("auto", "none"),
+        form="GROUPS",
+        kind="str, list of lists",
+    )
 
-    def __init__(self, n_grids: str | int = "auto", one_hot: Any = "auto") -> None:
-        self.n_grids = n_grids
-        self.one_hot = one_hot
 
-
-@_documented
-class Cells(_Settings):
+@_stage("cells")
+@dataclass(repr=False)
+class Cells(LocalSettings):
     """Settings of cells, the local stage of an exact machine in each cell of a partition.
 
     Parameters
@@ -212,21 +180,39 @@ class Cells(_Settings):
     Cells(rows=2048, partitions=2)
     """
 
-    word = "cells"
-    table = CELLS
+    rows: str | int = parameter(
+        "auto",
+        'Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.',
+        word_or(whole(16)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    overlap: str | float = parameter(
+        "auto",
+        'Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.',
+        word_or(real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
+        words=("auto",),
+        form="SHARE",
+        kind="float",
+    )
+    partitions: int = parameter(
+        1,
+        "Number of partitions of all rows into cells, whose means are the predictions. Time and model file grow with "
+        "it.",
+        whole(1),
+        form="N",
+        kind="int",
+    )
 
-    def __init__(self, rows: str | int = "auto", overlap: str | float = "auto", partitions: int = 1) -> None:
-        self.rows = rows
-        self.overlap = overlap
-        self.partitions = partitions
+
+def named_stages() -> str:
+    """The local stages as advice, "local='grids' or local='cells'"."""
+    return " or ".join(f"local={word!r}" for word in STAGES)
 
 
-STAGES: Mapping[str, type[Grids] | type[Cells]] = {"grids": Grids, "cells": Cells}
-"""Word -> its settings."""
-
-
-def _setting(stage: type[_Settings], name: str) -> None:
-    names = [p.name for p in stage.table]
+def _setting(stage: type[LocalSettings], name: str) -> None:
+    names = list(stage.table())
     if name not in names:
         from dkernel.validation import nearest_name
 
@@ -238,7 +224,7 @@ def stage_of(text: str) -> str:
     return text.partition("(")[0].strip()
 
 
-def settings_of(value: Any) -> Grids | Cells | None:
+def settings_of(value: Any) -> LocalSettings | None:
     """The settings that a value of `local` has; None of a word that has none.
 
     Examples
@@ -246,7 +232,7 @@ def settings_of(value: Any) -> Grids | Cells | None:
     >>> settings_of("cells(rows=2048)"), settings_of("grids"), settings_of("auto")
     (Cells(rows=2048), Grids(), None)
     """
-    if isinstance(value, Grids | Cells):
+    if isinstance(value, LocalSettings):
         return value
     if not isinstance(value, str) or stage_of(value) not in STAGES:
         return None
@@ -278,11 +264,11 @@ def local_text(p: Parameter, value: Any) -> str:
     if settings is None:
         if isinstance(value, str) and value in p.words:
             return str(value)
-        raise refused(p, value, f"{' | '.join(p.words)}, the last two also with settings, as 'grids(n_grids=1024)'")
-    return settings._checked()._text().removesuffix("()")
+        raise refusal(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
+    return settings._check()._text().removesuffix("()")
 
 
 def of_text(stage: type[Stage], text: str) -> Stage:
     """The settings of a stage: those of a recipe's text, or its defaults where that names another stage."""
-    found = settings_of(text)
-    return found if isinstance(found, stage) else stage()
+    settings = settings_of(text)
+    return settings if isinstance(settings, stage) else stage()

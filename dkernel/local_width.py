@@ -50,19 +50,19 @@ class LocalWidth:
     def __call__(self, Z: NDArray[Any], S: Array) -> Array:
         """w (n, targets) of scaled rows (n, p) and their predictions (n, targets)."""
         m = len(self.landmarks)
-        found = np.zeros(S.shape)
+        logarithms = np.zeros(S.shape)
         if m:
-            found += tiling.scores(self._map, Z, self.coef[:m], np.zeros(S.shape[1]))
+            logarithms += tiling.scores(self._map, Z, self.coef[:m], np.zeros(S.shape[1]))
         for j in range(S.shape[1]):
-            found[:, j] += np.einsum("ij,j->i", _bumps(S[:, j], self.ranks[:, j]), self.coef[m:-1, j])
-        return np.asarray(np.exp(np.clip(found, -MOST, MOST) + self.coef[-1]))
+            logarithms[:, j] += np.einsum("ij,j->i", _bumps(S[:, j], self.ranks[:, j]), self.coef[m:-1, j])
+        return np.asarray(np.exp(np.clip(logarithms, -MOST, MOST) + self.coef[-1]))
 
     @cached_property
     def _map(self) -> NystromMap:
         return NystromMap(Gaussian(gamma=float(self.gamma[0])), self.landmarks)
 
     def fits(self, n_in: int, targets: int) -> bool:
-        """True if it is one of rows of so many inputs and of so many targets."""
+        """True if it is one of rows of this number of inputs and of targets."""
         Z, gamma, ranks, coef = self.landmarks, self.gamma, self.ranks, self.coef
         if any(array.dtype != np.float64 for array in (gamma, ranks, coef)) or Z.dtype != np.float32:
             return False
@@ -113,10 +113,10 @@ def fit_width(Z: NDArray[Any] | None, S: Array, errors: Array, weight: Array) ->
         _fit(np.hstack([shared, _bumps(S[:, j], ranks[:, j]), np.ones((n, 1))]), errors[:, j], weight)
         for j in range(targets)
     ]
-    if all(found is None for found in fitted):
+    if all(fit is None for fit in fitted):
         return None, ones
     flat = np.zeros(len(landmarks) + KNOTS + 1), ones[:, 0]
-    coefs, widths = zip(*(found or flat for found in fitted), strict=True)
+    coefs, widths = zip(*(fit or flat for fit in fitted), strict=True)
     width = LocalWidth(landmarks, np.array([gamma]), ranks, np.ascontiguousarray(np.stack(coefs, axis=1)))
     return width, np.stack(widths, axis=1)
 

@@ -14,7 +14,7 @@ from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.loss import of_classes
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -60,7 +60,7 @@ class ScaledComponents:
         self.map.fill(rows, first, out)
 
     def panels(self, heads: int) -> PackedComponents | None:
-        """The products of `rows` that make all components, where a compiled walk is the quick way for so many heads."""
+        """The products of `rows` that make all components, where a compiled walk is the quick way for `heads` heads."""
         return self.map.panels if heads <= MOST_FUSED_HEADS else None
 
     def scores(self, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
@@ -130,6 +130,23 @@ class Model:
         return (self.label, *self.facts.get("passed_over", ()))
 
     @cached_property
+    def training_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Means and deviations of the inputs in training; None of sparse rows, of objects, and where nobody kept them.
+
+        A deviation is NaN where it is not known, as that of a constant column.
+        """
+        if self.map.sparse or self.map.objects:
+            return None
+        if "survey" in self.facts:
+            mean, deviation = (np.array(self.facts["survey"][name], np.float64) for name in ("mean", "deviation"))
+        elif self.scaling.kind == "standard":
+            mean, factor = self.scaling.shift, self.scaling.factor
+            deviation = np.where(factor == 1.0, np.nan, 1.0 / factor)
+        else:
+            return None
+        return mean, np.where(deviation > 0, deviation, np.nan)
+
+    @cached_property
     def reading(self) -> Encoding | None:
         """Encoding of new rows: that of the model, or one that fills missing values with the means of training.
 
@@ -168,7 +185,7 @@ class Model:
     @property
     def loss(self) -> Loss:
         """The loss that was fitted."""
-        return loss_named(self.recipe.loss).of(len(self.intercept))
+        return parse_loss(self.recipe.loss).of(len(self.intercept))
 
     @property
     def has_probabilities(self) -> bool:

@@ -8,40 +8,27 @@ same words for the same thing, and they all pass through the checks of this room
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from dataclasses import replace as _replace
 from typing import Any, NewType
 
 from dkernel.errors import RecipeError
 from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, Cells, Grids, of_text, settings_of, stage_of
-from dkernel.parameters import PARAMETERS, meant_by
-from dkernel.recipe_checks import GIVEN, LABELS, Label
+from dkernel.local_settings import STAGES, Stage, named_stages, of_text, settings_of, stage_of
+from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
+from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
 
 __all__ = ["GIVEN", "Label", "Recipe", "SettledRecipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
-# Younger than the first model files, and what there was before: a text without them means that, and is what it was.
-YOUNGER: Mapping[str, Any] = {
-    "solver": "psgd",
-    "polish": 0,
-    "calibration": "none",
-    "holdout_by": "random",
-    "patience": 0,
-    "categorical": "auto",
-    "missing": "indicator",
-    "local": "none",
-    "dates": "calendar",
-    "max_model_size": None,
-    "effort": "normal",
-    "max_seconds": None,
-}
-# Name in a model file, the same since the first -> the setting of the local stage.
+# Name -> what there was before the parameter: a text that does not name it means that, and stays what it was.
+YOUNGER: Mapping[str, Any] = {name: p.before for name, p in PARAMETERS.items() if p.before != IN_EVERY_FILE}
+# Name in a model file, the same since the first, -> the setting of the local stage; of others `local` has the settings.
 FLAT = {
     "grids": {"n_grids": "n_grids", "one_hot": "one_hot"},
     "cells": {"cell_rows": "rows", "cell_overlap": "overlap", "cell_partitions": "partitions"},
@@ -49,12 +36,12 @@ FLAT = {
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Parameters):
     """All settings that decide a result, as an immutable value.
 
     minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
 
-    `dkernel.parameters.PARAMETERS` says what each is.
+    `dkernel.parameters.Parameters` says what each is.
 
     Examples
     --------
@@ -67,38 +54,8 @@ class Recipe:
     dkernel.errors.RecipeError: form='pair' is not valid. Did you mean 'pairs'? Possible: pairs | offset | exponential.
     """
 
-    task: str = "auto"
-    kernel: str = "auto"
-    gamma: str | float = "auto"
-    features: str = "auto"
-    n_components: str | int = "auto"
-    rank: int | None = None
-    landmarks: str = "uniform"
-    sampling: str = "auto"
-    form: str = "pairs"
-    loss: str = "auto"
-    alpha: str | float = "auto"
+    # A recipe is of rows that were looked at: where nothing is said it names no rule for few rows.
     solver: str = "psgd"
-    passes: str | int = "auto"
-    patience: int = 0
-    polish: str | int = "auto"
-    rounds: str | int = "auto"
-    scale: str = "auto"
-    metric: str = "auto"
-    class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)
-    positive: Label | None = None
-    holdout: float = 0.05
-    holdout_by: str = "random"
-    seed: int = 0
-    dtype: str = "float32"
-    calibration: str = "auto"
-    categorical: str | tuple[str, ...] = "auto"
-    missing: str = "indicator"
-    local: str = "auto"
-    dates: str = "calendar"
-    max_model_size: int | None = None
-    effort: str = "normal"
-    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():
@@ -108,7 +65,7 @@ class Recipe:
         self._check_together()
 
     def _check_together(self) -> None:
-        loss = loss_named(self.loss)
+        loss = parse_loss(self.loss)
         loss.check_task(self.task, self.loss)
         if decides := loss.predicts_numbers(self.task):
             which = f"{decides}={getattr(self, decides)!r}"
@@ -149,7 +106,7 @@ class Recipe:
         if not self.names_local:
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
-                "local='grids' or local='cells'."
+                f"{named_stages()}."
             )
         possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
         for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
@@ -193,20 +150,18 @@ class Recipe:
         """The word of the local stage, without its settings."""
         return stage_of(self.local)
 
+    def local_as(self, word: str) -> str:
+        """The text of a local stage, with its settings where it is the one that was asked for."""
+        return self.local if self.local_stage == word else word
+
     @property
     def names_local(self) -> bool:
         """True if a local stage is asked for by its name."""
         return self.local_stage in STAGES
 
-    @property
-    def grids(self) -> Grids:
-        """The settings of grids."""
-        return of_text(Grids, self.local)
-
-    @property
-    def cells(self) -> Cells:
-        """The settings of cells."""
-        return of_text(Cells, self.local)
+    def settings(self, stage: type[Stage]) -> Stage:
+        """The settings of a local stage; those of another one are its defaults."""
+        return of_text(stage, self.local)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -230,9 +185,8 @@ class Recipe:
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
         settings = settings_of(self.local)
-        if settings is not None:
-            values["local"] = settings.word
-            given = settings.given
+        if settings is not None and settings.word in FLAT:
+            values["local"], given = settings.word, settings.given
             values |= {name: given[new] for name, new in FLAT[settings.word].items() if new in given}
             if isinstance(groups := values.get("one_hot"), tuple):
                 values["one_hot"] = [list(group) for group in groups]
@@ -283,4 +237,4 @@ def _with_settings(values: dict[str, Any]) -> dict[str, Any]:
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
-        raise RecipeError(f"A recipe has no parameter {name!r}.{meant_by(name) or nearest_name(str(name), names)}")
+        raise RecipeError(f"A recipe has no parameter {name!r}.{hint_for_old(name) or nearest_name(str(name), names)}")

@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dkernel.errors import RecipeError
@@ -15,6 +15,7 @@ from dkernel.errors import RecipeError
 Label = bool | int | float | str
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 LABELS = (bool, int, float, str)
+IN_EVERY_FILE = "in every file"  # `before` of a parameter that all model files name
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class Parameter:
     form : values beside the words, as the command shows them, "N"
     kind : values beside the words in Python, "int"
     of_task : task -> the words that it has there, if fewer
+    before : value of a model file that does not name it, which is what there was before the parameter; IN_EVERY_FILE
+        for the parameters that every file names
+    group : of the options, as the help of the command shows them
+    usual : whether the short help has it
     """
 
     name: str
@@ -40,6 +45,9 @@ class Parameter:
     form: str = ""
     kind: str = ""
     of_task: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    before: Any = IN_EVERY_FILE
+    group: str = "Model"
+    usual: bool = False
 
     def checked(self, value: Any) -> Any:
         """The value as a recipe keeps it.
@@ -74,12 +82,24 @@ class Parameter:
         return f"{' or '.join(kinds)}, default={default}"
 
 
+def parameter(
+    default: Any, text: str, check: Callable[[Parameter, Any], Any], *, hash: bool = True, **more: Any
+) -> Any:
+    """A field of a dataclass that is a parameter: its name is the field's, the rest is as `Parameter` has it."""
+    return field(default=default, hash=hash, metadata={"parameter": Parameter("", default, text, check, **more)})
+
+
+def table_of(cls: type[Any]) -> dict[str, Parameter]:
+    """Name -> parameter, of a dataclass whose fields are parameters."""
+    return {f.name: replace(f.metadata["parameter"], name=f.name) for f in fields(cls)}
+
+
 def _plain(value: Any) -> Any:
     """The Python value of a numpy scalar, whose repr and JSON would differ from the same number's."""
     return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
-def refused(p: Parameter, value: Any, needed: str) -> RecipeError:
+def refusal(p: Parameter, value: Any, needed: str) -> RecipeError:
     """The error of a value that a parameter does not take."""
     from dkernel.validation import nearest_name
 
@@ -90,7 +110,7 @@ def refused(p: Parameter, value: Any, needed: str) -> RecipeError:
 
 def word(p: Parameter, value: Any) -> str:
     if not (isinstance(value, str) and value in p.words):
-        raise refused(p, value, " | ".join(p.words))
+        raise refusal(p, value, " | ".join(p.words))
     return str(value)
 
 
@@ -101,7 +121,7 @@ def whole(least: int) -> Callable[[Parameter, Any], int]:
         except TypeError:
             number = -1
         if number < least:
-            raise refused(p, value, " | ".join([*p.words, f"a whole number of at least {least}"]))
+            raise refusal(p, value, " | ".join([*p.words, f"a whole number of at least {least}"]))
         return number
 
     return check
@@ -115,7 +135,7 @@ def real(needed: str, holds: Callable[[float], bool]) -> Callable[[Parameter, An
         except OverflowError:
             number = math.inf
         if not holds(number):
-            raise refused(p, value, " | ".join([*p.words, needed]))
+            raise refusal(p, value, " | ".join([*p.words, needed]))
         return number
 
     return check
@@ -136,7 +156,7 @@ def or_none(check: Callable[[Parameter, Any], Any]) -> Callable[[Parameter, Any]
     return lambda p, value: None if value is None else check(p, value)
 
 
-def spelled(meaning: Mapping[Any, str]) -> Callable[[Parameter, Any], str]:
+def word_of_spelling(meaning: Mapping[Any, str]) -> Callable[[Parameter, Any], str]:
     """A word, or another spelling of one."""
     return lambda p, value: word(p, meaning.get(value, value) if isinstance(value, str | None) else value)
 
@@ -147,9 +167,9 @@ def landmark_rule(p: Parameter, value: Any) -> str:
 
 def loss_text(p: Parameter, value: Any) -> str:
     if isinstance(value, str) and "(" in value:
-        from dkernel.linear.losses import loss_named
+        from dkernel.linear.losses import parse_loss
 
-        return loss_named(value).text
+        return parse_loss(value).text
     return word(p, value)
 
 
@@ -167,17 +187,17 @@ def label(p: Parameter, value: Any) -> Label:
 
 
 def _label(name: str, value: Any) -> Label:
-    found = _plain(value)
-    if not isinstance(found, LABELS) or (isinstance(found, float) and not math.isfinite(found)):
+    label = _plain(value)
+    if not isinstance(label, LABELS) or (isinstance(label, float) and not math.isfinite(label)):
         raise RecipeError(f"{name}={value!r} is not valid. Possible: a bool, a finite number or a string.")
-    return str(found) if isinstance(found, str) else found
+    return str(label) if isinstance(label, str) else label
 
 
 def class_weights(p: Parameter, value: Any) -> str | dict[Label, float] | None:
     if value is None or isinstance(value, str):
         return None if value is None else word(p, value)
     if not isinstance(value, Mapping) or not value:
-        raise refused(p, value, "None | balanced | {label: weight}")
+        raise refusal(p, value, "None | balanced | {label: weight}")
     pairs = [(_label(f"{p.name} label", each), _weight(p, each, weight)) for each, weight in value.items()]
     return dict(sorted(pairs, key=_by_label))
 
@@ -189,8 +209,8 @@ def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
 
 def _weight(p: Parameter, each: Any, value: Any) -> float:
     named = Parameter(f"{p.name}[{each!r}]", None, "", _not_negative)
-    found: float = named.checked(value)
-    return found
+    weight: float = named.checked(value)
+    return weight
 
 
 _not_negative = real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
@@ -201,15 +221,15 @@ def strength(p: Parameter, value: Any) -> str | float:
     C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
     if C is not None and 0 < float(C[1]) < math.inf:
         return f"C={float(C[1])!r}"
-    found: str | float = word_or(_strength)(p, value)
-    return found
+    number: str | float = word_or(_strength)(p, value)
+    return number
 
 
 def columns(p: Parameter, value: Any) -> str | tuple[str, ...]:
     if isinstance(value, str):
         return value if value in p.words else tuple(part.strip() for part in value.split(",") if part.strip())
     if not isinstance(value, list | tuple) or not value or not all(isinstance(part, str) for part in value):
-        raise refused(p, value, "auto | none | names of columns")
+        raise refusal(p, value, "auto | none | names of columns")
     return tuple(map(str, value))
 
 
@@ -218,16 +238,16 @@ def groups(p: Parameter, value: Any) -> str | tuple[tuple[str, ...], ...]:
         return value
     given = [group.split(",") for group in value.split(";")] if isinstance(value, str) else value
     if isinstance(given, list | tuple) and given and all(isinstance(group, list | tuple) and group for group in given):
-        found = tuple(tuple(str(part).strip() for part in group) for group in given)
-        if all(part for group in found for part in group):
-            return found
-    raise refused(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
+        names = tuple(tuple(str(part).strip() for part in group) for group in given)
+        if all(part for group in names for part in group):
+            return names
+    raise refusal(p, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
 def division(p: Parameter, value: Any) -> str:
     kind, _, column = value.partition(":") if isinstance(value, str) else ("", "", "")
     if value not in p.words and (kind not in ("group", "time") or not column.strip()):
-        raise refused(p, value, "random | group:COLUMN | time:COLUMN")
+        raise refusal(p, value, "random | group:COLUMN | time:COLUMN")
     return f"{kind}:{column.strip()}" if column else str(value)
 
 
@@ -235,7 +255,7 @@ UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "g
 
 
 def size(p: Parameter, value: Any) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
-    if found is None or isinstance(value, bool):
-        raise refused(p, value, "bytes, as 200MiB, 1GB or 1000000")
-    return int(float(found[1]) * UNITS[found[2]])
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
+    if match is None or isinstance(value, bool):
+        raise refusal(p, value, "bytes, as 200MiB, 1GB or 1000000")
+    return int(float(match[1]) * UNITS[match[2]])

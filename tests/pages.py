@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from dkernel.cli.help import grouped
+from dkernel.cli.help import group_options
 from dkernel.cli.train import train
 from dkernel.local_settings import Cells, Grids
 
@@ -217,7 +217,7 @@ class Reader:
 def option_table() -> str:
     """The options of train as a table for each group of its help."""
     parts = []
-    for group, options in grouped(train.params).items():
+    for group, options in group_options(train.params).items():
         lines = [f"## {group}", "", "| option | meaning |", "|---|---|"]
         for option in options:
             names = ", ".join(sorted(option.opts, key=len))

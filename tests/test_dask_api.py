@@ -24,12 +24,13 @@ IMPORTED = {
     "distributed": {"Client", "LocalCluster", "Security", "fire_and_forget", "get_worker", "secede"},
 }
 CLIENT = {
-    "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nbytes", "nthreads", "persist",
+    "asynchronous", "close", "cluster", "compute", "current",
+    "dashboard_link", "gather", "nbytes", "nthreads", "persist",
     "retry", "run",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip
 FUTURE = {"add_done_callback", "done", "exception", "key", "release", "result", "status"}
-CLUSTER = {"close"}
+CLUSTER = {"close", "scale", "workers"}
 NEVER = {
     "register_plugin", "register_worker_plugin", "register_scheduler_plugin", "upload_file", "handlers", "rpc",
     "scheduler_comm", "asyncio_loop", "executors", "_adaptive", "thread_state", "log_event", "subscribe_topic",

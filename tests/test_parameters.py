@@ -21,9 +21,9 @@ from dkernel.kernels import GAMMA_WORDS, SAMPLINGS
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import CELLS, GRIDS, STAGES
+from dkernel.local_settings import STAGES
 from dkernel.parameters import EFFORTS, PARAMETERS, RENAMED
-from dkernel.recipe import FLAT, Recipe
+from dkernel.recipe import FLAT, YOUNGER, Recipe
 from dkernel.training.local_stage import LOCAL_STAGES
 from tests.training.test_local_stage import rough
 
@@ -34,8 +34,6 @@ CATALOGUES = {
     "missing": MISSING_WORDS, "dates": DATE_WORDS, "effort": EFFORTS, "local": ("auto", "none", *LOCAL_STAGES),
     "loss": ("auto", *LOSSES),
 }  # fmt: skip
-OTHERWISE = {"solver", "dtype"}
-"""A recipe is of rows that were looked at: where nothing is said it names no rule for few rows, nor for far columns."""
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))
@@ -49,10 +47,10 @@ def test_the_words_of_a_task_are_those_of_its_losses():
     assert set(words["regress"]) == {"auto", *(name for name, loss in LOSSES.items() if loss.regresses)}
 
 
-def test_the_recipe_has_the_parameters_and_defaults_of_the_table():
-    defaults = {f.name: f.default for f in fields(Recipe) if f.name not in ("class_weight", *OTHERWISE)}
-    assert defaults == {name: p.default for name, p in PARAMETERS.items() if name in defaults}
-    assert {f.name for f in fields(Recipe)} == set(PARAMETERS)
+def test_a_recipe_has_the_parameters_and_defaults_of_the_table():
+    defaults = {f.name: f.default for f in fields(Recipe)}
+    assert defaults == {**{name: p.default for name, p in PARAMETERS.items()}, "solver": "psgd"}
+    assert {name: before for name, before in YOUNGER.items() if PARAMETERS[name].checked(before) != before} == {}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -70,10 +68,10 @@ def test_a_docstring_has_the_sentences_of_the_table(machine):
         assert DOCUMENTED[name].text in words
 
 
-@pytest.mark.parametrize(("stage", "table"), [(Grids, GRIDS), (Cells, CELLS)])
-def test_settings_have_the_names_and_defaults_of_their_table(stage, table):
+@pytest.mark.parametrize("stage", [Grids, Cells])
+def test_settings_have_the_names_and_defaults_of_their_table(stage):
     assert {name: p.default for name, p in inspect.signature(stage).parameters.items()} == stage().get_params()
-    assert stage().get_params() == {p.name: p.default for p in table}
+    assert stage().get_params() == {name: p.default for name, p in stage.table().items()}
     assert STAGES[stage.word] is stage
 
 
@@ -114,9 +112,9 @@ def test_settings_that_mean_nothing_are_refused(value, words):
 
 def test_a_file_of_an_earlier_version_has_the_settings_of_its_stage():
     old = {"local": "grids", "n_grids": 48, "one_hot": [["a", "b"]], "cell_rows": 200}
-    assert Recipe.from_dict(old).grids == Grids(48, (("a", "b"),))
+    assert Recipe.from_dict(old).settings(Grids) == Grids(48, (("a", "b"),))
     cells = Recipe.from_dict({"local": "cells", "cell_rows": 64, "cell_overlap": 0.25, "cell_partitions": 2})
-    assert cells.cells == Cells(64, 0.25, 2)
+    assert cells.settings(Cells) == Cells(64, 0.25, 2)
     assert Recipe.from_dict({"local": "none", "n_grids": 48}) == Recipe.from_dict({})
     assert {old for names in FLAT.values() for old in names} == set(RENAMED)
 

@@ -51,7 +51,7 @@ def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:
     if figures:
         yield from (
             "model-index:",
-            f"- name: {_quoted(header['label'])}",
+            f"- name: {_quote(header['label'])}",
             "  results:",
             "  - task:",
             f"      type: {task}",
@@ -124,7 +124,7 @@ def _count(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "unknown"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text as YAML takes it, which reads JSON."""
     import json
 

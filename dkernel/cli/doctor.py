@@ -45,12 +45,13 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         return
     place = place_of(ctx, values)
     patience = place.pop("patience")  # only a run waits for workers
-    found = _diagnosis(values, place, patience)
+    place.pop("client_memory_limit", None)
+    diagnosis = _diagnosis(values, place, patience)
     if values["json"]:
-        click.echo(json.dumps({"ok": not found["findings"], **found}))
-    elif not values["quiet"] or found["findings"]:
-        click.echo("\n".join(_lines(found)))
-    ctx.exit(1 if found["findings"] else 0)
+        click.echo(json.dumps({"ok": not diagnosis["findings"], **diagnosis}))
+    elif not values["quiet"] or diagnosis["findings"]:
+        click.echo("\n".join(_lines(diagnosis)))
+    ctx.exit(1 if diagnosis["findings"] else 0)
 
 
 def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
@@ -60,8 +61,8 @@ def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: fl
 
     try:
         with client_at(**place) as client:
-            found = diagnose(client, _job(values, client), patience).as_dict()
-            return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
+            diagnosis = diagnose(client, _job(values, client), patience).as_dict()
+            return diagnosis if client is None else {**_cluster(client, dashboard_of(client)), **diagnosis}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or correct the address."
@@ -93,14 +94,14 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
     try:
         check_outputs(values)
         recipe = recipe_of(values)
-        source, recipe = _opened(values, recipe, client)
+        source, recipe = _open(values, recipe, client)
     except (DKernelError, OSError) as error:
         return Asked(**asked, trouble=str(error))
     files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
     return Asked(source, recipe, **asked, files=files)
 
 
-def _opened(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
+def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
     """The source and the recipe for its label; workers open what only they see, where there are any."""
     from dkernel.errors import UnseenFileError
     from dkernel.execution.cluster import ClusterExecutor
@@ -125,24 +126,24 @@ def _folder(path: str) -> str:
     return path.rstrip("/").rpartition("/")[0] if "://" in path else str(Path(path).absolute().parent)
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.diagnostics.doctor import CHECKS
     from dkernel.training.memory_plan import format_plan
 
-    if "scheduler" in found:
-        dashboard = f", dashboard {found['dashboard']}" if found["dashboard"] else ""
-        yield f"scheduler {found['scheduler']}{dashboard}"
-    yield from _table(found["processes"])
-    if found["plan"] is not None:
-        words = dict(format_plan(found["plan"]))
+    if "scheduler" in diagnosis:
+        dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""
+        yield f"scheduler {diagnosis['scheduler']}{dashboard}"
+    yield from _table(diagnosis["processes"])
+    if diagnosis["plan"] is not None:
+        words = dict(format_plan(diagnosis["plan"]))
         names = ("rows", "features", "components", "memory, each worker", "memory, client", "time, about")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
-    if found["limits"]:
-        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in found["limits"].items())
+    if diagnosis["limits"]:
+        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in diagnosis["limits"].items())
         yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
-    findings = found["findings"]
+    findings = diagnosis["findings"]
     if not findings:
-        yield f"\nNo problem found: {len(CHECKS)} checks, {len(found['processes'])} process(es)."
+        yield f"\nNo problem found: {len(CHECKS)} checks, {len(diagnosis['processes'])} process(es)."
         return
     yield f"\n{len(findings)} finding{'s' * (len(findings) > 1)}:"
     for number, finding in enumerate(findings, 1):

@@ -62,7 +62,7 @@ class ClusterJob:
     dead_after: float = PATIENCE
 
     def entry(self, left: int) -> dict[str, Any]:
-        """What the run record says of it, with so many retries left."""
+        """What the run record says of it, with the retries that are left."""
         return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
 
 
@@ -109,10 +109,10 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
 def _of_the_driver(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the driver's command has in place of those that were given: every path is a whole one."""
     paths = ("out", "checkpoint", "report", "scratch")
-    found: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}
-    found["data"] = [_absolute(name) for name in values["data"]]
+    settings: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}
+    settings["data"] = [_absolute(name) for name in values["data"]]
     unset = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")  # those of the worker are taken
-    return {**found, **dict.fromkeys(unset), "detach": False, "resume": True, "json": False, "progress": "log"}
+    return {**settings, **dict.fromkeys(unset), "detach": False, "resume": True, "json": False, "progress": "log"}
 
 
 def _absolute(path: Any) -> Any:
@@ -133,16 +133,16 @@ def begin(job: ClusterJob) -> None:
     from dkernel.cli.outputs import check_writable
 
     check_writable("--record", job.record)
-    found = read_record(job.record)
-    if found is None or is_over(found) or is_stale(found):
+    known = read_record(job.record)
+    if known is None or is_over(known) or is_stale(known):
         forget_wish(job.record)
         record = Record()
         record.note(job=job.entry(job.retries))
         record.enter(job.record, "queued")
-    elif found.get("job", {}).get("settings") != job.digest:
+    elif known.get("job", {}).get("settings") != job.digest:
         raise DataError(
-            f"{job.record}: a run with other settings is writing this record (process {found['pid']} on "
-            f"{found['host']}). Wait for its end, cancel it with dkernel cancel, or choose another --out."
+            f"{job.record}: a run with other settings is writing this record (process {known['pid']} on "
+            f"{known['host']}). Wait for its end, cancel it with dkernel cancel, or choose another --out."
         )
 
 
@@ -157,7 +157,7 @@ def drive(job: ClusterJob) -> int:
             code = _run(job, words, folder, left)
             if code != AGAIN or not left or _is_wished(job, _PAUSE):
                 break
-    return _cancelled(job, code) if _is_wished(job) else code
+    return _note_cancelled(job, code) if _is_wished(job) else code
 
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
@@ -186,11 +186,11 @@ def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     with open(log.here, "ab") as out:
         process = subprocess.Popen(words, cwd=folder, env=settings, stdin=subprocess.PIPE, stdout=out, stderr=out)
     with process:
-        while (code := _ended(process, pause)) is None:
+        while (code := _wait(process, pause)) is None:
             log.copy()
             if _is_wished(job):
                 process.terminate()
-                code = _ended(process, _PAUSE)
+                code = _wait(process, _PAUSE)
                 process.kill()
     log.copy()
     return AGAIN if code is None or code < 0 else code  # one that was killed goes on as well
@@ -224,8 +224,8 @@ class _Log:
                 self._copied = len(content)
 
 
-def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The exit code of a process that ends in so many seconds, else None."""
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code of a process that ends within `seconds`, else None."""
     with suppress(subprocess.TimeoutExpired):
         return process.wait(seconds)
     return None
@@ -237,7 +237,7 @@ def _pause_of(job: ClusterJob) -> float:
 
 
 def _is_wished(job: ClusterJob, seconds: float = 0.0) -> bool:
-    """True if somebody wants the job to end, as seen at the end of so many seconds at most."""
+    """True if somebody wants the job to end, as seen after `seconds` at most."""
     end, (store, name) = time.monotonic() + seconds, file_of(wish_of(job.record))
     while True:
         with suppress(DKernelError):  # a store that does not answer now
@@ -259,7 +259,7 @@ def forget_wish(record: str) -> None:
     store.remove(name)
 
 
-def _cancelled(job: ClusterJob, code: int) -> int:
+def _note_cancelled(job: ClusterJob, code: int) -> int:
     """Write to the record that the job was cancelled, unless it was over before."""
     record = read_record(job.record)
     if record is not None and record["status"] != "done":

@@ -16,8 +16,8 @@ from dkernel.cli.options import (
     config_text,
     counting_bad_rows,
     coverage_option,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -88,17 +88,17 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        opened = partial(_opened, executor=executor)
+        opened = partial(_open, executor=executor)
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
-        if rejected := rejected_of(source)["rows_rejected"]:
+        if rejected := note_rejected(source)["rows_rejected"]:
             figures["rejected"] = rejected
         wanted = values["report"] or values["importance"]
         drawn = rows_of(source, executor, MOST_HOLDOUT) if wanted else None
         if values["importance"]:
             figures["importance"] = _importance(model, drawn)
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source))
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
     record.note(figures=figures)
     if values["report"]:
         _draw(values["report"], model, drawn, record)
@@ -112,11 +112,11 @@ def _importance(model: Any, rows: Any) -> dict[str, float]:
 
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
-    found = importances(model, rows)
-    return {name: found[name][0] for name in sorted(found, key=lambda name: (-found[name][0], name))}
+    figures = importances(model, rows)
+    return {name: figures[name][0] for name in sorted(figures, key=lambda name: (-figures[name][0], name))}
 
 
-def _opened(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
+def _open(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
     """The source that the options name, as this model reads it."""
     from dkernel.data.encoded_columns import reading_of
     from dkernel.problem.targets import Targets
@@ -154,13 +154,13 @@ def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.encoding.unseen import described
+    from dkernel.encoding.unseen import describe_counts
 
     for name, value in figures.items():
         if name == "per_class":
             yield from _table(value)
         elif name == "filled":
-            yield from described(value)
+            yield from describe_counts(value)
         elif name == "far":
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there

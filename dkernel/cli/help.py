@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
-from dkernel.parameters import meant_by
+from dkernel.parameters import PARAMETERS, hint_for_old
 
 OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
@@ -16,9 +16,6 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "keep",
         "done",
         "partition_by",
-        "categorical",
-        "missing",
-        "dates",
         "allow_extra",
         "max_bad_rows",
         "max_bad_files",
@@ -27,40 +24,13 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "encoding",
         "n_features",
         "zero_based",
-        "dtype",
         "scratch",
     ),
     "Model": (
-        "task",
-        "kernel",
-        "gamma",
-        "n_components",
-        "loss",
-        "alpha",
-        "local",
-        "max_model_size",
         "budget",
         "grid",
-        "effort",
-        "positive",
-        "class_weight",
-        "features",
-        "rank",
-        "landmarks",
-        "sampling",
-        "form",
-        "metric",
-        "scale",
-        "solver",
-        "passes",
-        "patience",
-        "polish",
-        "holdout",
-        "holdout_by",
         "eval_set",
-        "calibration",
         "baselines",
-        "seed",
         "import",
     ),
     "Output": (
@@ -83,31 +53,23 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "checkpoint",
         "resume",
         "checkpoint_every",
-        "max_seconds",
         "detach",
         "retries",
         "workers",
         "memory_limit",
+        "client_memory_limit",
         "config",
         "print_config",
         "debug",
     ),
     "Cluster": ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "cluster_timeout"),
 }
+"""Group -> its options that are no parameters of a recipe, whose group the table of parameters says."""
 USUAL = (
     "label",
     "exclude",
-    "categorical",
-    "missing",
     "keep",
     "max_bad_rows",
-    "task",
-    "kernel",
-    "gamma",
-    "n_components",
-    "loss",
-    "alpha",
-    "local",
     "budget",
     "grid",
     "out",
@@ -124,6 +86,7 @@ USUAL = (
     "scheduler",
     "help",
 )
+"""Of these, options that the short help has."""
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
 FEW_OPTIONS = 12  # options; a command that has fewer shows them without groups
@@ -192,16 +155,23 @@ COMMAND_SYNONYMS = {
 
 
 def group_of(name: str | None) -> str:
+    if parameter := PARAMETERS.get(name or ""):
+        return parameter.group
     return next((group for group, names in OPTION_GROUPS.items() if name in names), "Run")
 
 
-def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
+def is_usual(name: str | None) -> bool:
+    parameter = PARAMETERS.get(name or "")
+    return name in USUAL if parameter is None else parameter.usual
+
+
+def group_options(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
-    found: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
+    groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
-        if isinstance(option, click.Option) and not option.hidden and (every or option.name in USUAL):
-            found[group_of(option.name)].append(option)
-    return {group: sorted(options, key=lambda o: o.name not in USUAL) for group, options in found.items() if options}
+        if isinstance(option, click.Option) and not option.hidden and (every or is_usual(option.name)):
+            groups[group_of(option.name)].append(option)
+    return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in groups.items() if options}
 
 
 class Grouped(click.Command):
@@ -225,7 +195,7 @@ class Grouped(click.Command):
             super().format_options(ctx, formatter)
             return
         every = bool(ctx.meta.get("dkernel.help_all"))
-        for group, options in grouped([p for p in params if p.name != "help"], every).items():
+        for group, options in group_options([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
                 formatter.write_dl(
                     # The column of options has at most 34 letters.
@@ -273,7 +243,7 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]
     meant = COMMAND_SYNONYMS.get(name) or COMMAND_SYNONYMS.get(name.lower().replace("_", "-"))
-    if (moved := in_options(meant_by(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
+    if (moved := in_options(hint_for_old(name.lstrip("-").replace("-", "_")), command)) and "--local" in known:
         raise click.UsageError(f"There is no option {name}.{moved}", ctx) from None
     if meant and meant.split()[0] in known:
         hint = f" Did you mean {meant}?"

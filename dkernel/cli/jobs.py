@@ -20,13 +20,20 @@ def jobs(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     \b
     dkernel jobs /shared/models
     """
-    from dkernel.data.store import store_of
-    from dkernel.diagnostics.follow import read_record
+    from pathlib import Path
 
+    from dkernel.data.store import is_url, store_of
+    from dkernel.diagnostics.follow import read_record
+    from dkernel.errors import DataError
+
+    if not is_url(folder) and not Path(folder.removeprefix("file://")).is_dir():
+        raise DataError(
+            f"{folder}: there is no such folder. Name the one that holds the outputs or records of the runs."
+        )
     store = store_of(folder)
     paths = [store.path(name) for name in store.names() if name.endswith(".run.json")]
-    found = [(path, read_record(path)) for path in paths]
-    rows = [_row(path, record) for path, record in found if record is not None]
+    records = [(path, read_record(path)) for path in paths]
+    rows = [_row(path, record) for path, record in records if record is not None]
     runs = sorted(rows, key=lambda row: str(row["started"]))
     if json:
         for row in runs:
@@ -50,5 +57,5 @@ def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
         "status": "dead" if dead else record["status"],
         "exit_code": record.get("exit_code"),
         "started": record.get("started"),
-        "progress": record.get("error") or (format_progress(state) if state else None),
+        "progress": record["error"].splitlines()[0] if record.get("error") else state and format_progress(state),
     }

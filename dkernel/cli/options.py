@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
-from dkernel.parameters import meant_by
+from dkernel.parameters import hint_for_old
 from dkernel.recipe_checks import Parameter
 
 Command = Callable[..., Any]
@@ -147,6 +147,14 @@ def run_options(command: Command) -> Command:
     return command
 
 
+client_limit_option = setting(
+    "--client-memory-limit",
+    type=SIZE,
+    metavar="SIZE",
+    help="Refuse a fit whose plan needs more memory in this process, such as 1GiB.",
+)
+
+
 def _place_options() -> list[Command]:
     return [
         setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
@@ -240,7 +248,7 @@ def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], for
         raise DataError(f"{error} {rows}: --max-bad-rows {n} leaves them out." if n else str(error)) from None
 
 
-def rejected_of(source: Any) -> dict[str, Any]:
+def note_rejected(source: Any) -> dict[str, Any]:
     """Entry of a run record about the rows that were left out of a source."""
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
@@ -285,14 +293,14 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         return
     ctx.meta[CONFIG] = path
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise click.UsageError(f"The config file {path!r} cannot be read: {error.strerror}.", ctx) from None
     except ValueError as error:
         raise click.UsageError(f"The config file {path!r} is not TOML: {error}.", ctx) from None
     options = {p.name: p for p in ctx.command.params if p.name and p.name not in _NOT_IN_CONFIG}
     values: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in table.items():
         name = key.replace("-", "_")
         if name == "import":
             raise click.UsageError(
@@ -303,7 +311,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         if name not in options:
             from dkernel.validation import nearest_name
 
-            hint = meant_by(name) or nearest_name(name, sorted(options))
+            hint = hint_for_old(name) or nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):
@@ -375,6 +383,8 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     if values["workers"] and values["memory_limit"]:
         _check_limit(values["memory_limit"])
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    if values.get("client_memory_limit"):
+        place["client_memory_limit"] = values["client_memory_limit"]
     return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 

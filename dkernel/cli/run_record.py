@@ -80,7 +80,7 @@ class Record:
     def written(self, where: str | Path | None) -> Iterator["Record"]:
         """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
         self._begin(where, "running")
-        with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
+        with PeakMemory(interval=1.0) as memory, self._renew(where, memory):
             try:
                 with self.phase("total"):
                     yield self
@@ -109,7 +109,7 @@ class Record:
             self.note(before=before)
 
     @contextmanager
-    def _renewed(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
+    def _renew(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
         """Written now, every few seconds, and at the end."""
         stop = threading.Event()
 
@@ -156,8 +156,8 @@ class Record:
         """The record as JSON, without its long entries."""
         long = ("command", "history", "plan", "sample_path", "before")
         short = {name: value for name, value in self.facts.items() if name not in long}
-        found: dict[str, Any] = json.loads(json.dumps({**short, "seconds": self.seconds}, default=plain))
-        return found
+        short_record: dict[str, Any] = json.loads(json.dumps({**short, "seconds": self.seconds}, default=plain))
+        return short_record
 
 
 @contextmanager
@@ -207,8 +207,8 @@ def _before(where: str | Path | None) -> Any:
     store, name = file_of(where)
     try:
         with store.reading(name) as file:
-            found = json.loads(file.read())
-        return found if found["status"] == "done" and "before" not in found else found.get("before")
+            record = json.loads(file.read())
+        return record if record["status"] == "done" and "before" not in record else record.get("before")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DKernelError):
         return None
 

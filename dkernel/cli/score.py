@@ -89,15 +89,19 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
-    from dkernel.inference.score_columns import written_for
+    from dkernel.inference.score_columns import check_written
     from dkernel.inference.score_files import score_files
     from dkernel.persistence import model_file
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
-    reading = {name: values[name] for name in ("allow_extra", "max_bad_files")}
-    reading |= {"exclude": values["exclude"] or (), "scratch": scratch_of(values), **svmlight_of(values)}
+    reading = {
+        "allow_extra": values["allow_extra"],
+        "exclude": values["exclude"] or (),
+        "scratch": scratch_of(values),
+        **svmlight_of(values),
+    }
     with running(record, values, place) as (progress, executor):
         result, source = score_files(
             model,
@@ -107,23 +111,25 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             keep=values["keep"] or (),
             partition_by=values["partition_by"] or (),
             done=values["done"],
+            max_bad_files=values["max_bad_files"],
             reading=reading,
-            write=written_for(model, values["write"], values["coverage"], values["by_class"]),
+            write=check_written(model, values["write"], values["coverage"], values["by_class"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,
         )
     record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
     record.note(parts=result.parts, reused=result.reused, filled=result.filled, bad_files=result.bad_files)
+    record.note(drifted=result.drifted)
     record.note(input_fingerprint=source and source.fingerprint)
     return result
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
-    from dkernel.encoding.unseen import described
+    from dkernel.encoding.unseen import describe_counts
 
     bad = [f"left out: {reason}" for reason in result.bad_files.values()]
-    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*described(result.filled), *bad))])
+    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in (*describe_counts(result.filled), *bad))])
 
 
 def _line(out: str, result: Any, seconds: float) -> str:

@@ -69,8 +69,8 @@ def _fact(name: str, value: Any) -> Iterator[str]:
         yield f"  {name:<12} {_text(value)}"
         return
     width = max(map(len, value), default=0)
-    for i, (inner, found) in enumerate(value.items()):
-        yield f"  {'' if i else name:<12} {inner:<{width}}  {_text(found)}"
+    for i, (inner, inner_value) in enumerate(value.items()):
+        yield f"  {'' if i else name:<12} {inner:<{width}}  {_text(inner_value)}"
 
 
 def _text(value: Any) -> str:

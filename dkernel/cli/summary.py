@@ -35,15 +35,15 @@ def lines_of(record: "Record", verbose: bool = False) -> Iterator[str]:
     facts, seconds = record.facts, record.seconds
     rate = facts["rows"] / max(seconds["train"], 1e-9)
     yield f"{facts['model']}: {facts['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
-    yield from _indented(dict(_result(facts)))
+    yield from _indent(dict(_result(facts)))
     lines = {**facts["chosen"], **_early_end(facts)}
     checks = {name: text for name, text in lines.items() if name not in CHOICES}
     if checks:
         yield "Check:"
-        yield from _indented(checks)
+        yield from _indent(checks)
     if verbose and len(checks) < len(lines):
         yield "Choices:"
-        yield from _indented({name: text for name, text in lines.items() if name in CHOICES})
+        yield from _indent({name: text for name, text in lines.items() if name in CHOICES})
 
 
 def form_of(model: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     return {name: f"{text}; more: --{option} {2 * solver['passes']}" for name, text in ended.items()}
 
 
-def _indented(lines: Mapping[str, str]) -> Iterator[str]:
+def _indent(lines: Mapping[str, str]) -> Iterator[str]:
     for name, text in lines.items():
         yield f"  {name:<12} {text}"
 

@@ -16,10 +16,11 @@ from dkernel.cli.options import (
     Label,
     RecipeOption,
     bad_rows_option,
+    client_limit_option,
     config_text,
     counting_bad_rows,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -90,6 +91,7 @@ def recipe_options(command: Any) -> Any:
     metavar="N",
     help="With --detach: run again up to N times after exit code 75. Default: 3.",
 )
+@client_limit_option
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -103,7 +105,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
+        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
     if values["eval_set"] and recipe.division is not None:
         raise click.UsageError(
@@ -148,14 +150,14 @@ def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, A
         click.echo(f"Follow it with dkernel watch {name}, end it with dkernel cancel {name}.", err=True)
 
 
-def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
+def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     """The options of the recipe, without those that the data decide."""
-    found = {name: getattr(recipe, name) for name in RECIPE}
+    settled_values = {name: getattr(recipe, name) for name in RECIPE}
     if loss_of(values) is None and recipe.task == "auto":
-        found["loss"] = None  # the label decides it
+        settled_values["loss"] = None  # the label decides it
     if values["dtype"] is None:
-        found["dtype"] = None  # the first rows do
-    return found
+        settled_values["dtype"] = None  # the first rows do
+    return settled_values
 
 
 def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
@@ -227,11 +229,11 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
 def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
     from dkernel.errors import DataError
-    from dkernel.problem.reservoir_split import counted, rows_of
+    from dkernel.problem.reservoir_split import count_weighted, rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
     from dkernel.streaming.open_files import open_files
 
-    found = open_files(
+    judges = open_files(
         list(values["eval_set"]),
         executor,
         label=values["label"],
@@ -246,11 +248,11 @@ def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Reci
         scratch=scratch_of(values),
         **svmlight_of(values),
     )
-    if both := sorted({*found.files} & {*source.files}):
+    if both := sorted({*judges.files} & {*source.files}):
         raise DataError(
             f"{both[0]} is among DATA and --eval-set: rows that are learned from do not judge. Give others."
         )
-    return rows_of(counted(found, executor), executor, MOST_HOLDOUT, recipe.seed)
+    return rows_of(count_weighted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 
 def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> tuple[Any, "Recipe"]:
@@ -300,7 +302,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         with record.phase("open"), counting_bad_rows(opened, values, recipe):
             source, recipe = open_for(values, recipe, executor)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
         with record.phase("train"), counting_bad_rows(opened, values, recipe):
             result = run(
                 source,
@@ -345,10 +347,10 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     with connect(**place) as executor, counting_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
-        found = plan(source, recipe, executor, [compared])
+        work = plan(source, recipe, executor, [compared])
     if values["json"]:
-        click.echo(json.dumps(found, default=plain))
+        click.echo(json.dumps(work, default=plain))
     else:
-        lines = format_plan(found)
+        lines = format_plan(work)
         width = max(len(name) for name, _ in lines)
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))

@@ -15,10 +15,11 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     Label,
     bad_rows_option,
+    client_limit_option,
     config_text,
     counting_bad_rows,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -33,7 +34,7 @@ from dkernel.cli.train import (
     recipe_of,
     recipe_options,
     report_on,
-    settled,
+    settle_values,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
 @setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@client_limit_option
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:
@@ -83,7 +85,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
+        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
     if recipe.division is not None:
@@ -111,11 +113,11 @@ def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, _, values = text.partition("=")
         name = name.strip().replace("-", "_")
-        found = [WORD_OR_NUMBER.convert(value.strip(), None, None) for value in values.split("|") if value.strip()]
-        if not found or name in grid:
+        axis = [WORD_OR_NUMBER.convert(value.strip(), None, None) for value in values.split("|") if value.strip()]
+        if not axis or name in grid:
             what = "comes twice" if name in grid else "holds no values"
             raise RecipeError(f"--grid {text!r} {what}. Write each axis once: --grid 'gamma=0.1|1|10'.")
-        grid[name] = found
+        grid[name] = axis
     return grid
 
 
@@ -146,9 +148,9 @@ def _tune(
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
             recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
             source, recipe = open_for(asked, recipe, executor)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
         with record.phase("train"), counting_bad_rows(opened, values, recipe):
-            found = run(
+            search = run(
                 source,
                 recipe,
                 executor,
@@ -159,13 +161,13 @@ def _tune(
                 checkpoint=_checkpoint(values),
             )
         with record.phase("save"):
-            digest = save(found.fit.model, values["out"])
-    result = found.fit
+            digest = save(search.fit.model, values["out"])
+    result = search.fit
     record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
-    record.note(recipe=found.recipe.to_dict(), recipe_sha256=found.recipe.digest)
+    record.note(recipe=search.recipe.to_dict(), recipe_sha256=search.recipe.digest)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
-    record.note(params=found.params, passes=found.passes, leaderboard=found.leaderboard)
+    record.note(params=search.params, passes=search.passes, leaderboard=search.leaderboard)
     if values["report"]:
         with record.phase("report"):
             report_on(values["report"], result, record, progress.trail)

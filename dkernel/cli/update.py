@@ -13,8 +13,8 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     config_text,
+    note_rejected,
     place_of,
-    rejected_of,
     require,
     run_options,
     scratch_of,
@@ -120,5 +120,5 @@ def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record
     local = "no local stage" if model.local is None else model.local.kind
     facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
     facts |= {"filled": unseen.filled} if unseen.filled else {}
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source), update=facts)
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), update=facts)
     return facts

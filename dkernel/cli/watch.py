@@ -99,13 +99,13 @@ class _Screen:
 
 
 def _end(record: Mapping[str, Any]) -> str:
-    seconds = record.get("seconds", {}).get("total") or _seen(record)
+    seconds = record.get("seconds", {}).get("total") or _seconds_seen(record)
     what = record.get("model_sha256") and f", model sha256 {record['model_sha256'][:16]}..."
     text = f"{record.get('status')} after {seconds:,.1f} s, exit code {record.get('exit_code')}{what or ''}"
     return f"{text}\n{record['error']}" if record.get("error") else text
 
 
-def _seen(record: Mapping[str, Any]) -> float:
+def _seconds_seen(record: Mapping[str, Any]) -> float:
     """Seconds from the start of a job to its last record, of one that did not write how long it took."""
     try:
         begun, last = (datetime.fromisoformat(record[name]) for name in ("started", "updated"))

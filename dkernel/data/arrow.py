@@ -59,8 +59,8 @@ def as_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
             return np.concatenate(chunks) if chunks else column.to_numpy()
         column = column.chunk(0)
     if column.type not in _PLAIN or column.null_count or not len(column):
-        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
+        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return values
     dtype = _PLAIN[column.type]
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 

@@ -72,7 +72,7 @@ def _groups(reader: "pa.RecordBatchReader") -> "Iterator[pa.Table]":
         yield pa.Table.from_batches(kept, reader.schema).combine_chunks()
 
 
-def stored(rows: Any, scratch: Scratch) -> File:
+def store_stream(rows: Any, scratch: Scratch) -> File:
     """The rows of a stream as a Parquet file on scratch, whose name follows its content: equal rows, equal files."""
     import pyarrow as pa
     import pyarrow.parquet

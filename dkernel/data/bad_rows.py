@@ -16,7 +16,15 @@ from dkernel.data.encoded_columns import AT_ONCE
 from dkernel.data.file_parts import place_of, read_part, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
 from dkernel.data.paths import File
-from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, not_finite, rejected_row, rows_of
+from dkernel.data.rejected_rows import (
+    REJECTS,
+    RejectedRow,
+    csv_of,
+    describe_rejected,
+    not_finite,
+    rejected_row,
+    rows_of,
+)
 from dkernel.encoding.tables import numbers
 from dkernel.errors import DataError, DKernelWarning
 
@@ -37,17 +45,17 @@ def without_bad_rows(
     rows: list[list[int]] = [[] for _ in tables]
     lists = [REJECTS.empty_table()]
     for first in range(0, len(tasks), AT_ONCE):
-        found = request.compute(*tasks[first : first + AT_ONCE])
-        for number, (bad, listed) in zip(owners[first : first + AT_ONCE], found, strict=True):
+        results = request.compute(*tasks[first : first + AT_ONCE])
+        for number, (bad, listed) in zip(owners[first : first + AT_ONCE], results, strict=True):
             rows[number] += bad
             lists.append(listed)
         _check(pa.concat_tables(lists), request.max_bad_rows)
     kept = [replace(table, left_out=tuple(bad)) for table, bad in zip(tables, rows, strict=True)]
     rejected = pa.concat_tables(lists)
     if len(rejected) == sum(table.rows for table in tables):
-        raise DataError(_told(rejected, "every row is bad"))
+        raise DataError(_describe(rejected, "every row is bad"))
     if len(rejected):
-        warnings.warn(_told(rejected, "left out"), DKernelWarning, stacklevel=3)
+        warnings.warn(_describe(rejected, "left out"), DKernelWarning, stacklevel=3)
     return kept, rejected
 
 
@@ -65,13 +73,13 @@ def _to_look_at(wanted: ReadColumns, request: ReadOptions) -> ReadColumns:
 def _check(rejected: pa.Table, allowed: int) -> None:
     if len(rejected) > allowed:
         raise DataError(
-            _told(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
+            _describe(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
             + "\nCorrect or remove these rows, or allow more."
         )
 
 
-def _told(rejected: pa.Table, what: str) -> str:
-    shown = described(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
+def _describe(rejected: pa.Table, what: str) -> str:
+    shown = describe_rejected(rows_of(csv_of(rejected.slice(0, SHOWN_ROWS))))
     first = f"; the first {SHOWN_ROWS}" if len(rejected) > SHOWN_ROWS else ""
     rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
@@ -86,24 +94,24 @@ def bad_rows_of(file: File, part: FilePart, wanted: ReadColumns) -> tuple[list[i
             return [], REJECTS.empty_table()
     except DataError:
         pass  # read again, row by row
-    found = valid_rows(file, part, wanted, place)
-    odd = {int(found.rows[i]): why for i, why in _bad_values(found.raw, wanted).items()}
-    refused = {**odd, **found.refused}
+    valid = valid_rows(file, part, wanted, place)
+    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted).items()}
+    refused = {**odd, **valid.refused}
     where = file.name, part.first_row
-    listed = [rejected_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
+    listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
     return [part.first_row + row for row in sorted(refused)], table
 
 
 def _bad_values(raw: UncheckedBlock, wanted: ReadColumns) -> dict[int, RejectedRow]:
     """The rows with a number that no fit can use, the first in each."""
-    found: dict[int, RejectedRow] = {}
+    refused: dict[int, RejectedRow] = {}
     if raw.weight is not None and raw.weight.dtype.kind in "biuf":
         weight = raw.weight.astype(np.float64)
-        found |= _rows(~valid_weights(weight), weight, str(wanted.weight), "weight")
+        refused |= _rows(~valid_weights(weight), weight, str(wanted.weight), "weight")
     if raw.label is not None and raw.label.dtype.kind == "f":
-        found |= _rows(~np.isfinite(raw.label), raw.label, str(wanted.label), "label")
-    return found | _bad_features(raw.X, wanted)
+        refused |= _rows(~np.isfinite(raw.label), raw.label, str(wanted.label), "label")
+    return refused | _bad_features(raw.X, wanted)
 
 
 def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) -> dict[int, RejectedRow]:
@@ -116,9 +124,9 @@ def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) ->
 def _bad_features(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
     if not isinstance(X, pa.Table):
         return not_finite(X, wanted, wanted.columns, filled=wanted.fills)
-    found: dict[int, RejectedRow] = {}
+    refused: dict[int, RejectedRow] = {}
     for name in reversed(X.column_names):
         if not wanted.is_category(name):
             values = numbers(X.column(name))[:, None]
-            found |= not_finite(values, wanted, (name,), filled=wanted.fills)
-    return found
+            refused |= not_finite(values, wanted, (name,), filled=wanted.fills)
+    return refused

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding import Encoding
-from dkernel.encoding.label_means import LEAST_WEIGHT, folds_of, has_weight
+from dkernel.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
@@ -69,26 +69,26 @@ class Block:
         return self.nbytes + 64
 
 
-def concatenated(blocks: Sequence[Block]) -> Block:
+def concatenate_blocks(blocks: Sequence[Block]) -> Block:
     """The rows of some blocks, none of them sparse, as one block.
 
     Examples
     --------
-    >>> concatenated([Block(np.zeros((3, 2))), Block(np.ones((1, 2)))]).rows
+    >>> concatenate_blocks([Block(np.zeros((3, 2))), Block(np.ones((1, 2)))]).rows
     4
     """
 
     def arrays(name: str) -> Any:
-        found = [getattr(block, name) for block in blocks]
-        return None if found[0] is None else np.concatenate(found)
+        parts = [getattr(block, name) for block in blocks]
+        return None if parts[0] is None else np.concatenate(parts)
 
     def tables(name: str) -> Any:
-        found = [table for block in blocks if (table := getattr(block, name)) is not None]
-        if not found:
+        parts = [table for block in blocks if (table := getattr(block, name)) is not None]
+        if not parts:
             return None
         import pyarrow as pa
 
-        return pa.concat_tables(found)
+        return pa.concat_tables(parts)
 
     return Block(arrays("X"), arrays("y"), arrays("weight"), tables("kept"), tables("refused"), arrays("marks"))
 
@@ -109,13 +109,13 @@ class UncheckedBlock:
     def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
         """Replace the features by the inputs that an encoding makes of them.
 
-        `first` is, of rows to learn from, the number of the first among all rows of positive weight.
+        `first` is, of rows to learn from, the number of the first copy of the first, as in `label_means`.
         """
         if encoding is None:
             return self
         folds = None
         if first is not None and encoding.folded:
-            folds = folds_of(first, len(self.X), None if self.weight is None else has_weight(self.weight))
+            folds = copies_in_folds(first, len(self.X), self.weight)
         X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 
@@ -160,12 +160,12 @@ def object_row_bytes(p: int, stored: int) -> int:
     return stored + OBJECT_OVERHEAD * p if stored else 256 * p
 
 
-def cut(rows: int, limit: int) -> tuple[int, ...]:
+def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
     """Sizes of the fewest chunks of at most `limit` rows, equal up to one row.
 
     Examples
     --------
-    >>> cut(10, 4)
+    >>> cut_evenly(10, 4)
     (4, 3, 3)
     """
     if rows == 0:
@@ -207,7 +207,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     return flat
 
 
-def checked_beside(
+def check_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
@@ -280,7 +280,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
 
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
-    listed = [_decoded(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
+    listed = [_decode(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
     _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
         return np.array(listed, dtype="U")
@@ -301,7 +301,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array(flags, bool).reshape(values.shape)
 
 
-def _decoded(value: bytes, row: int, place: Place, name: str) -> str:
+def _decode(value: bytes, row: int, place: Place, name: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -336,7 +336,7 @@ def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float
 
 
 def no_weight(rows: int | None = None) -> DataError:
-    """The error that no row counts, of so many where their number is known."""
+    """The error that no row counts, with the number of rows where it is known."""
     every = "all rows" if rows is None else f"all {rows:,} rows"
     return DataError(
         f"The weights are 0 in {every} (below {LEAST_WEIGHT:.0e} counts as 0): there is nothing to learn from. Give "

@@ -24,9 +24,9 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
     for table in tables[1:]:
         _check_same(first, table, needed, request)
-    encoded = _encoded(tables, columns, request)
-    found = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
-    objects = tuple(name for name in columns if name in found)
+    encoded = _encode_kinds(tables, columns, request)
+    with_objects = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
+    objects = tuple(name for name in columns if name in with_objects)
     # Text that looks like a number stays text where objects are wanted.
     as_text = [name for name in objects if all(table.inferred for table in tables)]
     as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
@@ -54,9 +54,9 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
 
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
     """The types of the kept columns that have several in the files."""
-    found: dict[str, pa.DataType] = {}
+    common_types: dict[str, pa.DataType] = {}
     if request.kept_as == "csv":
-        return found
+        return common_types
     for name in request.keep:
         types = {table.types[name]: table for table in reversed(tables) if table.rows and name in table.types}
         if len(types) < 2:
@@ -68,11 +68,11 @@ def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str,
                 f"{table.file.name}: the kept column {name!r} is of type {kind}, but of {other} in {second.file.name}, "
                 "and no type holds both. Convert one of them, or leave the column out."
             )
-        found[name] = common
-    return found
+        common_types[name] = common
+    return common_types
 
 
-def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
+def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
     kinds = [table.kinds for table in tables if table.rows]
     coded = frozenset(name for table in tables for name in table.coded)
     return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds else None
@@ -155,7 +155,7 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
             raise DataError(f"{table.file.name}: column {name!r} is a feature of the model; it cannot be the {role}.")
     clash = [n for n in request.exclude if n in features or n in request.keep]
     if clash:
-        raise DataError(f"{table.file.name}: columns {_listed(clash)} are excluded, but they are needed.")
+        raise DataError(f"{table.file.name}: columns {_join_names(clash)} are excluded, but they are needed.")
 
 
 def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
@@ -163,17 +163,19 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     if request.columns is None:
         columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
         if not columns:
-            raise DataError(f"{table.file.name}: no column is left for the features; there are {_listed(table.kinds)}.")
+            raise DataError(
+                f"{table.file.name}: no column is left for the features; there are {_join_names(table.kinds)}."
+            )
         return columns
     missing = [n for n in request.columns if n not in table.kinds]
     if missing:
         hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
-        raise DataError(f"{table.file.name} lacks the columns {_listed(missing)} that the model needs.{hint}")
+        raise DataError(f"{table.file.name} lacks the columns {_join_names(missing)} that the model needs.{hint}")
     wanted = {*request.columns, *named, *table.hidden, *request.known}
     extra = [n for n in table.kinds if n not in wanted]
     if extra and not request.allow_extra:
         raise DataError(
-            f"{table.file.name} has the columns {_listed(extra)} that the model does not know. Leave them out "
+            f"{table.file.name} has the columns {_join_names(extra)} that the model does not know. Leave them out "
             "with --exclude, or pass over all such columns with --allow-extra (allow_extra=True)."
         )
     return tuple(request.columns)
@@ -189,7 +191,7 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request:
     extra = [n for n in table.kinds if n not in first.kinds and not (only_needed or n in optional)]
     if missing or extra:
         what = " and ".join(
-            [f"lacks {_listed(missing)}"] * bool(missing) + [f"has {_listed(extra)} besides"] * bool(extra)
+            [f"lacks {_join_names(missing)}"] * bool(missing) + [f"has {_join_names(extra)} besides"] * bool(extra)
         )
         raise DataError(
             f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
@@ -240,32 +242,32 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:
-    found = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
-    if len(found) <= 1:
-        return next(iter(found), "empty")
+    table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    if len(table_of_kind) <= 1:
+        return next(iter(table_of_kind), "empty")
     if name == request.label:
-        return _label_kind(name, found)
-    if set(found) <= set(NUMBERS):
-        return "digits" if "digits" in found else "float"
-    if name in request.keep and all(t.inferred for t in found.values()):
+        return _label_kind(name, table_of_kind)
+    if set(table_of_kind) <= set(NUMBERS):
+        return "digits" if "digits" in table_of_kind else "float"
+    if name in request.keep and all(t.inferred for t in table_of_kind.values()):
         return "text"
-    (kind, table), (other, second) = list(found.items())[:2]
+    (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
         f"{table.file.name}: column {name!r} holds {word_of(kind)}, but {word_of(other)} in {second.file.name}."
     )
 
 
-def _label_kind(name: str, found: dict[str, FileSchema]) -> str:
+def _label_kind(name: str, table_of_kind: dict[str, FileSchema]) -> str:
     # A text file shows a decimal point by accident; a typed file has the type that it means.
-    if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
+    if set(table_of_kind) == {"int", "float"} and any(t.inferred for t in table_of_kind.values()):
         return "float"
-    (kind, table), (other, second) = list(found.items())[:2]
+    (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
         f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "
         "one type of label is needed in all files."
     )
 
 
-def _listed(names: Sequence[str] | dict[str, str]) -> str:
+def _join_names(names: Sequence[str] | dict[str, str]) -> str:
     shown = list(names)
     return ", ".join(repr(n) for n in shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -9,7 +9,7 @@ from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
 from dkernel.data.file_parts import count_weights
-from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, numbered
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import NUMBERS, domains_of
 from dkernel.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
@@ -42,17 +42,17 @@ def encoded_kinds(
     for name in named:
         if name not in columns:
             raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
-    found = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
+    kinds_of = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
     def kind_of(name: str) -> str:
         # A column of several types is a category only where it is named as one: a file may hold a mistake.
-        if name in named or (request.categorical != "none" and (name in coded or found[name] == {"text"})):
+        if name in named or (request.categorical != "none" and (name in coded or kinds_of[name] == {"text"})):
             return "category"
-        return found[name].pop() if found[name] in ({"date"}, {"duration"}) else "number"
+        return kinds_of[name].pop() if kinds_of[name] in ({"date"}, {"duration"}) else "number"
 
     domains = domains_of(request.kernel, columns)
     free = [name for name in columns if domains.get(name, "any") == "any"]
-    if "objects" in domains.values() or any(not found[name] <= set(NUMBERS) for name in free):
+    if "objects" in domains.values() or any(not kinds_of[name] <= set(NUMBERS) for name in free):
         return None  # the kernel says what such columns are
     encoded = {name: kind_of(name) for name in columns}
     return encoded if request.holes or set(encoded.values()) != {"number"} else None
@@ -61,26 +61,28 @@ def encoded_kinds(
 def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions) -> list[FileSchema]:
     """The files, each with the number of its first row.
 
-    Where means of the label may be learned, rows of weight 0 have no number: the weights are then read on their own.
+    Where means of the label may be learned, a row has a number for each copy: the weights are then read on their own.
     """
     categories = wanted.encoded is not None and "category" in wanted.encoded.values()
     if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
-        return numbered(tables)
-    found = [_with_larger_steps(table) for table in tables]
+        return number_files(tables)
+    stepped = [_with_larger_steps(table) for table in tables]
     tasks, owners = [], []
-    for number, table in enumerate(found):
+    for number, table in enumerate(stepped):
         for part, _ in divide(table, chunk_limit(1, 8)):
             steps = _steps_of(table, part)
             key = table.file.key("weights", part, repr(wanted))
             tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
             owners.append((number, part.first if isinstance(table.steps, tuple) else part.first // table.steps))
-    counted = [np.zeros(_number_of_steps(table), np.int64) for table in found]
+    counted = [np.zeros((_number_of_steps(table), 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):
         counts = request.compute(*tasks[first : first + AT_ONCE])
         for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
             counted[number][step : step + len(some)] = some
-    pairs = zip(found, counted, strict=True)
-    return numbered([replace(table, counted=tuple(counts.tolist())) for table, counts in pairs])
+    pairs = zip(stepped, counted, strict=True)
+    return number_files(
+        [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
+    )
 
 
 def _with_larger_steps(table: FileSchema) -> FileSchema:
@@ -101,7 +103,7 @@ def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
     return tuple(np.diff([*range(0, part.rows, table.steps), part.rows]).tolist())
 
 
-def learned(
+def learn_encoding(
     tasks: Sequence[Delayed],
     kinds: Mapping[str, str],
     request: ReadOptions,
@@ -172,13 +174,13 @@ def _notations(
             f"Write them {advice}, exclude the column, or name it as a category (--categorical {name}; "
             f"categorical_features=[{name!r}])."
         )
-    found = (
+    notes = (
         {"dates": f"{', '.join(texts)}: texts, so a category; pandas.to_datetime makes dates of them"} if texts else {}
     )
     if remarks:
         advice = "write the numbers alone, and leave empty what is missing"
-        found["texts"] = f"{'; '.join(remarks)}: so a category; where this is an amount, {advice}"
-    return found
+        notes["texts"] = f"{'; '.join(remarks)}: so a category; where this is an amount, {advice}"
+    return notes
 
 
 def reading_of(model: Any) -> dict[str, Any]:

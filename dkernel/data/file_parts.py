@@ -15,7 +15,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import has_weight
+from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
@@ -36,17 +36,23 @@ def format_module(name: str) -> Any:
 def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
-    found = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
-    return TableCounts.of(found.X, wanted.encoded or {}, found.label, found.weight, part.number)
+    rows = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
+    return TableCounts.of(rows.X, wanted.encoded or {}, rows.label, rows.weight, part.number)
 
 
-def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[int, ...]:
-    """The rows of positive weight in each step of one part, of so many rows each; runs on a worker."""
+def count_weights(file: File, part: FilePart, wanted: ReadColumns, steps: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The rows of positive weight, and the copies, in each step of one part; runs on a worker.
+
+    Parameters
+    ----------
+    steps : rows of each step
+    """
     file.check()
     alone = replace(wanted, columns=(str(wanted.weight),), label=None, weight=None, kept=(), encoded=None)
-    found = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
-    rows = np.delete(np.arange(part.rows), part.without)[has_weight(found.X[:, 0])]
-    return tuple(np.bincount(np.searchsorted(np.cumsum(steps), rows, "right"), minlength=len(steps)).tolist())
+    weights = read_part(file, part, replace(alone, dtype="float64"), partial(place_of, file.name, part.first_row))
+    rows = np.delete(np.arange(part.rows), part.without)
+    each = np.split(weights.X[:, 0], np.searchsorted(rows, np.cumsum(steps)[:-1]))
+    return tuple((int(np.count_nonzero(has_weight(some))), n_copies(some)) for some in each)
 
 
 def read_unit(
@@ -69,9 +75,9 @@ def read_unit(
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
-            found = valid_rows(file, part, wanted, place)
-            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype, first))
-            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
+            valid = valid_rows(file, part, wanted, place)
+            valid = replace(valid, raw=valid.raw.encoded(wanted.encoding, wanted.dtype, first))
+            blocks = sifted_blocks(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.gone(error) from None
     if file.local:
@@ -82,17 +88,17 @@ def read_unit(
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
-        found = valid_rows(file, part, wanted, place)
-        return found.raw.taken(~np.isin(found.rows, part.without))
+        valid = valid_rows(file, part, wanted, place)
+        return valid.raw.taken(~np.isin(valid.rows, part.without))
     raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
     return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
 
 
 def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
-    found: FilteredRows = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
-    raw = with_keys(found.raw, keys_of(file.name), wanted, file.name)
-    return replace(found, raw=_with_kept_types(raw, wanted, file.name))
+    valid: FilteredRows = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
+    raw = with_keys(valid.raw, keys_of(file.name), wanted, file.name)
+    return replace(valid, raw=_with_kept_types(raw, wanted, file.name))
 
 
 def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> UncheckedBlock:

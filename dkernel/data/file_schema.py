@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.data.block import cut
+from dkernel.data.block import cut_evenly
 from dkernel.data.paths import File
 from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
@@ -77,7 +77,7 @@ class FileSchema:
     are not in `kinds`, and `width` is then that of a block's rows. `coded`: columns that are stored as categories, of
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
     numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
-    before it. `counted`: rows of positive weight in each step; `before` is then of these too.
+    before it. `counted`: rows of positive weight in each step, and copies of rows; `before` is then of copies.
     """
 
     file: File
@@ -97,7 +97,12 @@ class FileSchema:
     left_out: tuple[int, ...] = ()
     types: Mapping[str, Any] = field(default_factory=dict, repr=False)
     before: int = 0
-    counted: tuple[int, ...] = ()
+    counted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def copies(self) -> tuple[int, ...]:
+        """The copies of the rows in each step, where they are counted."""
+        return tuple(copies for _, copies in self.counted)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -164,8 +169,8 @@ class FilePart:
     """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
 
     Of a text it is the bytes between `marks`, with `line` lines of the file before them. `without` are the numbers in
-    it of rows that are left out. `number` is that of its first row among the rows of all files, or among those of
-    positive weight where these are counted.
+    it of rows that are left out. `number` is that of its first row among the rows of all files, or among the
+    copies of these where they are counted.
     """
 
     first: int
@@ -185,44 +190,44 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
     bad, kept = np.array(table.left_out, np.int64), []
-    counted = np.append(0, np.cumsum(table.counted, dtype=np.int64))
-    for part, _ in _divided(table, limit):
+    copies = np.append(0, np.cumsum(table.copies, dtype=np.int64))
+    for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
         if table.counted:
-            before = int(counted[part.first // table.steps if isinstance(table.steps, int) else part.first])
+            before = int(copies[part.first // table.steps if isinstance(table.steps, int) else part.first])
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)
-            kept.append((part, cut(part.rows - len(inside), limit)))
+            kept.append((part, cut_evenly(part.rows - len(inside), limit)))
     return kept
 
 
-def numbered(tables: Sequence[FileSchema]) -> list[FileSchema]:
+def number_files(tables: Sequence[FileSchema]) -> list[FileSchema]:
     """The files, each with the number of rows before it."""
-    found, before = [], 0
+    result, before = [], 0
     for table in tables:
-        found.append(replace(table, before=before))
-        before += sum(table.counted) if table.counted else table.rows - len(table.left_out)
-    return found
+        result.append(replace(table, before=before))
+        before += sum(table.copies) if table.counted else table.rows - len(table.left_out)
+    return result
 
 
-def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
+def _divide_steps(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if isinstance(table.steps, int):
         return _divide_even(table, table.steps, limit)
     parts: list[tuple[FilePart, tuple[int, ...]]] = []
     first, first_row, rows = 0, 0, 0
     for i, n in enumerate(table.steps):
         if rows and rows + n > limit:
-            parts.append((_part(table, first, i, first_row, rows), cut(rows, limit)))
+            parts.append((_part(table, first, i, first_row, rows), cut_evenly(rows, limit)))
             first, first_row, rows = i, first_row + rows, 0
         rows += n
     if rows:
-        parts.append((_part(table, first, len(table.steps), first_row, rows), cut(rows, limit)))
+        parts.append((_part(table, first, len(table.steps), first_row, rows), cut_evenly(rows, limit)))
     return parts
 
 
 def first_part(table: FileSchema, rows: int) -> FilePart:
-    """The smallest part with so many of the first rows, or with what can be read alone."""
+    """The smallest part with the first `rows` rows, or with what can be read alone."""
     if isinstance(table.steps, int):
         return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
     first = next(i for i, n in enumerate(table.steps) if n)
@@ -237,12 +242,12 @@ def _part(table: FileSchema, first: int, stop: int, first_row: int, rows: int) -
 def _divide_even(table: FileSchema, step: int, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if step <= limit:
         # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
-        sizes = [n * step for n in cut(-(-table.rows // step), limit // step)]
+        sizes = [n * step for n in cut_evenly(-(-table.rows // step), limit // step)]
     else:
         sizes = [step] * -(-table.rows // step)
     parts, row = [], 0
     for size in sizes:
         n = min(size, table.rows - row)
-        parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut(n, limit)))
+        parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut_evenly(n, limit)))
         row += n
     return parts

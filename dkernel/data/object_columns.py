@@ -55,7 +55,7 @@ def object_columns(
     ('s',)
     """
     domains = domains_of(kernel, tuple(kinds))
-    found = []
+    names = []
     for name, kind in kinds.items():
         domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
         if domain == "objects" and kind in NUMBERS:
@@ -64,12 +64,12 @@ def object_columns(
                 "sets: store the column as text."
             )
         if domain == "objects" or (domain == "any" and not is_number and kind != "empty"):
-            found.append(name)
+            names.append(name)
         elif not is_number and kind != "empty" and fitted:
             raise DataError(f"{where}: column {name!r} holds {word_of(kind)}, and the model takes numbers there.")
         elif not is_number and kind != "empty":
             raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
-    return tuple(found)
+    return tuple(names)
 
 
 def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | None, flag: bool) -> str:

@@ -16,16 +16,16 @@ from dask.delayed import Delayed
 from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
-from dkernel.data.arrow_streams import is_stream, stored
+from dkernel.data.arrow_streams import is_stream, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
-from dkernel.data.encoded_columns import learned, with_numbers
+from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
-from dkernel.data.scratch import Scratch, unpacked
+from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import without_bad_files
@@ -209,12 +209,12 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    paths = _with_streams_stored(paths, Scratch.of(scratch), storage_options or {})
+    paths = _store_streams(paths, Scratch.of(scratch), storage_options or {})
     bad: dict[str, str] = {}
     files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
-    look = partial(_looked_at, scratch=Scratch.of(scratch))
+    look = partial(_look_at, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
-        request = replace(request, keep=_all_kept(files, look, request))
+        request = replace(request, keep=_names_to_keep(files, look, request))
     look = partial(look, request=request)
     files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
     rejected = None
@@ -222,7 +222,7 @@ def open_source(
         tables, rejected = without_bad_rows(tables, chosen, request)
     tables = with_numbers(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
-    notes |= _left_out(tables[0], request)
+    notes |= _note_hidden(tables[0], request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
     source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, bad_files=bad)
@@ -231,16 +231,16 @@ def open_source(
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
 
 
-def _with_streams_stored(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
+def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
     """What was named, with a file on scratch in the place of each stream and each table with a log."""
     listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
     for i, item in enumerate(listed):
         if is_stream(item):
-            listed[i] = stored(item, scratch)
+            listed[i] = store_stream(item, scratch)
         elif isinstance(item, File):
             continue
         elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
-            listed[i] = stored(rows, scratch)
+            listed[i] = store_stream(rows, scratch)
     return listed
 
 
@@ -261,29 +261,29 @@ def _usable(
     return files, look(files), bad
 
 
-def _looked_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
+def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
     """The schemas of the files, and the columns that are read of them."""
-    tables = with_folder_keys(_look_all(unpacked(files, scratch, request.compute), request), request)
+    tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
     return tables, select(tables, request)
 
 
-def _all_kept(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
+def _names_to_keep(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
     """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
-    alone, found = replace(request, keep=(), allow_extra=True), None
+    alone, schema = replace(request, keep=(), allow_extra=True), None
     for file in files:
         try:
-            (found,), _ = look([file], request=alone)
+            (schema,), _ = look([file], request=alone)
             break
         except DataError:
             if file is files[-1]:
                 raise
-    assert found is not None
-    if EVERY_COLUMN in found.kinds:
+    assert schema is not None
+    if EVERY_COLUMN in schema.kinds:
         return (EVERY_COLUMN,)
-    if found.sparse is not None:
-        raise DataError(f"{found.file.name}: columns of sparse rows cannot be kept.")
-    names = dict.fromkeys([*found.kinds, *keys_of(found.file.name)])
-    return tuple(name for name in names if name not in (*request.exclude, *found.hidden, *(request.label or "",)))
+    if schema.sparse is not None:
+        raise DataError(f"{schema.file.name}: columns of sparse rows cannot be kept.")
+    names = dict.fromkeys([*schema.kinds, *keys_of(schema.file.name)])
+    return tuple(name for name in names if name not in (*request.exclude, *schema.hidden, *(request.label or "",)))
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
@@ -316,13 +316,13 @@ def _with_encoding(
     if not tasks:
         return replace(wanted, encoded=None), {}
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
-    encoding, notes = learned(tasks, wanted.encoded, request, request.compute, coded, where)
+    encoding, notes = learn_encoding(tasks, wanted.encoded, request, request.compute, coded, where)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), notes
 
 
-def _left_out(table: FileSchema, request: ReadOptions) -> dict[str, str]:
+def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     """A note about the columns that are no features unless they are named."""
     named = (request.label, request.weight, *request.keep, *request.exclude)
     left = [repr(name) for name in table.hidden if request.columns is None and name not in named]
@@ -333,7 +333,7 @@ def _left_out(table: FileSchema, request: ReadOptions) -> dict[str, str]:
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
     """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
 
-    What is wrong with them is said by the reading that is for good.
+    Errors are ignored here: the real reading reports them.
     """
     table = next((table for table in tables if table.rows), None)
     if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
@@ -342,10 +342,10 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(place_of, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            found = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
+            block = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
         else:
-            found = read_part(file, first_part(table, HEAD), wanted, place)
-        return found.encoded(wanted.encoding, "float64").X
+            block = read_part(file, first_part(table, HEAD), wanted, place)
+        return block.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
 
@@ -370,7 +370,7 @@ def _source(
         wanted.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
-        counted=sum(sum(table.counted) for table in tables) or None,
+        counted=sum(rows for table in tables for rows, _ in table.counted) or None,
         encoding=wanted.encoding,
         passed_over=tuple(
             sorted({*passed_over, *([wanted.weight] if wanted.weight else []), *(wanted.kept if wanted.label else ())})
@@ -395,9 +395,9 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
 
 
-def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
-    """One Table a file, in their order; each format looks at its own files together."""
-    found: dict[int, FileSchema] = {}
+def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
+    """The schema of each file, in their order; each format reads those of its own files together."""
+    schemas: dict[int, FileSchema] = {}
     for name in dict.fromkeys(file.format for file in files):
         places = [i for i, file in enumerate(files) if file.format == name]
         reader = format_module(name)
@@ -405,8 +405,8 @@ def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
             tables = reader.read_schema([files[i] for i in places], request)
         except OSError as error:
             raise DataError(f"{error.filename or files[places[0]].name}: the file cannot be read ({error}).") from None
-        found.update(zip(places, tables, strict=True))
-    return [found[i] for i in range(len(files))]
+        schemas.update(zip(places, tables, strict=True))
+    return [schemas[i] for i in range(len(files))]
 
 
 def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:

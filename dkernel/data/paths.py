@@ -181,7 +181,7 @@ def expand(
     if not listed:
         raise DataError("No data were named: give a file, a folder, a glob or a URL.")
     options = dict(storage_options or {})
-    items = [item if isinstance(item, File) else _found(_text(item), options) for item in listed]
+    items = [item if isinstance(item, File) else _find(_text(item), options) for item in listed]
     refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
     files: list[File] = []
     for item in items:
@@ -205,11 +205,11 @@ def expand(
     return files
 
 
-def named(item: str | os.PathLike) -> list[str]:
+def name_files(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:
-        return _found(text, {}).paths
+        return _find(text, {}).paths
     except Exception:  # any file system may raise its own; a place that cannot be listed is refused when it is opened
         return [text]
 
@@ -256,7 +256,7 @@ class _Found:
         raise (DataError if "://" in self.text else UnseenFileError)(f"{self.text}: {why[self.kind]}")
 
 
-def _found(text: str, options: dict[str, Any]) -> _Found:
+def _find(text: str, options: dict[str, Any]) -> _Found:
     return _remote(text, options) if "://" in text else _local(text)
 
 
@@ -289,8 +289,8 @@ def _nearby(path: str) -> str:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         return ""
-    found = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
-    return nearest_name(_base(path), [_base(p) for p in found if os.path.isdir(p) or _split(p)[0] in FORMATS])
+    neighbours = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
+    return nearest_name(_base(path), [_base(p) for p in neighbours if os.path.isdir(p) or _split(p)[0] in FORMATS])
 
 
 _UNSEEN = "there is no such file, folder or bucket, or no permission to see it"  # which a store does not tell apart
@@ -309,7 +309,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
     except OSError as error:  # of an archive that the address names
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     try:
-        return _listed_by(system, url, path)
+        return _list_by(system, url, path)
     except (FileNotFoundError, PermissionError) as error:
         raise DataError(f"{url}: {_UNSEEN} ({error}).") from None
     except (OSError, DataError):
@@ -318,23 +318,23 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
-def _listed_by(system: Any, url: str, path: str) -> _Found:
+def _list_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
     if glob.has_magic(path):
-        found = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
+        listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
-        found = _folder(url, _listed(system, path), reach)
+        listing = _folder(url, _list(system, path), reach)
     else:
-        found = _Found(url, [path], "file")
-    return replace(found, paths=[str(system.unstrip_protocol(p)) for p in found.paths])
+        listing = _Found(url, [path], "file")
+    return replace(listing, paths=[str(system.unstrip_protocol(p)) for p in listing.paths])
 
 
-def _listed(system: Any, folder: str) -> list[str]:
+def _list(system: Any, folder: str) -> list[str]:
     return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
 def _system_of(system: Any) -> _Location:
-    return _Location(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
+    return _Location(system.isdir, lambda folder: [_base(p) for p in _list(system, folder)], system.open)
 
 
 def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
@@ -344,9 +344,9 @@ def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
         if _split(path)[0] == ".zarr" or not system.isdir(path):
             paths.append(path)
         elif "=" in _base(path)[1:]:  # a folder of the rows of one value
-            found = _folder(path, [f"{path.rstrip('/')}/{name}" for name in system.names(path)], system)
-            paths += found.paths
-            inner += found.inner
+            folder = _folder(path, [f"{path.rstrip('/')}/{name}" for name in system.names(path)], system)
+            paths += folder.paths
+            inner += folder.inner
         else:
             inner.append(path)
     return _Found(text, paths, "folder", inner)
@@ -428,18 +428,18 @@ def _stat(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
     system, inner = fsspec.core.url_to_fs(path, **options)
     system.invalidate_cache()
     if system.isdir(inner):
-        found = [f"{inner}/{n}" for n in _STORE_HEADS if system.exists(f"{inner}/{n}")]
-        if not found:
+        heads = [f"{inner}/{n}" for n in _STORE_HEADS if system.exists(f"{inner}/{n}")]
+        if not heads:
             raise ValueError("a folder that is not a Zarr store")
-        inner = found[0]
+        inner = heads[0]
     info = system.info(inner)
     stamp = next((str(info[name]) for name in _STAMPS if name in info), "")
     return int(info.get("size") or 0), stamp
 
 
 def _stat_local(path: str) -> tuple[int, str]:
-    found = os.stat(path)
-    return found.st_size, str(found.st_mtime_ns)
+    status = os.stat(path)
+    return status.st_size, str(status.st_mtime_ns)
 
 
 # A Zarr store is a folder of very many files: the heads of the store and of its arrays stand for all.

@@ -53,7 +53,7 @@ class FilteredRows:
 
 
 def sifted_blocks(
-    found: FilteredRows,
+    valid: FilteredRows,
     rows: tuple[int, ...],
     wanted: ReadColumns,
     place: Place,
@@ -69,32 +69,32 @@ def sifted_blocks(
     where : name of the file, and how many of its rows are before the unit
     odd : numbers among the good rows of those that are bad for another reason, which is `reason`
     """
-    if len(found.rows) + len(found.refused) != sum(rows) or len(found.raw.X) != len(found.rows):
+    if len(valid.rows) + len(valid.refused) != sum(rows) or len(valid.raw.X) != len(valid.rows):
         raise DataError(
-            f"{place(0)}: {len(found.rows) + len(found.refused)} rows were read where {sum(rows)} were counted: the "
+            f"{place(0)}: {len(valid.rows) + len(valid.refused)} rows were read where {sum(rows)} were counted: the "
             "file changed or is damaged."
         )
-    infinite = not_finite(found.raw.X, wanted, wanted.inputs)
-    finite = [i for i in range(len(found.rows)) if i not in infinite] if odd else []
-    infinite |= {finite[i]: _largest(found.raw.X, finite[i], reason, wanted) for i in odd}
-    refused = {**found.refused, **{int(found.rows[i]): refusal for i, refusal in infinite.items()}}
-    good = np.ones(len(found.rows), bool)
+    infinite = not_finite(valid.raw.X, wanted, wanted.inputs)
+    finite = [i for i in range(len(valid.rows)) if i not in infinite] if odd else []
+    infinite |= {finite[i]: _largest(valid.raw.X, finite[i], reason, wanted) for i in odd}
+    refused = {**valid.refused, **{int(valid.rows[i]): refusal for i, refusal in infinite.items()}}
+    good = np.ones(len(valid.rows), bool)
     good[list(infinite)] = False
-    kept = found.raw.kept
-    marks = None if found.raw.marks is None else found.raw.marks[good]
-    raw = UncheckedBlock(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)), marks=marks)
+    kept = valid.raw.kept
+    marks = None if valid.raw.marks is None else valid.raw.marks[good]
+    raw = UncheckedBlock(valid.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)), marks=marks)
     blocks = cut_blocks(
         raw, _shares(rows, len(raw.X)), (wanted.inputs, None, None), wanted.dtype, place, wanted.objects
     )
-    listed = [rejected_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
+    listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
     return (replace(blocks[0], refused=table), *blocks[1:])
 
 
 def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
     """The rows with a number that is not finite, or too large for the blocks; NaN is none of them if it is `filled`."""
-    found = first_not_finite(X, wanted.dtype, missing=filled)
-    return {row: _refusal(value, names[column], wanted) for row, column, value in found}
+    places = first_not_finite(X, wanted.dtype, missing=filled)
+    return {row: _refusal(value, names[column], wanted) for row, column, value in places}
 
 
 def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
@@ -179,12 +179,13 @@ def rows_of(content: bytes) -> list[tuple[str, ...]]:
     return list(zip(*table.to_pydict().values(), strict=True))
 
 
-def described(rows: Iterable[Sequence[str]]) -> list[str]:
+def describe_rejected(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rejected rows, as `csv_of` wrote them, in words.
 
     Examples
     --------
-    >>> described([("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")])
+    >>> rows = [("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")]
+    >>> describe_rejected(rows)
     ["a.csv, line 7, column 'x': '?' is not a number", "b.npy, row 3, column '0': nan"]
     """
     return [

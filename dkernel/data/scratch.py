@@ -56,7 +56,7 @@ class Scratch:
         return cls(os.path.abspath(scratch))
 
 
-def unpacked(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
+def unpack_all(files: Sequence[File], scratch: Scratch, compute: Callable[..., Any]) -> list[File]:
     """The files, with unpacked copies in the place of those that need one."""
     packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
@@ -89,7 +89,8 @@ def unpack(file: File, folder: str) -> File:
     if not os.path.isdir(folder):
         raise RecipeError(
             f"{file.name}: the folder {folder} for its unpacked copy is not there on {platform.node()}. Give --scratch "
-            "a folder that the client and all workers share."
+            "a folder that the client and all workers share, or store the rows as Parquet or UTF-8 CSV: these need "
+            "no copy."
         )
     target = os.path.join(folder, file.key("copy", *filter(None, [file.text_encoding])) + file.suffix)
     if not os.path.exists(target):
@@ -101,14 +102,14 @@ def unpack(file: File, folder: str) -> File:
         finally:
             if os.path.exists(staged):
                 os.remove(staged)
-    found = os.stat(target)
-    if found.st_size == 0:
+    status = os.stat(target)
+    if status.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
     return replace(
         file,
         path=target,
-        size=found.st_size,
-        stamp=str(found.st_mtime_ns),
+        size=status.st_size,
+        stamp=str(status.st_mtime_ns),
         compression="",
         options={},
         origin=file,
@@ -191,17 +192,17 @@ def _own_folder(parent: str | None) -> str:
     Those of processes that were killed are removed too: nobody has their locks.
     """
     for left in Path(parent or tempfile.gettempdir()).glob(f"{_OWN}*"):
-        if _locked(left) is not None:
+        if _lock(left) is not None:
             shutil.rmtree(left, ignore_errors=True)
     made = tempfile.mkdtemp(prefix=".dkernel-new-", dir=parent)
-    _locked(Path(made))  # open until the process ends, however that is
+    _lock(Path(made))  # open until the process ends, however that is
     folder = made.replace(".dkernel-new-", _OWN)
     os.rename(made, folder)  # none has this name without a lock
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """An open handle with the lock of a folder; None where another process has it, or there are no locks."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -50,15 +50,15 @@ class Source:
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
     dkernel.numerics.object_values), and then a row takes about `object_bytes`. Where the names are `RangeNames` the
-    rows are sparse (dkernel.numerics.sparse_rows), and take so many too. Rows are those of `units` in their order; all
-    chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files say it (None otherwise, and
-    without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps` are the size and date of each
-    of `files`. With several `targets` the label has a number for each. `counted` are the rows of positive weight, None
-    before they are counted. `encoding` made the inputs `columns` from the columns of a table, and `notes` are
-    about it; `filled` opens the source again with an encoding of its missing values, where there may be some.
-    `rejected` lists the bad rows that were left out, an Arrow table with the columns of
-    `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns and
-    the weight, `bad_files` the files that were left out, each with the reason.
+    rows are sparse (dkernel.numerics.sparse_rows), and a row takes about `object_bytes` too. Rows are those of
+    `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files
+    say it (None otherwise, and without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps`
+    are the size and date of each of `files`. With several `targets` the label has a number for each. `counted` are
+    the rows of positive weight, None before they are counted. `encoding` made the inputs `columns` from the columns
+    of a table, and `notes` are about it; `filled` opens the source again with an encoding of its missing values,
+    where there may be some. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
+    `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
+    and the weight, `bad_files` the files that were left out, each with the reason.
 
     Examples
     --------
@@ -152,11 +152,6 @@ class Source:
         dtype = "O" if self.label_dtype in (None, "U") else self.label_dtype
         chunks = (self.chunk_rows,) if self.targets == 1 else (self.chunk_rows, (self.targets,))
         return None if self.label is None else self._array("y", chunks, dtype)
-
-    @property
-    def weight_array(self) -> "da.Array | None":
-        """The weights as a Dask array (n_rows,)."""
-        return None if self.weight is None else self._array("weight", (self.chunk_rows,), "float64")
 
     def _array(self, part: str, chunks: tuple[tuple[int, ...], ...], dtype: str) -> "da.Array":
         import dask.array as da

@@ -209,19 +209,19 @@ class UrlStore(Store):
         return UrlStore(f"{self.url}/{name}")
 
     def names(self) -> list[str]:
-        with explained(self.url):
+        with explain_errors(self.url):
             system, _ = self._key("")
             return sorted(files_at(system, self._reached[1]))
 
     def has(self, name: str) -> bool:
-        with explained(self.path(name)):
+        with explain_errors(self.path(name)):
             system, key = self._key(name)
             return bool(system.exists(key))
 
     @contextlib.contextmanager
     def reading(self, name: str, all_of_it: bool = True) -> Iterator[BinaryIO]:
         with contextlib.ExitStack() as opened:
-            with explained(self.path(name), FileNotFoundError):
+            with explain_errors(self.path(name), FileNotFoundError):
                 system, key = self._key(name)
                 if all_of_it:
                     here = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="dkernel-")), "file")
@@ -237,17 +237,17 @@ class UrlStore(Store):
             staged = Path(here) / "file"
             with open(staged, "xb") as file:
                 yield file
-            with explained(self.path(name)):
+            with explain_errors(self.path(name)):
                 system, key = self._key(name)
                 _put(system, str(staged), key)
 
     def remove(self, name: str) -> None:
-        with explained(self.path(name), FileNotFoundError), contextlib.suppress(FileNotFoundError):
+        with explain_errors(self.path(name), FileNotFoundError), contextlib.suppress(FileNotFoundError):
             system, key = self._key(name)
             system.rm_file(key)
 
     def check_writable(self) -> None:
-        with explained(self.url):
+        with explain_errors(self.url):
             system, key = self._key(f".dkernel-{uuid.uuid4().hex}")
             system.pipe_file(key, b"?")
             system.rm_file(key)
@@ -297,7 +297,7 @@ def reach(url: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
-def explained(url: str, *but: type[BaseException]) -> Iterator[None]:
+def explain_errors(url: str, *but: type[BaseException]) -> Iterator[None]:
     """Turn errors of a store into errors of dkernel; its libraries have no error type in common.
 
     Parameters

@@ -68,8 +68,8 @@ def _iceberg_rows(folder: str) -> Any:
     from pyiceberg.table import StaticTable
 
     system, place = fsspec.core.url_to_fs(f"{folder}/metadata")
-    found = {re.match(r"v?(\d+)", os.path.basename(path)): path for path in system.glob(f"{place}/*.metadata.json")}
-    newest = max((int(match[1]), path) for match, path in found.items() if match)[1]
+    matches = {re.match(r"v?(\d+)", os.path.basename(path)): path for path in system.glob(f"{place}/*.metadata.json")}
+    newest = max((int(match[1]), path) for match, path in matches.items() if match)[1]
     return StaticTable.from_metadata(system.unstrip_protocol(newest)).scan().to_arrow_batch_reader()
 
 
@@ -93,7 +93,10 @@ def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
     if "://" in folder:
         import fsspec
 
-        system, place = fsspec.core.url_to_fs(folder, **options)
+        try:
+            system, place = fsspec.core.url_to_fs(folder, **options)
+        except (ImportError, ValueError, OSError):
+            return None  # explained where the files of the address are listed
         isdir, names = system.isdir, partial(system.ls, detail=False)
     if isdir(f"{place}/_delta_log"):
         return "a Delta"

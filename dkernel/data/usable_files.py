@@ -32,11 +32,16 @@ def without_bad_files(
             good.append(file)
         except DataError as error:
             bad[file.name] = str(error)
+    check_bad_files(bad, allowed, len(good))
+    return good, bad
+
+
+def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
+    """Refuse more bad files than `allowed`, and where none of the files is good."""
     if len(bad) > allowed or not good:
         shown = "\n".join(f"  {reason}" for reason in list(bad.values())[:10])
         more = "and none is left" if not good else f"and --max-bad-files (max_bad_files) allows {allowed}"
-        raise DataError(f"{len(bad)} of {len(good) + len(bad)} files cannot be read, {more}:\n{shown}")
-    return good, bad
+        raise DataError(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
 
 
 @dataclass(frozen=True)

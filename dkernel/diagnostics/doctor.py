@@ -32,7 +32,7 @@ CHECKS = {
     "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30  # a model and a checkpoint of 10,000 columns need so many bytes
+LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
 # Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
 # own for a connection, and a minute's silence of a worker, whose work goes to others. None: whatever the limit, a run
 # would end before its time.
@@ -127,7 +127,7 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     findings += _limits(shorter, patience)
     if trouble:
         findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
-    limits = {name: min(found for _, other, found in shorter if other == name) for _, name, _ in shorter}
+    limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
     return Diagnosis(processes, plan, findings, limits)
 
 
@@ -153,9 +153,9 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
     for module in by_value:
         cloudpickle.register_pickle_by_value(module)
     try:
-        found: dict[str, dict[str, Any]] = {SCHEDULER: _asked_of(client.run_on_scheduler, asked)}
+        facts_of: dict[str, dict[str, Any]] = {SCHEDULER: _ask(client.run_on_scheduler, asked)}
         for address, facts in client.run(probes.probe, *asked, on_error="return").items():
-            found[address] = facts if isinstance(facts, dict) else {"error": f"{type(facts).__name__}: {facts}"}
+            facts_of[address] = facts if isinstance(facts, dict) else {"error": f"{type(facts).__name__}: {facts}"}
         before = time.time()
         clocks = client.run(time.time, on_error="return")
         after = time.time()
@@ -163,16 +163,16 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
         for module in by_value:
             cloudpickle.unregister_pickle_by_value(module)
     for address, clock in clocks.items():
-        if isinstance(clock, float) and "error" not in found.get(address, {"error": ""}):
-            found[address]["clock_ahead"] = round(clock - (before + after) / 2, 3)
-            found[address]["clock_unsure"] = round((after - before) / 2, 3)
-    return found
+        if isinstance(clock, float) and "error" not in facts_of.get(address, {"error": ""}):
+            facts_of[address]["clock_ahead"] = round(clock - (before + after) / 2, 3)
+            facts_of[address]["clock_unsure"] = round((after - before) / 2, 3)
+    return facts_of
 
 
-def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
+def _ask(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = run(probes.probe, *asked)
-        return found
+        facts: dict[str, Any] = run(probes.probe, *asked)
+        return facts
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -226,20 +226,20 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
     for name, facts in processes.items():
         if name == SCHEDULER or "error" in facts:
             continue
-        for option, found in facts["places"].items():
+        for option, place in facts["places"].items():
             folder = job.places[option]
-            if found["error"]:
+            if place["error"]:
                 yield Finding(
                     "write",
                     name,
-                    f"{option} {folder}: not writable ({found['error']})",
+                    f"{option} {folder}: not writable ({place['error']})",
                     "Make the folder, mount it on this machine, or let this process's user write there.",
                 )
-            elif found["free"] is not None and found["free"] < LEAST_FREE:
+            elif place["free"] is not None and place["free"] < LEAST_FREE:
                 yield Finding(
                     "disk",
                     name,
-                    f"{option} {folder}: {_size(found['free'])} free",
+                    f"{option} {folder}: {_size(place['free'])} free",
                     "Make room there, or choose another place.",
                 )
         for token in facts["missing"]:
@@ -353,20 +353,20 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
     """Process, setting and seconds of every limit of the cluster that is shorter than a run's patience."""
     for process, facts in processes.items():
         if process != CLIENT:
-            for name, found in facts.get("limits", {}).items():
-                if found is not None and found < patience:
-                    yield process, name, found
+            for name, seconds in facts.get("limits", {}).items():
+                if seconds is not None and seconds < patience:
+                    yield process, name, seconds
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
     """Limits that harm a run."""
-    for process, name, found in shorter:
+    for process, name, seconds in shorter:
         least = LIMITS[name]
-        if least is None or found < least:
+        if least is None or seconds < least:
             yield Finding(
                 "limits",
                 process,
-                f"{name} is {found:g} s, and a run waits {patience:g} s for what does not answer",
+                f"{name} is {seconds:g} s, and a run waits {patience:g} s for what does not answer",
                 f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "
                 "--cluster-timeout.",
             )

@@ -13,7 +13,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-DEAD_AFTER = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
+DEAD_AFTER = 15 * HEARTBEAT  # seconds after its last renewal a run counts as dead
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
@@ -30,10 +30,10 @@ def record_of(run: str) -> str:
     beside = f"{run.rstrip('/')}.run.json"
     if "://" in run or Path(beside).is_file() or not Path(run).is_dir():
         return beside
-    found = sorted(Path(run).glob("*run.json"), key=lambda path: path.stat().st_mtime)
-    if not found:
+    records = sorted(Path(run).glob("*run.json"), key=lambda path: path.stat().st_mtime)
+    if not records:
         raise DataError(f"{run}: no run record is in this folder (*.run.json). Name the record, or the job's --out.")
-    return str(found[-1])
+    return str(records[-1])
 
 
 def is_over(record: Mapping[str, Any]) -> bool:
@@ -72,9 +72,9 @@ def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]
     seen: dict[str, Any] = {}
     since = time.monotonic()
     while True:
-        found = read_record(where)
-        if found is not None and found != seen:
-            seen, since = found, time.monotonic()
+        record = read_record(where)
+        if record is not None and record != seen:
+            seen, since = record, time.monotonic()
             yield seen
             if is_over(seen):
                 return
@@ -91,10 +91,10 @@ def read_record(where: str) -> dict[str, Any] | None:
 
     try:
         with fsspec.open(where, "rb") as stream:
-            found = json.loads(stream.read())
+            record = json.loads(stream.read())
     except (OSError, ValueError):  # not there yet
         return None
-    return _checked(found, where) if isinstance(found, dict) and "status" in found else None
+    return _check(record, where) if isinstance(record, dict) and "status" in record else None
 
 
 # Fields of a record that are read where they are there; its progress is read whole.
@@ -112,7 +112,7 @@ _PROGRESS: dict[str, Any] = {"phase": str, "rows": int, "total_rows": int | None
 _PROGRESS |= {"rows_per_second": int | float, "seconds_left": int | float | None}
 
 
-def _checked(record: dict[str, Any], where: str) -> dict[str, Any]:
+def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
     wrong = [name for name, kind in _FIELDS.items() if name in record and not isinstance(record[name], kind)]
     if not wrong and (progress := record.get("progress")):
         wrong = [name for name, kind in _PROGRESS.items() if not isinstance(progress.get(name, ()), kind)]

@@ -38,20 +38,20 @@ def probe(
     dask_worker : given by Dask on a worker
     """
     python = ".".join(platform.python_version_tuple()[:2])
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "cores": resource_limits.cpu_limit(),
         "memory": resource_limits.memory_limit(),
         "versions": {"python": python} | {name: version(name) for name in packages},
-        "places": {name: written(place, name in made) for name, place in places.items()},
+        "places": {name: try_writing(place, name in made) for name, place in places.items()},
         "missing": [path for path in tokens if not os.path.exists(path)],
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
         "limits": {name: seconds(name) for name in limits},
     }
     # Dask hands over its scheduler under this name too.
-    return found | of_worker(dask_worker) if hasattr(dask_worker, "state") else found
+    return facts | of_worker(dask_worker) if hasattr(dask_worker, "state") else facts
 
 
 def of_worker(worker: Any) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def of_worker(worker: Any) -> dict[str, Any]:
 
 def seconds(name: str) -> float | None:
     """A time in Dask's configuration of this process, None where none is set."""
-    found = importlib.import_module("dask").config.get(name, None)
-    return None if found is None else float(importlib.import_module("dask.utils").parse_timedelta(found))
+    text = importlib.import_module("dask").config.get(name, None)
+    return None if text is None else float(importlib.import_module("dask.utils").parse_timedelta(text))
 
 
 def version(name: str) -> str:
@@ -99,7 +99,7 @@ def file_system(folder: str) -> str:
     return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
 
 
-def written(place: str, made: bool) -> dict[str, Any]:
+def try_writing(place: str, made: bool) -> dict[str, Any]:
     """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
         if "://" in place:

@@ -81,9 +81,9 @@ class NumberColumn:
         if self.calendar:
             X[:, 1 + self.one_hot :] = calendar_of(values, self.mean + self.offset)
         if self.levels:
-            known, found = np.array(self.levels, np.float32), values.astype(np.float32)
-            place = np.searchsorted(known[:-1], found)
-            rows = np.flatnonzero(known[place] == found)
+            known, single = np.array(self.levels, np.float32), values.astype(np.float32)
+            place = np.searchsorted(known[:-1], single)
+            rows = np.flatnonzero(known[place] == single)
             X[rows, 1 + self.indicator + place[rows]] = ONE_HOT
         if values.dtype.kind != "f":
             return None
@@ -98,8 +98,8 @@ class NumberColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
-        found = {**asdict(self), "levels": list(self.levels)}
-        return {name: value for name, value in found.items() if value or name not in ("calendar", "levels")}
+        parts = {**asdict(self), "levels": list(self.levels)}
+        return {name: value for name, value in parts.items() if value or name not in ("calendar", "levels")}
 
 
 def _short(level: float) -> str:
@@ -180,7 +180,7 @@ class CategoryColumn:
         coded: tuple[Sequence[str | None], NDArray[Any]],
         X: NDArray[Any],
         strict: bool = False,
-        folds: NDArray[np.int64] | None = None,
+        folds: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int8] | None:
         """Write the inputs of values to X (n, width); returns marks (n,) of values that are missing or unknown.
 
@@ -188,7 +188,7 @@ class CategoryColumn:
         ----------
         coded : the different values, None for a missing one, and for each row which of them it has
         strict : a missing value becomes NaN, which the gate of blocks refuses with its place
-        folds : of rows to learn from (n,)
+        folds : of rows to learn from, copies in each fold (n, LABEL_FOLDS)
         """
         words, codes = coded
         places = {level: i for i, level in enumerate(self.levels)}
@@ -205,7 +205,12 @@ class CategoryColumn:
                 mark[i] = UNKNOWN_MARK
         if self.means is not None:
             tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
-            X[:, self.one_hot :] = tables[0 if folds is None else folds + 1, codes]
+            if folds is None:
+                X[:, self.one_hot :] = tables[0, codes]
+            else:
+                shares = folds / folds.sum(axis=1, keepdims=True)
+                parts = zip(shares.T, tables[1:], strict=True)
+                X[:, self.one_hot :] = np.sum([share[:, None] * each[codes] for share, each in parts], axis=0)
         where = at[codes]
         rows = np.flatnonzero(where >= 0)
         X[rows, where[rows]] = ONE_HOT
@@ -215,41 +220,41 @@ class CategoryColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
-        found = {**asdict(self), "levels": list(self.levels)}
-        left_out = [name for name, usual in (("means", None), ("values", TEXT)) if found[name] == usual]
-        return {name: value for name, value in found.items() if name not in ("folds", *left_out)}
+        parts = {**asdict(self), "levels": list(self.levels)}
+        left_out = [name for name, usual in (("means", None), ("values", TEXT)) if parts[name] == usual]
+        return {name: value for name, value in parts.items() if name not in ("folds", *left_out)}
 
 
-def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
+def column_from_json(parts: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
     """The column that `to_json` wrote, or a ValueError."""
-    kind = found["kind"]
-    if not isinstance(found["name"], str):
+    kind = parts["kind"]
+    if not isinstance(parts["name"], str):
         raise ValueError("a column of the encoding has no name")
     if kind == "category":
-        levels, buckets = found["levels"], found["buckets"]
+        levels, buckets = parts["levels"], parts["buckets"]
         if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
             raise ValueError("the levels of a category are no list of texts")
-        if len(set(levels)) < len(levels) or type(found["missing"]) is not bool or type(buckets) is not int:
+        if len(set(levels)) < len(levels) or type(parts["missing"]) is not bool or type(buckets) is not int:
             raise ValueError("a category has a level twice, or parts of the wrong type")
         if not 0 <= buckets <= 2**16:
             raise ValueError(f"a category of {buckets} buckets")
-        values = found.get("values", TEXT)
+        values = parts.get("values", TEXT)
         if values not in VALUE_KINDS and not (isinstance(values, str) and PRINTF_FORMAT.fullmatch(values)):
             raise ValueError(f"the values of a category are {values!r}")
-        means = LabelMeans.from_json(found["means"]) if "means" in found else None
-        return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})
-    numbers = found["mean"], found["offset"]
+        means = LabelMeans.from_json(parts["means"]) if "means" in parts else None
+        return CategoryColumn(**{**parts, "levels": tuple(levels), "means": means})
+    numbers = parts["mean"], parts["offset"]
     if (
         kind not in ("number", "date", "duration")
-        or type(found["indicator"]) is not bool
-        or type(found.get("calendar", False)) is not bool
+        or type(parts["indicator"]) is not bool
+        or type(parts.get("calendar", False)) is not bool
     ):
         raise ValueError(f"a column of the encoding is of the kind {kind!r}")
     if not all(type(number) is float and np.isfinite(number) for number in numbers):
         raise ValueError("a number of the encoding is not finite")
-    levels = found.get("levels", [])
+    levels = parts.get("levels", [])
     if not isinstance(levels, list) or not all(type(level) is float and np.isfinite(level) for level in levels):
         raise ValueError("the levels of a number are no list of finite numbers")
     if (kind != "number" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
         raise ValueError("the levels of a number are those of a date or a duration, or do not increase")
-    return NumberColumn(**{**found, "levels": tuple(levels)})
+    return NumberColumn(**{**parts, "levels": tuple(levels)})

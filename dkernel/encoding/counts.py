@@ -21,9 +21,17 @@ from numpy.typing import NDArray
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, copies_of, folds_of, has_weight, places_of
+from dkernel.encoding.label_means import (
+    LABEL_FOLDS,
+    LabelCounts,
+    LabelPart,
+    copies_in_folds,
+    copies_of,
+    has_weight,
+    places_of,
+)
 from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
 MOST_VALUES = 1000
@@ -81,7 +89,7 @@ class NumberCount:
             self.total.merge(other.total),
             min(self.low, other.low),
             self.missing + other.missing,
-            _bounded(_summed(self.common, other.common)),
+            _keep_frequent(_add(self.common, other.common)),
         )
 
     @property
@@ -123,22 +131,22 @@ def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, 
             return {}
     counts: NDArray[Any]
     if copies is None:
-        found, counts = np.unique(single, return_counts=True)
+        distinct, counts = np.unique(single, return_counts=True)
     else:
-        found, places = np.unique(single, return_inverse=True)
+        distinct, places = np.unique(single, return_inverse=True)
         counts = np.bincount(places, copies)
     counts = counts - _excess(counts)  # before very many values become a dict
-    return dict(zip(found[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
+    return dict(zip(distinct[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
-def _summed(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value, float]:
+def _add(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value, float]:
     counts = dict(one)
     for value, n in other.items():
         counts[value] = counts.get(value, 0) + n
     return counts
 
 
-def _bounded(counts: dict[Value, float]) -> dict[Value, float]:
+def _keep_frequent(counts: dict[Value, float]) -> dict[Value, float]:
     """The most frequent MOST_VALUES of values, less the count of the next."""
     less = _excess(np.array(list(counts.values()), np.float64))
     return {value: n - less for value, n in counts.items() if n > less} if less else counts
@@ -174,13 +182,13 @@ class CategoryCount:
         folds: Any = None,
         own: str = TEXT,
     ) -> "CategoryCount":
-        found = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
+        counts = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
         gaps = np.array([word is None for word in words], bool)
-        missing, found = float(found[gaps].sum()), np.where(gaps, 0, found)
-        less = _excess(found[found > 0])  # before very many values become a dict
-        places = np.flatnonzero(found > less)
+        missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
+        less = _excess(counts[counts > 0])  # before very many values become a dict
+        places = np.flatnonzero(counts > less)
         bounded = cls(
-            {words[i] or "": float(found[i]) - less for i in places.tolist()},
+            {words[i] or "": float(counts[i]) - less for i in places.tolist()},
             missing,
             not less,
             notation=example_of(words),
@@ -193,14 +201,14 @@ class CategoryCount:
         return replace(bounded, label=LabelCounts.of(values, places, label, folds))
 
     def merge(self, other: "CategoryCount") -> "CategoryCount":
-        counts = _summed(self.counts, other.counts)
+        counts = _add(self.counts, other.counts)
         label = None
         if self.label is not None and other.label is not None:
             label = self.label.merge(other.label)
         examples = [each for each in (self.notation, other.notation) if each is not None]
         notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
-        if len(kept := _bounded(counts)) < len(counts):
+        if len(kept := _keep_frequent(counts)) < len(counts):
             exact, label = False, None if label is None else label.among(("", *kept))
         kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
         return CategoryCount(kept, missing, exact, label, notation, kinds)
@@ -245,10 +253,10 @@ class CategoryCount:
         means = (
             [self.label.means(without) for without in (None, *range(LABEL_FOLDS))] if self.label is not None else [None]
         )
-        found = [each for each in means if each is not None]
-        if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
+        known = [each for each in means if each is not None]
+        if len(known) < len(means):  # the values do not tell of the label, in a fold or in all
             return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
-        return CategoryColumn(name, levels, self.missing > 0, means=found[0], folds=tuple(found[1:]))
+        return CategoryColumn(name, levels, self.missing > 0, means=known[0], folds=tuple(known[1:]))
 
 
 Count = NumberCount | CategoryCount
@@ -283,7 +291,7 @@ class TableCounts:
         ----------
         kinds : of each column: "number", "date", "duration" or "category"
         label, weight : (n,), of rows that have them
-        first : number of the first row, among all rows of positive weight
+        first : number of the first copy of the first row, as in `label_means`
         """
         weight = None if weight is None or np.asarray(weight).dtype.kind not in "biuf" else weight
         if weight is not None:
@@ -291,20 +299,20 @@ class TableCounts:
             weight = np.asarray(weight)[used].astype(np.float64)
             table = table.filter(pa.array(used)) if isinstance(table, pa.Table) else table[used]
             label = None if label is None else np.asarray(label)[used]
-        found: list[Count] = []
+        counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
-        folds = None if part is None else folds_of(first, len(table))
+        folds = None if part is None else copies_in_folds(first, len(table), weight)
         for j, (name, kind) in enumerate(kinds.items()):
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                found.append(CategoryCount.of(*coded(column), weight, part, folds, kind_of(column.type)))
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, kind_of(column.type)))
             else:
                 values = numbers(column) if isinstance(table, pa.Table) else column
-                found.append(NumberCount.of(values, weight, coded_too and kind == "number"))
+                counts.append(NumberCount.of(values, weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(copies_of(weight).sum())
-        return cls(tuple(found), len(table), copies)
+        return cls(tuple(counts), len(table), copies)
 
     def merge(self, other: "TableCounts") -> "TableCounts":
         pairs = zip(self.columns, other.columns, strict=True)
@@ -334,20 +342,20 @@ class TableCounts:
         pairs = list(zip(kinds.items(), self.columns, strict=True))
         gaps = [f"{name} {_share(count.missing / self.copies)}" for (name, _), count in pairs if count.missing]
         if gaps:
-            lines["missing"] = _listed(gaps)
+            lines["missing"] = _join_names(gaps)
         words = [
             f"{name} {len(c.in_kind().counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
             for (name, _), c in pairs
             if isinstance(c, CategoryCount)
         ]
         if words:
-            lines["categories"] = _listed(words)
+            lines["categories"] = _join_names(words)
         codes = [
             (name, count.levels) for (name, kind), count in pairs if isinstance(count, NumberCount) and kind == "number"
         ]
         if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
             text = "most rows have one value, so as many frequent values became 0/1 inputs"
-            lines["codes"] = f"{_listed(said)}: {text}"
+            lines["codes"] = f"{_join_names(said)}: {text}"
         lines |= self._nothing(kinds)
         return lines
 
@@ -357,13 +365,13 @@ class TableCounts:
         empty = [name for name, count in pairs if count.missing == self.copies]
         words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
         alone = [name for name, count in words if not count.levels]
-        lines = {"identifiers": f"{_listed(alone)}: hardly a value came twice, so exclude them"} if alone else {}
-        return {**lines, **({"empty": f"{_listed(empty)}: no row has a value"} if empty else {})}
+        lines = {"identifiers": f"{_join_names(alone)}: hardly a value came twice, so exclude them"} if alone else {}
+        return {**lines, **({"empty": f"{_join_names(empty)}: no row has a value"} if empty else {})}
 
 
 def _share(part: float) -> str:
     return f"{100 * part:.0f} %" if part > 0.1 else f"{100 * part:.2g} %"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_names(texts: Sequence[str]) -> str:
     return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")

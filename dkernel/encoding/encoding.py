@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 
 MISSING_WORDS = ("indicator", "mean", "error")
 DATE_WORDS = ("calendar", "seconds")
@@ -81,11 +81,11 @@ class Encoding:
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The places of the inputs that are one category together; that a number is missing is one of its levels."""
-        found = []
+        places = []
         for column in self.columns:
             first = 0 if isinstance(column, CategoryColumn) else 1
-            found.append(tuple(self.places[column.name][first : first + column.one_hot]))
-        return tuple(group for group in found if group)
+            places.append(tuple(self.places[column.name][first : first + column.one_hot]))
+        return tuple(group for group in places if group)
 
     def settled(self) -> "Encoding":
         """The encoding of rows to predict: every row has the same means of the label."""
@@ -93,14 +93,14 @@ class Encoding:
         return replace(self, columns=tuple(columns))
 
     def encode(
-        self, table: Any, dtype: str = "float32", folds: NDArray[np.int64] | None = None
+        self, table: Any, dtype: str = "float32", folds: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """The inputs (n, width) of a table, and marks of the values that training never saw.
 
         Parameters
         ----------
         table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
-        folds : of rows to learn from (n,), see `label_means.folds_of`
+        folds : of rows to learn from, see `label_means.copies_in_folds`
 
         Returns
         -------
@@ -108,7 +108,7 @@ class Encoding:
         """
         of_arrow = isinstance(table, pa.Table)
         if self.plain and not of_arrow:
-            return self._filled(table)
+            return self._fill(table)
         n = table.num_rows if of_arrow else len(table)
         X = np.zeros((n, len(self.names)), dtype=dtype)
         marks = None
@@ -116,18 +116,18 @@ class Encoding:
             for j, column in enumerate(self.columns):
                 values = table.column(column.name) if of_arrow else table[:, j]
                 if isinstance(column, CategoryColumn):
-                    found: Any = coded(values if of_arrow else pa.array(values), column.values)
+                    values_or_codes: Any = code_column(values if of_arrow else pa.array(values), column.values)
                 else:
-                    found = numbers(values) if of_arrow else values
+                    values_or_codes = numbers(values) if of_arrow else values
                 place = self.places[column.name]
                 own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
-                mark = column.fill(found, X[:, place.start : place.stop], self.strict, **own)
+                mark = column.fill(values_or_codes, X[:, place.start : place.stop], self.strict, **own)
                 if mark is not None:
                     marks = np.zeros((n, len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark
         return X, marks
 
-    def _filled(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+    def _fill(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """Numbers as they are, with means in place of missing ones."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.strict or X.dtype.kind != "f" or not np.isnan(X.sum()):
@@ -140,26 +140,26 @@ class Encoding:
 
     def counted(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
         """How many values of each column have a mark, by what it says; nothing of those that did not come."""
-        found: dict[str, dict[str, int]] = {}
+        by_mark: dict[str, dict[str, int]] = {}
         if marks is None:
-            return found
+            return by_mark
         for word, mark in MARKS.items():
             counts = np.count_nonzero(marks == mark, axis=0).tolist()
             named = {name: n for name, n in zip(self.column_names, counts, strict=True) if n}
             if named:
-                found[word] = named
-        return found
+                by_mark[word] = named
+        return by_mark
 
     def to_json(self) -> dict[str, Any]:
         """The encoding as JSON."""
         return {"missing": self.missing, "columns": [column.to_json() for column in self.columns]}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Encoding":
+    def from_json(cls, parts: Mapping[str, Any]) -> "Encoding":
         """The encoding that `to_json` wrote, or a ValueError."""
-        if found["missing"] not in MISSING_WORDS:
-            raise ValueError(f"an encoding with missing={found['missing']!r}")
-        return cls(tuple(map(column_from_json, found["columns"])), found["missing"])
+        if parts["missing"] not in MISSING_WORDS:
+            raise ValueError(f"an encoding with missing={parts['missing']!r}")
+        return cls(tuple(map(column_from_json, parts["columns"])), parts["missing"])
 
     @classmethod
     def filling(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":

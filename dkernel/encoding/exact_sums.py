@@ -46,8 +46,8 @@ class ExactSums:
                 whole = np.trunc(rest * 2.0 ** (-LIMB * k))
                 sums = np.bincount([0], [whole.sum()], size) if places is None else np.bincount(places, whole, size)
                 rest -= np.multiply(whole, 2.0 ** (LIMB * k), out=whole)
-                found = sums.astype(np.int64).reshape(shape)
-                limbs[k] = limbs[k] + found if k in limbs else found
+                limb = sums.astype(np.int64).reshape(shape)
+                limbs[k] = limbs[k] + limb if k in limbs else limb
                 k -= 1
         return cls(shape, limbs)
 

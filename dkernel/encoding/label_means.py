@@ -5,15 +5,16 @@ v that between them, both by the method of moments (the empirical Bayes estimate
 values do not differ by more than their rows do, v is 0 and the column has no means.
 
 A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
-is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows of
-positive weight, and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k
-counts as k rows, which are in folds one after the other; it has the means of the first of them.
+is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows,
+and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k counts as k rows, its
+copies, which have numbers one after the other: the means of each fold are those of a table of the copies, and the row
+has the average of what its copies would have. One of weight 0 has no number.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.exact_sums import ExactSums, products
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.numerics.random_streams import row_hash
 
 LABEL_FOLDS = 5
@@ -38,19 +39,62 @@ LARGEST = 1e100
 """Labels beyond it have no means: their squares are no numbers."""
 
 
-def folds_of(first: int, n: int, counts: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-    """The fold of each of n rows, by their number from `first` on; where `counts` is False, by that of the next row.
+FOLD_PERIOD = 65_537
+"""Numbers after which the folds repeat, so that those of many copies need no count; a prime, as no table repeats by."""
+
+
+@cache
+def _folds_before() -> NDArray[np.float64]:
+    """How many of the first numbers are in each fold (FOLD_PERIOD + 1, LABEL_FOLDS)."""
+    fold = row_hash(0, "folds of label means", 0, FOLD_PERIOD) % np.uint64(LABEL_FOLDS)
+    before = np.zeros((FOLD_PERIOD + 1, LABEL_FOLDS))
+    np.cumsum(fold[:, None] == np.arange(LABEL_FOLDS), axis=0, out=before[1:])
+    before.flags.writeable = False
+    return before
+
+
+def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """How many copies of each of n rows are in each fold (n, LABEL_FOLDS); `first` is the number of the first copy.
+
+    A row that counts as none has the fold of the next number.
 
     Examples
     --------
-    >>> bool((folds_of(0, 100)[40:] == folds_of(40, 60)).all())
+    >>> bool((copies_in_folds(0, 100)[40:] == copies_in_folds(40, 60)).all())
     True
-    >>> counts = np.arange(100) % 3 > 0
-    >>> bool((folds_of(0, 100, counts)[counts] == folds_of(0, 66)).all())
+    >>> copies_in_folds(0, 2, np.array([3.0, 2.0])).sum(axis=1).tolist()
+    [3.0, 2.0]
+    >>> alone = copies_in_folds(0, 5)
+    >>> bool((copies_in_folds(0, 2, np.array([3.0, 2.0])) == [alone[:3].sum(axis=0), alone[3:].sum(axis=0)]).all())
     True
     """
-    folds = (row_hash(0, "folds of label means", first, n + 1) % np.uint64(LABEL_FOLDS)).astype(np.int64)
-    return folds[:n] if counts is None else folds[np.cumsum(counts) - counts]
+    before = _folds_before()
+    if weight is None:
+        number = (first + np.arange(n)) % FOLD_PERIOD
+        alone: NDArray[np.float64] = before[number + 1] - before[number]
+        return alone
+    copies = _counted_copies(weight)
+    shifts = np.fmod(copies, FOLD_PERIOD)
+    begin = np.fmod(first % FOLD_PERIOD + np.cumsum(shifts) - shifts, FOLD_PERIOD)
+    end = begin + np.maximum(copies, 1)
+    stop = np.fmod(end, FOLD_PERIOD)
+    whole = (end - stop) / FOLD_PERIOD
+    rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
+    found: NDArray[np.float64] = whole[:, None] * before[-1] + rest
+    return found
+
+
+def n_copies(weight: Any) -> int:
+    """The number of copies of all rows, less whole periods of the folds: weights of 1e30 have more than sums hold."""
+    return int(np.fmod(_counted_copies(weight), FOLD_PERIOD).sum())
+
+
+def _counted_copies(weight: Any) -> NDArray[np.float64]:
+    """The copies of each row; 1 where weights are no numbers, 0 where one is no weight: the gate refuses these."""
+    counts, values = has_weight(weight), np.asarray(weight)
+    if values.dtype.kind not in "biuf":
+        return counts.astype(np.float64)
+    return np.where(counts, copies_of(values.astype(np.float64)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -79,7 +123,7 @@ class LabelPart:
         try:
             column = pa.array(label, from_pandas=True)
             fraction = pa.types.is_floating(column.type)
-            words, codes = ([], np.zeros(0, np.int64)) if fraction else coded(column)
+            words, codes = ([], np.zeros(0, np.int64)) if fraction else code_column(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None  # the real reading reports what is wrong with it
         kind = column.type
@@ -98,7 +142,7 @@ class LabelCounts:
     Parameters
     ----------
     values : of the category, "" for a missing one
-    copies : number of rows (LABEL_FOLDS, m), each as often as `copies_of` its weight
+    copies : number of rows (LABEL_FOLDS, m), each as often as it has copies there
     moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
         the label is no number
     classes : of the label, None where there are more than MOST_CLASSES
@@ -107,7 +151,7 @@ class LabelCounts:
     Examples
     --------
     >>> label = LabelPart.of(np.array([1.0, 3.0, 4.0, 6.0]))
-    >>> counts = LabelCounts.of(("a", "b"), np.array([0, 0, 1, 1]), label, np.zeros(4, int))
+    >>> counts = LabelCounts.of(("a", "b"), np.array([0, 0, 1, 1]), label, copies_in_folds(0, 4))
     >>> counts.merge(counts).means().of("a"), counts.means().of("?")
     ((2.1...,), (3.5,))
     """
@@ -120,9 +164,14 @@ class LabelCounts:
 
     @classmethod
     def of(
-        cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.int64]
+        cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.float64]
     ) -> "LabelCounts":
-        """The sums of rows whose value of the category is at this place among `values`, -1 for another."""
+        """The sums of rows whose value of the category is at this place among `values`, -1 for another.
+
+        Parameters
+        ----------
+        folds : copies of each row in each fold (n, LABEL_FOLDS)
+        """
         m, moments, classes = len(values), None, None
         rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
         at = fold * m + places[rows]
@@ -138,9 +187,13 @@ class LabelCounts:
             classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
         classes = _few(classes)
         c = len(classes or ())
-        found = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        class_codes = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
         return cls(
-            values, copies, moments, classes, ExactSums.of([(ones, at * c + found)] if c else [], (LABEL_FOLDS, m, c))
+            values,
+            copies,
+            moments,
+            classes,
+            ExactSums.of([(ones, at * c + class_codes)] if c else [], (LABEL_FOLDS, m, c)),
         )
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
@@ -207,19 +260,21 @@ class LabelCounts:
             kept = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in kept)
             shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
-            found = [shrunken(n, share, n * share * (1 - share)) for share in shares]
+            lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
             weight, first, second = self.moments.taken(at).summed().fractions().T
             mean = _ratio(first, weight)
             squares = _ratio(second - mean * first, weight).astype(np.float64)
-            outputs, found = ("mean",), [shrunken(n, mean.astype(np.float64), n * squares)]
+            outputs, lines_and_bases = ("mean",), [shrink(n, mean.astype(np.float64), n * squares)]
         else:
             return None
-        if all(line is None for line, _ in found):
+        if all(line is None for line, _ in lines_and_bases):
             return None
-        table = np.column_stack([np.full(len(values), base) if line is None else line for line, base in found])
+        table = np.column_stack(
+            [np.full(len(values), base) if line is None else line for line, base in lines_and_bases]
+        )
         lines = zip(values, map(tuple, table.tolist()), strict=True)
-        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in found))
+        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in lines_and_bases))
 
 
 def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -236,28 +291,24 @@ def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _with_copies(
-    rows: NDArray[np.int64], folds: NDArray[np.int64], weight: NDArray[np.float64] | None
+    rows: NDArray[np.int64], folds: NDArray[np.float64], weight: NDArray[np.float64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Each row once for every fold that copies of it are in: the row, the fold, the weight there and the copies.
 
-    The first copy is in the fold of the row, each further one in the next fold. With all its weight in one fold, a row
-    of a table of counts would get the means of the rows that have the other labels.
+    With all its weight in one fold, a row of a table of counts would get the means of the rows that have the other
+    labels.
 
     Examples
     --------
-    >>> _with_copies(np.array([0]), np.array([3]), np.array([7.0]))[1:3]
-    (array([3, 4, 0, 1, 2]), array([2., 2., 1., 1., 1.]))
+    >>> _with_copies(np.array([0]), np.array([[0.0, 2.0, 1.0, 0.0, 0.0]]), np.array([3.0]))[1:3]
+    (array([1, 2]), array([2., 1.]))
     """
     if weight is None:
-        return rows, folds[rows], None, None
-    parts = []
-    copies, each = copies_of(weight), weight / np.maximum(copies_of(weight), 1)
-    for step in range(LABEL_FOLDS):
-        there = rows[copies[rows] > step]
-        many = np.ceil((copies[there] - step) / LABEL_FOLDS)
-        parts.append((there, (folds[there] + step) % LABEL_FOLDS, each[there] * many, many))
-    rows, fold, weights, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return rows, fold, weights, counts
+        return rows, folds[rows].argmax(axis=1), None, None
+    each = weight / folds.sum(axis=1)
+    at, fold = np.nonzero(folds[rows])
+    rows, many = rows[at], folds[rows][at, fold]
+    return rows, fold, each[rows] * many, many
 
 
 def has_weight(weight: Any) -> NDArray[np.bool_]:
@@ -278,7 +329,7 @@ def _few(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if classes is None or len(classes) > MOST_CLASSES else classes
 
 
-def shrunken(
+def shrink(
     n: NDArray[np.float64], means: NDArray[np.float64], squares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """The shrunken means of groups, None where these do not differ beyond chance, and the mean of all rows.
@@ -289,7 +340,7 @@ def shrunken(
 
     Examples
     --------
-    >>> shrunken(np.array([9.0, 9.0]), np.array([0.0, 1.0]), np.array([9.0, 9.0]))
+    >>> shrink(np.array([9.0, 9.0]), np.array([0.0, 1.0]), np.array([9.0, 9.0]))
     (array([0.125, 0.875]), 0.5)
     """
     total, groups = n.sum(), np.count_nonzero(n)
@@ -339,9 +390,9 @@ class LabelMeans:
         return self._lines.get(value or "", self.base)
 
     @classmethod
-    def from_json(cls, found: Any) -> "LabelMeans":
+    def from_json(cls, parts: Any) -> "LabelMeans":
         """The means of JSON, or a ValueError."""
-        outputs, values, base = tuple(found["outputs"]), found["values"], tuple(found["base"])
+        outputs, values, base = tuple(parts["outputs"]), parts["values"], tuple(parts["base"])
         made = cls(outputs, tuple((word, tuple(line)) for word, line in values), base)
         rows = [base, *(line for _, line in made.values)]
         if not all(isinstance(name, str) for name in (*outputs, *made._lines)) or len(made._lines) < len(values):

@@ -70,9 +70,9 @@ def remark_on(words: Sequence[str]) -> str | None:
     >>> remark_on(["3 kg", "5 kg"]), remark_on([f"row {i}" for i in range(20)])
     (None, None)
     """
-    found = [QUANTITY.fullmatch(word.strip()) or CURRENCY.fullmatch(word.strip()) for word in words]
-    units = {match[1] for match in found if match}
-    if len(words) >= SEVERAL_NOTATIONS and all(found) and len(units) <= FEW_UNITS:
+    matches = [QUANTITY.fullmatch(word.strip()) or CURRENCY.fullmatch(word.strip()) for word in words]
+    units = {match[1] for match in matches if match}
+    if len(words) >= SEVERAL_NOTATIONS and all(matches) and len(units) <= FEW_UNITS:
         return f"numbers with a unit, such as {words[0]!r}"
     if len(words) >= SEVERAL_NOTATIONS and all(MOMENT.fullmatch(word.strip()) for word in words):
         return f"months, times or durations, such as {words[0]!r} (see pandas.to_datetime, to_timedelta)"

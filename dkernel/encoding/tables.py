@@ -43,11 +43,11 @@ def numbers(column: Any) -> NDArray[Any]:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     else:
         values = column.to_numpy(zero_copy_only=False)
-    found: NDArray[Any] = values * unit if unit != 1.0 else values
-    return found
+    in_seconds: NDArray[Any] = values * unit if unit != 1.0 else values
+    return in_seconds
 
 
-def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
+def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
     """The different values of a column as words, None for a missing one, and for each row which of them it has.
 
     Parameters
@@ -56,19 +56,19 @@ def coded(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.i
 
     Examples
     --------
-    >>> words, codes = coded(pa.array(["b", None, "a", "b"]))
+    >>> words, codes = code_column(pa.array(["b", None, "a", "b"]))
     >>> words, codes.tolist()
     (['b', 'a', None], [0, 2, 1, 0])
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    found = found.dictionary_encode()
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    values = words_of(found.dictionary, kind)
-    codes = found.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
-    values += [None] * (found.indices.null_count > 0)
+    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = encoded.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    values = words_of(encoded.dictionary, kind)
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    values += [None] * (encoded.indices.null_count > 0)
     words = list(dict.fromkeys(values))
     if len(words) < len(values):  # one value in several spellings
         place = {word: i for i, word in enumerate(words)}

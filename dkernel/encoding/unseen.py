@@ -15,20 +15,20 @@ Counted = Mapping[str, Mapping[str, int]]
 """Values by their mark (columns.MARKS): what they are -> column -> how many."""
 
 
-def added(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
+def add_counts(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
     """The counts of both.
 
     Examples
     --------
-    >>> added({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
+    >>> add_counts({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
     {'missing': {'x': 3, 'y': 1}}
     """
-    found = {word: dict(columns) for word, columns in one.items()}
+    total = {word: dict(columns) for word, columns in one.items()}
     for word, columns in other.items():
-        mine = found.setdefault(word, {})
+        mine = total.setdefault(word, {})
         for name, n in columns.items():
             mine[name] = mine.get(name, 0) + n
-    return found
+    return total
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class UnseenValues:
         return cls(rows, {} if encoding is None else encoding.counted(marks))
 
     def merge(self, other: "UnseenValues") -> "UnseenValues":
-        return UnseenValues(self.rows + other.rows, added(self.counts, other.counts))
+        return UnseenValues(self.rows + other.rows, add_counts(self.counts, other.counts))
 
     @property
     def filled(self) -> Counted:
@@ -65,7 +65,7 @@ class UnseenValues:
     @property
     def unknown_columns(self) -> list[str]:
         """The columns of which more than half of the values that are there are unknown."""
-        gaps = added({"": self.counts.get("missing", {})}, {"": self.counts.get("absent", {})})[""]
+        gaps = add_counts({"": self.counts.get("missing", {})}, {"": self.counts.get("absent", {})})[""]
         unknown = self.counts.get("unknown", {})
         return [name for name, n in unknown.items() if 2 * n > self.rows - gaps.get(name, 0)]
 
@@ -84,16 +84,16 @@ def unseen_values(encoding: Encoding | None, marks: Sequence[NDArray[np.int8] | 
     """The counts of the values of some blocks with a mark."""
     total: Counted = {}
     for some in marks if encoding is not None else ():
-        total = added(total, encoding.counted(some))  # type: ignore[union-attr]
+        total = add_counts(total, encoding.counted(some))  # type: ignore[union-attr]
     return total
 
 
-def described(counts: Counted) -> list[str]:
+def describe_counts(counts: Counted) -> list[str]:
     """The counts in words.
 
     Examples
     --------
-    >>> described({"missing": {"x": 3}, "unknown": {"s": 1}})
+    >>> describe_counts({"missing": {"x": 3}, "unknown": {"s": 1}})
     ['missing values where training had none, filled with the mean: x 3', 'categories that training never saw: s 1']
     """
     words = {

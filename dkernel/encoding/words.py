@@ -85,10 +85,10 @@ def _own_words(values: pa.Array, own: str) -> list[str | None]:
         return [None if text is None else _number(text) for text in listed]
     if own in (DATE, TIME):
         values = values.cast(pa.string())
-    found = [None if value is None or value != value or value == "" else str(value) for value in values.to_pylist()]
+    words = [None if value is None or value != value or value == "" else str(value) for value in values.to_pylist()]
     if own in (TEXT, BOOL) or pa.types.is_integer(values.type):
-        return found
-    return [None if word is None else _VALUE_RULES[own](word) for word in found]
+        return words
+    return [None if word is None else _VALUE_RULES[own](word) for word in words]
 
 
 def in_kind(text: str, kind: str) -> str:
@@ -101,7 +101,7 @@ def in_kind(text: str, kind: str) -> str:
     >>> in_kind("2024-01-01T02:00:00.50+02:00", "date"), in_kind("1 days 00:00:00", "duration")
     ('2024-01-01 00:00:00.5', '86400')
     """
-    return _VALUE_RULES[kind](text) if kind in _VALUE_RULES else _formatted(text, kind)
+    return _VALUE_RULES[kind](text) if kind in _VALUE_RULES else _format(text, kind)
 
 
 def _number(text: str) -> str:
@@ -119,7 +119,7 @@ def _number(text: str) -> str:
     return repr(float(str(single)) if float(single) == value else value)
 
 
-def _formatted(text: str, kind: str) -> str:
+def _format(text: str, kind: str) -> str:
     word = _number(text)
     if kind.endswith("d"):
         return kind % int(word) if word.isdigit() else word
@@ -188,33 +188,33 @@ def kinds_in(words: Iterable[str | None], own: str = TEXT) -> frozenset[str] | N
     >>> sorted(kinds_in(["true", "false"])), sorted(kinds_in(["a", "1"])), kinds_in([None])
     (['bool'], [], None)
     """
-    found: set[str] | None = None
+    kinds: set[str] | None = None
     for word in words:
         if word is None:
             continue
         if own != TEXT:
             return frozenset((own,))
         fitting = _kinds_of(word)
-        found = fitting if found is None else found & fitting
-        if not found:
+        kinds = fitting if kinds is None else kinds & fitting
+        if not kinds:
             break
-    return None if found is None else frozenset(found)
+    return None if kinds is None else frozenset(kinds)
 
 
 def _kinds_of(text: str) -> set[str]:
-    found = {kind for kind, pattern in ((DATE, _DATE), (TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
+    kinds = {kind for kind, pattern in ((DATE, _DATE), (TIME, _TIME), (DURATION, _DURATION)) if pattern.fullmatch(text)}
     if text in _TRUTH:
-        found.add(BOOL)
+        kinds.add(BOOL)
     whole, point, decimals = text.partition(".")
     if not _NUMBER_WORD.fullmatch(text) or len(text) > _LONGEST or len(re.sub(r"\D", "", text).lstrip("0")) > _DIGITS:
-        return found
+        return kinds
     if _WRITTEN.fullmatch(text):
-        found.add(NUMBER)
+        kinds.add(NUMBER)
     if not point and whole.isdigit():
-        found.add(f"%0{len(whole)}d")
+        kinds.add(f"%0{len(whole)}d")
     if decimals.isdigit() and _WRITTEN.fullmatch(whole):
-        found.add(f"%.{len(decimals)}f")
-    return found
+        kinds.add(f"%.{len(decimals)}f")
+    return kinds
 
 
 def kind_among(kinds: frozenset[str] | None) -> str:

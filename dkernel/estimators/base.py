@@ -30,7 +30,7 @@ from dkernel.estimators.parameters import (
     Local,
     NamedParameters,
     Seed,
-    documented,
+    document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
@@ -51,9 +51,9 @@ from dkernel.inference.evaluate import evaluate
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
-from dkernel.local_settings import settings_of
+from dkernel.local_settings import named_stages, settings_of
 from dkernel.model import Model
-from dkernel.parameters import meant_by
+from dkernel.parameters import hint_for_old
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.reservoir_split import rows_of
@@ -132,7 +132,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        documented(cls, cls._task)
+        document(cls, cls._task)
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; `local__n_grids` and the like change settings of the local stage.
@@ -153,12 +153,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
             If there is no parameter, or no setting of the local stage, of that name.
         """
         for name in params:
-            if meant_by(name):
-                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{meant_by(name)}")
+            if hint_for_old(name):
+                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_old(name)}")
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:
-                raise RecipeError(f"local={local!r} has no settings. Use local='grids' or local='cells'.")
+                raise RecipeError(f"local={local!r} has no settings. Use {named_stages()}.")
             self.local = params["local"] = settings
         return super().set_params(**params)
 
@@ -176,10 +176,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _dtype_of(self, X: Any) -> str:
         """The dtype in which X is read."""
-        found = dtype_of_rows(X)
-        if self.dtype in ("auto", found) or not isinstance(X, Source):
-            return found if self.dtype == "auto" else self.dtype
-        raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
+        own = dtype_of_rows(X)
+        if self.dtype in ("auto", own) or not isinstance(X, Source):
+            return own if self.dtype == "auto" else self.dtype
+        raise DataError(f"The source is of {own} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
@@ -267,8 +267,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
             return
         rows = source.X.compute(scheduler="sync")
-        found = support_of(model, rows)
-        self.support_, self.dual_coef_, self.support_vectors_ = found.rows, found.coef, rows[found.rows]
+        support = support_of(model, rows)
+        self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""

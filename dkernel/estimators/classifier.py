@@ -12,7 +12,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Local, Seed
-from dkernel.estimators.prediction import predicted, probable, scored
+from dkernel.estimators.prediction import predict_block, probable, score_block
 from dkernel.linear.losses import LOSSES
 
 
@@ -230,7 +230,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, predicted, self.classes_.dtype)
+        return self._answer(X, predict_block, self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
@@ -253,7 +253,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, scored, "float32", None if len(self.classes_) == 2 else len(self.classes_))
+        return self._answer(X, score_block, "float32", None if len(self.classes_) == 2 else len(self.classes_))
 
     @offered_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:

@@ -12,7 +12,7 @@ from dkernel.conformal import Conformal, check_coverage
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import bounded, centred, contained, probable
+from dkernel.estimators.prediction import center_block, interval_block, probable, set_block
 from dkernel.problem.targets import Targets
 
 
@@ -24,13 +24,13 @@ def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
     if groups is not None:
         _refuse_lazy(X)
         radii = table.radii(coverage, k, groups)
-        found = machine._answer(X, centred, "float64", 2 * k)
-        _check_lengths(len(found), {"groups": radii})
-        ends = found[:, :k, None] + (found[:, k:] * radii)[:, :, None] * np.array([-1.0, 1.0])
+        centres_and_widths = machine._answer(X, center_block, "float64", 2 * k)
+        _check_lengths(len(centres_and_widths), {"groups": radii})
+        ends = centres_and_widths[:, :k, None] + (centres_and_widths[:, k:] * radii)[:, :, None] * np.array([-1.0, 1.0])
         return ends[:, 0] if k == 1 else ends
     table.radii(coverage, k)  # refuses before a task is made
     names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
-    ends = machine._answer(X, partial(bounded, coverage=coverage), "float64", 2 * k, lambda: names)
+    ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
     return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
 
 
@@ -41,7 +41,7 @@ def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> 
     table = model.known_conformal()
     if groups is None:
         check_coverage(coverage)
-        function = partial(contained, coverage=coverage, by_class=by_class)
+        function = partial(set_block, coverage=coverage, by_class=by_class)
         return machine._answer(X, function, "bool", classes)
     _refuse_lazy(X)
     limits = table.limits(coverage, classes, by_class, groups)
@@ -55,25 +55,25 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes
     if classes is None:
-        found = np.asarray(machine._answer(X, centred, "float64", 2 * k))
+        answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
     else:
-        found = np.asarray(machine._answer(X, probable, "float64", len(classes)))
+        answers = np.asarray(machine._answer(X, probable, "float64", len(classes)))
     y = np.asarray(y)
-    weight = np.ones(len(found)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
-    _check_lengths(len(found), rows)
+    _check_lengths(len(answers), rows)
     _check_values(rows)
     rows = {name: values[weight > 0] for name, values in rows.items()}
-    found, y, weight, of_groups = found[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
+    answers, y, weight, of_groups = answers[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
     if classes is not None:
         y = y.astype(classes.dtype) if y.dtype.kind == "O" else y
         codes = Targets(classes, model.recipe.positive).codes(y, "y, row {}".format)
-        return Conformal.of_classes(found, codes, weight, of_groups)
+        return Conformal.of_classes(answers, codes, weight, of_groups)
     Y = y.reshape(len(y), -1).astype(np.float64)
     if Y.shape[1] != k:
         raise DataError(f"y has {Y.shape[1]} column(s) and the model predicts {k} target(s).")
     width = None if model.conformal is None else model.conformal.width
-    ratios = np.abs(Y - found[:, :k]) / found[:, k:]
+    ratios = np.abs(Y - answers[:, :k]) / answers[:, k:]
     return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
 
 

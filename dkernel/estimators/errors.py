@@ -53,14 +53,14 @@ class _Offered:
 
 
 def check_callbacks(callbacks: Any) -> None:
-    """A RecipeError before anything is read, where one of them could not be called after the first round."""
+    """Raise RecipeError, before anything is read, for a callback that is no function."""
     functions = callbacks if isinstance(callbacks, list | tuple) else (callbacks,)
     if callbacks is not None and (functions is not callbacks or not all(map(callable, functions))):
         raise RecipeError(f"callbacks={callbacks!r}: a list of functions of one dict is needed, as in [print].")
 
 
 def require_fitted(estimator: Any, attribute: str) -> None:
-    """A NotFittedError unless `fit` has left that attribute."""
+    """Raise NotFittedError if `fit` has not set the attribute."""
     if not hasattr(estimator, attribute):
         raise NotFittedError(
             f"This {type(estimator).__name__} instance is not fitted yet: call 'fit' before using this method."

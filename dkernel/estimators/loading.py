@@ -58,10 +58,10 @@ def estimator_of(model: Model) -> Any:
         one: Any = OneClassSVM(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)
         one.offset_, one.outliers_ = model.facts["offset"], model.facts["outliers"]
         one.coef_ = model.coef[:, 0]
-        return _known(one, model)
+        return _set_columns(one, model)
     kind = KernelRegressor if model.classes is None else KernelClassifier
     machine = kind(**_parameters(kind, model))
-    _known(machine, model)
+    _set_columns(machine, model)
     machine._take(model, [], model.facts.get("chosen", {}))
     return machine
 
@@ -70,15 +70,15 @@ def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
     """Parameters of the estimator, as the recipe has them."""
     recipe = model.recipe
     names = set(inspect.signature(kind).parameters)
-    found = {name: value for name, value in vars(recipe).items() if name in names}
+    parameters = {name: value for name, value in vars(recipe).items() if name in names}
     categorical = recipe.categorical
-    found["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
-    found["random_state"] = recipe.seed
-    found["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
-    return {**found, "landmarks": "uniform"} if recipe.landmarks == GIVEN else found
+    parameters["categorical_features"] = {"auto": "from_dtype", "none": None}.get(categorical, categorical)  # type: ignore[arg-type]
+    parameters["random_state"] = recipe.seed
+    parameters["local"] = settings_of(recipe.local) if "(" in recipe.local else recipe.local
+    return {**parameters, "landmarks": "uniform"} if recipe.landmarks == GIVEN else parameters
 
 
-def _known(machine: Any, model: Model) -> Any:
+def _set_columns(machine: Any, model: Model) -> Any:
     machine.model_, machine.n_features_in_ = model, len(model.columns)
     numbered = model.map.sparse or all(name == str(j) for j, name in enumerate(model.columns))
     if not numbered:

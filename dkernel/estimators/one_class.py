@@ -9,7 +9,7 @@ from sklearn.base import OutlierMixin
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply, predicted
+from dkernel.estimators.prediction import BlockPrediction, apply, predict_block
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
@@ -113,7 +113,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         phi = self._told_in_float32(phi)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-            phi = self._centered(phi, rows, source)
+            phi = self._center(phi, rows, source)
             v, last = self._start(phi, rows)
             path = Path(v, last, float(nu))
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
@@ -171,7 +171,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        return self._answer(X, decided, "float64")
+        return self._answer(X, decide, "float64")
 
     def score_samples(self, X: Any) -> Any:
         """Compute w . φ(x), the decision function and `offset_`.
@@ -215,7 +215,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        return self._answer(X, predicted, np.int64)
+        return self._answer(X, predict_block, np.int64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -235,6 +235,6 @@ class OneClassSVM(OutlierMixin, Embedding):
         )
 
 
-def decided(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+def decide(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Scores of a block."""
     return model.scores(X)[:, 0].astype(np.float64)

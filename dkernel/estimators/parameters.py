@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
-from dkernel.local_settings import Cells, Grids, sections
-from dkernel.parameters import PARAMETERS, RENAMED, meant_by
+from dkernel.local_settings import LocalSettings, sections
+from dkernel.parameters import PARAMETERS, RENAMED, hint_for_old
 from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
 
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None
-Local = str | Grids | Cells
+Local = str | LocalSettings
 Folder = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
@@ -51,7 +51,7 @@ PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
 
 
-def _kept(_: Parameter, value: Any) -> Any:
+def _unchecked(_: Parameter, value: Any) -> Any:
     return value
 
 
@@ -60,7 +60,7 @@ _OF_ESTIMATORS = (
         "random_state",
         None,
         "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
-        _kept,
+        _unchecked,
         kind="int, numpy Generator or RandomState",
     ),
     Parameter(
@@ -70,7 +70,7 @@ _OF_ESTIMATORS = (
             '"auto" is text and stored categories, names are these columns too',
             '"from_dtype" is text and categories of data frames, None is none, a list is these columns too',
         ),
-        _kept,
+        _unchecked,
         ("from_dtype",),
         kind="None, list",
     ),
@@ -78,7 +78,7 @@ _OF_ESTIMATORS = (
         "dtype",
         "auto",
         'Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.',
-        _kept,
+        _unchecked,
         ("auto", *PARAMETERS["dtype"].words),
     ),
     Parameter(
@@ -86,14 +86,14 @@ _OF_ESTIMATORS = (
         None,
         "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
         "the same model; a folder of another fit is refused.",
-        _kept,
+        _unchecked,
         kind="str or path-like",
     ),
     Parameter(
         "warm_start",
         False,
         "If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.",
-        _kept,
+        _unchecked,
         kind="bool",
     ),
     Parameter(
@@ -101,14 +101,14 @@ _OF_ESTIMATORS = (
         None,
         "Functions that are called with each new line of `history_`, a dict. If one returns "
         "True the passes end, and the best iterate so far is the model.",
-        _kept,
+        _unchecked,
         kind="list of callable",
     ),
     Parameter(
         "verbose",
         False,
         "If True, the fit prints phases, choices, loss and time left on stderr, as the command does.",
-        _kept,
+        _unchecked,
         kind="bool",
     ),
 )
@@ -116,7 +116,7 @@ DOCUMENTED: Mapping[str, Parameter] = {**PARAMETERS, **{p.name: p for p in _OF_E
 """Parameter of an estimator -> its default and sentences."""
 
 
-def documented(cls: type, task: str) -> None:
+def document(cls: type, task: str) -> None:
     """Write the parameters of a class into its docstring, in the order of its signature."""
     names = list(inspect.signature(cls.__init__).parameters)[1:]  # type: ignore[misc]
     if cls.__doc__:  # python -OO has none
@@ -143,15 +143,15 @@ def _answering(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Any, *args: Any, **parameters: Any) -> None:
         for name in parameters:
             if name not in names:
-                raise UnknownParameterError(f"{type(self).__name__} has no parameter {name!r}.{_meant(name, names)}")
+                raise UnknownParameterError(f"{type(self).__name__} has no parameter {name!r}.{_hint(name, names)}")
         init(self, *args, **parameters)
 
     return checked
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
+def _hint(name: str, names: Sequence[str]) -> str:
     if name in RENAMED and "local" in names:
-        return meant_by(name)
+        return hint_for_old(name)
     if name not in PARAMETER_SYNONYMS:
         return nearest_name(name, names)
     for words in PARAMETER_SYNONYMS[name]:

@@ -15,8 +15,8 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError, MissingValueError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
-from dkernel.numerics.rows import stacked
-from dkernel.problem.reservoir_split import counted
+from dkernel.numerics.rows import stack
+from dkernel.problem.reservoir_split import count_weighted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
@@ -63,7 +63,7 @@ class Partial:
                 f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
                 "learns from all. Use fit, or leave calibration out."
             )
-        counts = self._counted(block)
+        counts = self._count_classes(block)
         if self.stream is not None:
             stream = update(self.stream, block, counts, executor)
             return replace(self, stream=stream, model=stream.model, counts=counts)
@@ -73,7 +73,7 @@ class Partial:
                 "alpha as a number, or use fit."
             )
         now = replace(self, collected=(*self.collected, block), counts=counts)
-        rows = _joined(now.collected)
+        rows = _join(now.collected)
         if self.fitted_rows:
             return now._went_on(rows, executor) if len(rows.X) >= self.enough else now
         if self.classes is not None and sum(n > 0 for n in counts.values()) < 2:
@@ -88,7 +88,7 @@ class Partial:
         source = from_arrays(
             rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
-        source = counted(source, executor)
+        source = count_weighted(source, executor)
         if is_few(source):  # whose rows are merged as those of a fit are
             source = deduplicate(source, self.recipe, executor)
         recipe = self.recipe.replace(calibration="none")  # what it leaves out now it learns by the next call
@@ -112,26 +112,26 @@ class Partial:
         stream = update(start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
         return replace(self, collected=(), stream=stream, model=stream.model)
 
-    def _counted(self, block: Block) -> dict[Any, float]:
+    def _count_classes(self, block: Block) -> dict[Any, float]:
         """The weight of each class, with this block's: rows of weight k are k rows."""
         if self.classes is None:
             return {}
         assert block.y is not None
         codes = Targets(self.classes).codes(block.y)
         before = self.counts or dict.fromkeys(self.classes.tolist(), 0)
-        found = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
-        return {label: before[label] + found[i] for i, label in enumerate(self.classes.tolist())}
+        added = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
+        return {label: before[label] + added[i] for i, label in enumerate(self.classes.tolist())}
 
 
 def sorted_classes(classes: Any) -> NDArray[Any]:
     """The classes that may come, as the labels of blocks are: whole numbers in int64, texts in one width."""
     if classes is None:
         raise RecipeError("The first call of partial_fit needs classes: all the labels that may come, classes=[0, 1].")
-    found = np.unique(np.asarray(classes))
-    if found.ndim != 1 or len(found) < 2:
+    labels = np.unique(np.asarray(classes))
+    if labels.ndim != 1 or len(labels) < 2:
         raise RecipeError(f"classes={classes!r}: two or more different labels are needed.")
     kinds: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}
-    return found.astype(kinds.get(found.dtype.kind, found.dtype))
+    return labels.astype(kinds.get(labels.dtype.kind, labels.dtype))
 
 
 def same_classes(classes: Any, known: Classes) -> Classes:
@@ -158,11 +158,11 @@ def blocks_of(source: Source) -> Iterator[Block]:
                 yield block
 
 
-def _joined(blocks: tuple[Block, ...]) -> Block:
+def _join(blocks: tuple[Block, ...]) -> Block:
     def join(name: str) -> Any:
         parts = [getattr(block, name) for block in blocks]
         if all(part is None for part in parts):
             return None
-        return stacked([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
+        return stack([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
 
     return Block(join("X"), join("y"), join("weight"))

@@ -72,7 +72,7 @@ class BlockPrediction:
     def of(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
         """The answer of a block whose first row has the number `first`, and its values that training never saw."""
         block, unseen = self.shape.gate(X, lambda row: f"X, row {first + row}")
-        return _evaluated(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
+        return _evaluate(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
 
     @property
     def shape(self) -> "Inputs":
@@ -108,7 +108,7 @@ class Inputs:
         return as_features(X, self.columns, self.dtype, place), UnseenValues()
 
 
-def _evaluated(
+def _evaluate(
     function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
 ) -> NDArray[Any]:
     """The answer of a block, or a refusal with the place of a row that has none."""
@@ -137,9 +137,9 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
         step = BLOCK_ROWS
         if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
             step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
-        found, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+        result, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
     unseen.warn()
-    return found
+    return result
 
 
 def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
@@ -156,15 +156,15 @@ def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any
         out[first:stop], unseen = answer.of(_rows(X, first, stop, answer), first)
         return unseen
 
-    found, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
-    return out, reduce(UnseenValues.merge, found)
+    unseen_of_blocks, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
+    return out, reduce(UnseenValues.merge, unseen_of_blocks)
 
 
 def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     X = as_array(X, partial(matrix, dtype=answer.dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    carried = _carried(answer)
+    carried = _carry(answer)
     made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, answer.made)}
     if answer.width is not None:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
@@ -179,7 +179,7 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     )
 
 
-def _carried(answer: BlockPrediction) -> Any:
+def _carry(answer: BlockPrediction) -> Any:
     """One task that holds the values that every block needs: they travel to a worker once."""
     key = f"dkernel-predict-({answer.key()})"
     return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
@@ -190,7 +190,7 @@ def _by_partition(answer: BlockPrediction, X: Any) -> Any:
     import dask.dataframe as dd
 
     names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
-    carried, with_index = _carried(answer), delayed(_partition, pure=True)
+    carried, with_index = _carry(answer), delayed(_partition, pure=True)
     parts = [with_index(part, answer.function, carried, answer.shape, names) for part in X.to_delayed()]
     empty = np.empty(0 if names is None else (0, len(names)), answer.made)
     return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
@@ -212,15 +212,15 @@ def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     place = "row {} of a chunk of X".format
     block, unseen = shape.gate(X, place)
     unseen.warn(warn)
-    return _evaluated(function, carried, block, place)
+    return _evaluate(function, carried, block, place)
 
 
-def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
+def predict_block(model: Model, X: NDArray[Any]) -> NDArray[Any]:
     """Labels or predictions of a block."""
     return model.predict(X)
 
 
-def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
+def score_block(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
     return S[:, 0] if S.shape[1] == 1 else S
@@ -231,18 +231,18 @@ def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     return model.probabilities(model.scores(X))
 
 
-def bounded(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
+def interval_block(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
     """Ends of the intervals of a block, (n, 2 targets): lower and upper of each target in turn."""
     return model.interval(X, coverage).reshape(len(X), -1)
 
 
-def centred(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+def center_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Predictions of a block, and the widths beside them, (n, 2 targets)."""
     S = model.scores(X)
     return np.hstack([S, model.width(X, S)])
 
 
-def contained(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
+def set_block(model: Model, X: NDArray[Any], coverage: float, by_class: bool) -> NDArray[np.bool_]:
     """Whether each class is in the set of each row of a block, (n, n_classes)."""
     return model.sets(model.probabilities(model.scores(X)), coverage, by_class)
 

@@ -8,7 +8,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import deviating, predicted
+from dkernel.estimators.prediction import deviating, predict_block
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -140,7 +140,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         require_fitted(self, "model_")
         k = len(self.model_.intercept)
         width = k if k > 1 else None
-        predictions = self._answer(X, predicted, "float64", width)
+        predictions = self._answer(X, predict_block, "float64", width)
         if not return_std:
             return predictions
         self.model_.known_variance()

@@ -76,6 +76,11 @@ def score(
     ClusterError
         If the workers or the disk fail; the same call continues.
 
+    Warns
+    -----
+    DriftWarning
+        If columns have other values than in training; the result and the manifest have the figures.
+
     See Also
     --------
     load : Read a model, which predicts arrays and frames in memory.
@@ -104,7 +109,8 @@ def score(
             keep=(keep,) if isinstance(keep, str) else keep,
             partition_by=partition_by,
             done=None if done is None else fspath(done),
-            reading={"exclude": exclude, "allow_extra": allow_extra, "max_bad_files": max_bad_files},
+            max_bad_files=max_bad_files,
+            reading={"exclude": exclude, "allow_extra": allow_extra},
             **writing,
         )
     return result

@@ -34,18 +34,18 @@ def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The leaderboard as `cv_results_` of a scikit-learn search."""
     params = [{name: value for name, value in line.items() if name not in _TUNER_LINES} for line in leaderboard]
     names = dict.fromkeys(name for each in params for name in each)
-    found: dict[str, Any] = {"params": params}
+    results: dict[str, Any] = {"params": params}
     for name in names:
         values = [each.get(name) for each in params]
-        found[f"param_{name}"] = np.ma.masked_array(
+        results[f"param_{name}"] = np.ma.masked_array(
             np.array(values, dtype=object), mask=[name not in each for each in params]
         )
     # None of a candidate that diverged or never ran.
     losses = [line.get("progressive_loss", line.get("left_out_loss")) for line in leaderboard]
-    found["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
-    found["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
-    found["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
-    return found
+    results["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
+    results["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
+    results["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
+    return results
 
 
 def _has(method: str) -> Callable[["Tuner"], bool]:
@@ -184,14 +184,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         with default_executor() as executor, best._progress() as progress:
-            found = tune(
+            search = tune(
                 source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
             )
-        best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
-        best._take(found.fit.model, found.fit.history, found.fit.chosen)
-        self.best_estimator_ = best.set_params(**found.params)
-        self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes
-        self.cv_results_ = _results(found.leaderboard)
+        best._keep_for_report(search.fit, progress, leaderboard=search.leaderboard)
+        best._take(search.fit.model, search.fit.history, search.fit.chosen)
+        self.best_estimator_ = best.set_params(**search.params)
+        self.best_params_, self.leaderboard_, self.passes_ = search.params, search.leaderboard, search.passes
+        self.cv_results_ = _results(search.leaderboard)
         self.best_index_, self.best_score_ = 0, float(self.cv_results_["mean_test_score"][0])
         self.best_model_ = self.model_ = best.model_
         self.n_features_in_ = best.n_features_in_

@@ -267,13 +267,13 @@ def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
                 f"categorical_features={features!r} means nothing. Possible: 'from_dtype' | None | a list of columns."
             )
         return "auto"
-    found = np.asarray(features)
-    if found.dtype.kind == "b":
-        found = np.flatnonzero(found)
+    listed = np.asarray(features)
+    if listed.dtype.kind == "b":
+        listed = np.flatnonzero(listed)
     names = None if X is None or not hasattr(X, "columns") else list(map(str, X.columns))
-    if found.dtype.kind in "iu":
-        return tuple(str(j) if names is None else names[j] for j in found.tolist()) or "none"
-    return tuple(map(str, found.tolist())) or "none"
+    if listed.dtype.kind in "iu":
+        return tuple(str(j) if names is None else names[j] for j in listed.tolist()) or "none"
+    return tuple(map(str, listed.tolist())) or "none"
 
 
 def seed_of(random_state: Any) -> int:

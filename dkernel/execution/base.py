@@ -112,6 +112,8 @@ class Executor(ABC):
     """Bytes of a worker that does nothing, and of the client beside it."""
     memory_limit: int | None = None
     """Bytes of each of them, None without a limit."""
+    client_memory_limit: int | None = None
+    """Bytes that a plan may count on for the process of the client, None for those of its machine."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -127,11 +129,11 @@ class Executor(ABC):
 
     @abstractmethod
     def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
         """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
 
-        `readers` are the workers that are to read them, None for any.
+        `read_on` has the address of the worker that is to read each of them, None for any.
         """
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
@@ -190,7 +192,7 @@ class Executor(ABC):
         return None
 
     def threads_each(self, calls: int) -> int:
-        """Threads that each of so many calls at one time may take."""
+        """Threads that each of some calls at one time may take."""
         return max(1, self.slots // calls)
 
     def processes(self) -> dict[str, int]:
@@ -199,7 +201,7 @@ class Executor(ABC):
 
     @contextmanager
     def using(self, slots: int) -> Iterator[None]:  # noqa: ARG002 - to leave a thread of this process idle saves nothing
-        """Send what is computed inside this block to workers with so many slots in all, and to no others."""
+        """Send what is computed inside this block to workers with `slots` slots in all, and to no others."""
         yield
 
     @abstractmethod
@@ -228,7 +230,7 @@ class Executor(ABC):
         self.close()
 
 
-def retried(function: Callable[[], T], faults: list[str]) -> T:
+def retry(function: Callable[[], T], faults: list[str]) -> T:
     """function(), up to RETRIES times more where trouble with a disk or a network may pass."""
     for attempt in range(RETRIES):
         try:

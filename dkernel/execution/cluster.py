@@ -26,11 +26,11 @@ from dkernel.cost import CLIENT_BASE, WORKER_BASE
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.execution.connection import PATIENCE, TICK, Connection
-from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answered
+from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
-from dkernel.execution.tasks import Slot, run_task, unchanged
+from dkernel.execution.tasks import Slot, identity, run_task
 from dkernel.execution.user_modules import user_modules
 from dkernel.execution.values import Future, Remote
 from dkernel.execution.versions import versions
@@ -75,7 +75,7 @@ class ClusterExecutor(RemoteExecutor):
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
     least : workers to wait for at the start
-    own : whether the workers were started for this run, and log for nobody else
+    own : whether the workers were started for this run: they log for nobody else, and are replaced
     """
 
     def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
@@ -97,7 +97,7 @@ class ClusterExecutor(RemoteExecutor):
         self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
         self._connection = Connection(client, patience)
         self._workers = WorkerPool(
-            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources
+            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
         )
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
@@ -117,8 +117,8 @@ class ClusterExecutor(RemoteExecutor):
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
         """The smallest limit of a worker: its own, or that of its container, which it shares where it has no own."""
-        found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
-        there = {address: found[address] for address in self.processes() if address in found}
+        workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
+        there = {address: workers[address] for address in self.processes() if address in workers}
         together = Counter(worker["host"] for worker in there.values())
         limits = []
         for address, worker in there.items():
@@ -128,8 +128,8 @@ class ClusterExecutor(RemoteExecutor):
 
     def worker_memory(self) -> int | None:
         with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong
-            found = answered(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
-            return max((int(worker["metrics"].get("memory", 0)) for worker in found), default=None)
+            workers = answer_in_time(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
+            return max((int(worker["metrics"].get("memory", 0)) for worker in workers), default=None)
         return None
 
     def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
@@ -152,44 +152,44 @@ class ClusterExecutor(RemoteExecutor):
         unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
         if unknown:
             futures: list[Future] = [remote.future for remote in unknown]
-            found = self._who_has(futures)
+            holders = self._who_has(futures)
             for remote, future in zip(unknown, futures, strict=True):
-                remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
+                remote.at = min((worker for worker in holders.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
 
     def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
-        needs = [self._persisted(unit) for unit in units]
+        needs = [self._persisted_values(unit) for unit in units]
         futures = {future.key: future for some in needs for future in some}
         if not futures:
             return [[] for _ in units]
         self._wait_for(list(futures.values()))
         where = self._who_has(list(futures.values()))
         sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
-        found = []
+        largest = []
         for some in needs:
             held = Counter[str]()
             for key in {future.key for future in some}:
                 held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
-            found.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
-        return found
+            largest.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+        return largest
 
     def _who_has(self, futures: Sequence[Future]) -> Mapping[str, Sequence[str]]:
         """The workers that have each value; none of one that is cancelled, as all are when the scheduler is lost."""
-        found: Mapping[str, Sequence[str]] = self._connection.ask(
+        holders: Mapping[str, Sequence[str]] = self._connection.ask(
             lambda: self.client.who_has([future for future in futures if future.status != "cancelled"])
         )
-        return found
+        return holders
 
-    def _persisted(self, unit: Delayed) -> list[Future]:
+    def _persisted_values(self, unit: Delayed) -> list[Future]:
         """The values on the cluster that the caller has persisted and the unit needs; a ClusterError if one is lost."""
         kind = import_module("distributed").Future
-        found = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
-        if any(future.status == "cancelled" for future in found):
+        futures = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
+        if any(future.status == "cancelled" for future in futures):
             raise ClusterError(
                 f"Rows that were persisted on the cluster at {self.address} are lost: they were cancelled, or its "
                 "scheduler ended. Persist them again, and fit again."
             )
-        return found
+        return futures
 
     def _wait_for(self, futures: Sequence[Future]) -> None:
         """Wait until these have a place, or nothing has happened for `patience` seconds; what reads them says why."""
@@ -203,29 +203,29 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(TICK / 5)
 
     def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
     ) -> tuple[list[Any], list[Handle]]:
         self._workers.warn_of_refused()
-        with self._sent(calls) as works:
-            handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead), readers), strict=True)]
+        with self._send_all(calls) as works:
+            handles = [self._unit(task, at) for task, at in zip(ahead, self._spread(len(ahead), read_on), strict=True)]
             self._connection.release()
             while True:
-                done = self._settled(works, all_of_them=True)
-                values = self._gathered(done)
+                done = self._wait_for_calls(works, all_of_them=True)
+                values = self._gather(done)
                 if values is not None:
                     return values, handles
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         self._workers.warn_of_refused()
         rest = iter(calls)
-        with self._sent(()) as works:
+        with self._send_all(()) as works:
             while True:
                 more = islice(rest, max(0, READY * self.slots - len(works)))
                 works += [self._send(call, works=works) for call in more]
                 if not works:
                     return
-                done = self._settled(works, all_of_them=False)
-                values = self._gathered(done)
+                done = self._wait_for_calls(works, all_of_them=False)
+                values = self._gather(done)
                 if values is not None:
                     works[:] = [work for work in works if work not in done]
                     self._connection.release_later(work.future for work in done)
@@ -233,7 +233,7 @@ class ClusterExecutor(RemoteExecutor):
                     yield from values
 
     def keep(self, value: Any, key: str) -> Handle:
-        payload, at = Payload.of((unchanged, (value,))), self._place(())
+        payload, at = Payload.of((identity, (value,))), self._place(())
 
         def submit(attempt: int, at: str | None) -> Future:
             return self._submit(
@@ -266,7 +266,7 @@ class ClusterExecutor(RemoteExecutor):
     # Sending of tasks.
 
     @contextmanager
-    def _sent(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
+    def _send_all(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
         """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
         works: list[Remote] = []
         try:
@@ -319,10 +319,10 @@ class ClusterExecutor(RemoteExecutor):
         with warnings.catch_warnings():
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-            with self._annotated(priority):
+            with self._annotate(priority):
                 return self._connection.reach().submit(function, *args, key=name, pure=True, **self._workers.pin(at))
 
-    def _annotated(self, priority: int) -> Any:
+    def _annotate(self, priority: int) -> Any:
         """The caller's annotations, with a task of ours before or after the others of the run."""
         resources = {"resources": self._workers.resources} if self._workers.resources else {}
         return annotate(priority=self._priority + priority, **resources)
@@ -335,31 +335,31 @@ class ClusterExecutor(RemoteExecutor):
         def submit(attempt: int, at: str | None) -> Future:
             if payload is not None:
                 return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
-            self._persisted(task)
-            with self._annotated(-1):
+            self._persisted_values(task)
+            with self._annotate(-1):
                 return self._connection.reach().compute(task, **self._workers.pin(at))
 
         handle = self._remember(Remote(task.key, submit, at))
         handle.ensure()
         return handle
 
-    def _readers(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
-        """A worker for each of so many units: the one that is wanted, where it is there, else those with fewest units
-        first, in proportion to their threads."""
+    def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
+        """Choose a worker for each unit: the one that is wanted, if it is there, else the one with fewest units for its
+        threads."""
         threads = self.processes() if units else {}
         held = dict.fromkeys(sorted(threads), 0)
         for handle in list(self._handles):
             if handle.payload is None and handle.future is not None and handle.at in held:
                 held[handle.at] += 1
-        found: list[str | None] = []
+        workers: list[str | None] = []
         for unit in range(units):
             at = wanted[unit] if wanted else None
             if at not in held:
                 at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
             if at is not None:
                 held[at] += 1
-            found.append(at)
-        return found
+            workers.append(at)
+        return workers
 
     def _remember(self, handle: Remote) -> Remote:
         self._handles.add(handle)
@@ -374,7 +374,7 @@ class ClusterExecutor(RemoteExecutor):
 
     # Waiting for results.
 
-    def _settled(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
+    def _wait_for_calls(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
         """Wait until all calls have a value, or at least one has; cancelled ones are sent again meanwhile.
 
         What is lost with its worker Dask computes again itself, where it can.
@@ -385,7 +385,7 @@ class ClusterExecutor(RemoteExecutor):
             self._connection.reach()
             for work in works:
                 if work.future.status == "error":
-                    self._failed(work)
+                    self._send_failed_again(work)
                 elif work.future.status == "cancelled":
                     self._again(work, "it was cancelled, or the connection to the scheduler broke")
             done = [work for work in works if work.future.status == "finished"]
@@ -398,12 +398,12 @@ class ClusterExecutor(RemoteExecutor):
             self._check_alive(quiet, [work.key for work in works if work not in done])
             self._news.wait(TICK)
 
-    def _gathered(self, works: Sequence[Remote]) -> list[Any] | None:
+    def _gather(self, works: Sequence[Remote]) -> list[Any] | None:
         """The values; None where some were lost since they were there."""
         if not works:
             return []
         try:
-            return list(answered(lambda: self.client.gather([work.future for work in works]), self.patience))
+            return list(answer_in_time(lambda: self.client.gather([work.future for work in works]), self.patience))
         except Exception as error:
             for work in works:
                 if work.future.status == "finished":
@@ -411,7 +411,7 @@ class ClusterExecutor(RemoteExecutor):
             time.sleep(TICK)
             return None
 
-    def _failed(self, work: Remote) -> None:
+    def _send_failed_again(self, work: Remote) -> None:
         """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
         if error is None:
@@ -471,13 +471,13 @@ class ClusterExecutor(RemoteExecutor):
         waiting = {part for part in parts if part.waits}
         if self._workers.replaced and self._workers.refused:
             return waiting  # each was meant for those that are gone and for no others
-        found: set[Remote] = set()
+        stuck: set[Remote] = set()
         # What was lost was perhaps sent to another worker than the one that had it, or in an earlier fit.
         more = {part for part in waiting if part.is_stuck(there)}
         while more:
-            found |= more
-            more = {part for part in waiting - found if found.intersection(part.needs)}
-        return found
+            stuck |= more
+            more = {part for part in waiting - stuck if stuck.intersection(part.needs)}
+        return stuck
 
     def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
         """A ClusterError when nothing has happened for `patience` seconds."""

@@ -54,6 +54,7 @@ KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 # Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
 # reading 40 MiB of the client.
 SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
+OWN = {**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}
 CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
@@ -68,6 +69,7 @@ def connect(
     memory_limit: str | int | None = None,
     patience: float = PATIENCE,
     tls: Mapping[str, str] | None = None,
+    client_memory_limit: str | int | None = None,
 ) -> Iterator[Executor]:
     """The executor that the run options ask for, closed with the block.
 
@@ -80,6 +82,7 @@ def connect(
     patience : seconds without workers or progress before a ClusterError
     tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
         Dask's own configuration says
+    client_memory_limit : of this process; a fit whose plan needs more is refused
 
     Without any of these the threads of this process do the work.
 
@@ -99,6 +102,7 @@ def connect(
             executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
         else:
             executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
+        executor.client_memory_limit = bytes_of(client_memory_limit)
         with executor:
             yield executor
 
@@ -175,7 +179,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}), _without_interrupts():
+        with dask.config.set(OWN), _without_interrupts():
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -191,7 +195,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             'if __name__ == "__main__": since every worker imports the script.'
         ) from error
     try:
-        with dask.config.set({**KEEP_PLACES, **SHORT_LOGS}):
+        with dask.config.set({**OWN, **KEEP_PLACES}):  # workers may be begun later
             yield cluster
     finally:
         with suppress(TimeoutError):
@@ -232,7 +236,7 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
-    """A client that waits so many seconds for its scheduler, at the start and whenever the connection breaks."""
+    """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
     try:
         client = _distributed().Client(place, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from dkernel.errors import ClusterError
-from dkernel.execution.failures import answered
+from dkernel.execution.failures import answer_in_time
 
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two looks at what a client waits for
@@ -49,7 +49,7 @@ class Connection:
         while True:
             self.reach()
             try:
-                return answered(function, max(TICK, deadline - time.monotonic()))
+                return answer_in_time(function, max(TICK, deadline - time.monotonic()))
             # RuntimeError: the client's event loop is closed; CancelledError: the scheduler was lost meanwhile.
             except (OSError, RuntimeError, CancelledError) as error:
                 if time.monotonic() < deadline and self.client.status in ("running", "connecting"):
@@ -87,7 +87,7 @@ class Connection:
                 with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
-                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_released)
+                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_release_future)
 
         threading.Thread(target=submit, name="dkernel-alive", daemon=True).start()
 
@@ -98,5 +98,5 @@ class Connection:
             self.release()
 
 
-def _released(future: Any) -> None:
+def _release_future(future: Any) -> None:
     future.release()

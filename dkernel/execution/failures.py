@@ -43,14 +43,14 @@ class RefusedWorkerError(ClusterError):
         return type(self), (self.worker, str(self))
 
 
-def answered(function: Callable[[], T], seconds: float) -> T:
+def answer_in_time(function: Callable[[], T], seconds: float) -> T:
     """function() in a thread that is not waited for longer; a TimeoutError then.
 
     Dask's client has no timeout for most of its questions, or one of a few seconds.
 
     Examples
     --------
-    >>> answered(lambda: 42, 5.0)
+    >>> answer_in_time(lambda: 42, 5.0)
     42
     """
     answer: Future[T] = Future()

@@ -40,10 +40,10 @@ def options_of_scheduler() -> dict[str, str]:
     """The scheduler of this task's worker, and the certificates that the worker has, as options of a command."""
     worker = worker_of_task()
     security = worker.security
-    found = {
+    options = {
         "--scheduler": worker.scheduler.address,
         "--tls-ca-file": security.tls_ca_file,
         "--tls-cert": security.tls_worker_cert,
         "--tls-key": security.tls_worker_key,
     }
-    return {option: str(value) for option, value in found.items() if value}
+    return {option: str(value) for option, value in options.items() if value}

@@ -11,7 +11,7 @@ from dask.delayed import Delayed, delayed
 from dask.local import get_sync
 from dask.threaded import get as get_threaded
 
-from dkernel.execution.base import Call, Executor, Handle, Held, resolve, retried
+from dkernel.execution.base import Call, Executor, Handle, Held, resolve, retry
 from dkernel.numerics.threads import usable_cores
 from dkernel.validation import silent_overflow
 
@@ -49,10 +49,10 @@ class SerialExecutor(_LocalExecutor):
         self,
         calls: Sequence[Call],
         ahead: Sequence[Delayed] = (),
-        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
-        results = [retried(_closed(call), self.faults) for call in calls]
-        read = [retried(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
+        results = [retry(_bind(call), self.faults) for call in calls]
+        read = [retry(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
         return results, [Held(value) for value in read]
 
 
@@ -82,14 +82,14 @@ class ThreadsExecutor(_LocalExecutor):
         self,
         calls: Sequence[Call],
         ahead: Sequence[Delayed] = (),
-        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
     ) -> tuple[list[Any], list[Handle]]:
         if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
-            return retried(partial(self._at_once, [_closed(call) for call in calls]), self.faults), []
+            return retry(partial(self._at_once, [_bind(call) for call in calls]), self.faults), []
         # A function without arguments: Dask then has nothing to hash, copy or look into.
-        tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
+        tasks = [delayed(_bind(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
-        values = retried(
+        values = retry(
             partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False),
             self.faults,
         )
@@ -102,7 +102,7 @@ class ThreadsExecutor(_LocalExecutor):
                 while True:
                     # Retried each for itself: what the others have done stands.
                     more = islice(rest, self.slots + 1 - len(begun))
-                    begun |= {pool.submit(retried, _closed(call), self.faults) for call in more}
+                    begun |= {pool.submit(retry, _bind(call), self.faults) for call in more}
                     if not begun:
                         return
                     over, begun = wait(begun, return_when=FIRST_COMPLETED)
@@ -126,10 +126,10 @@ def _value(handle: Any) -> Any:
     return handle.value
 
 
-def _closed(call: Call) -> Callable[[], Any]:
-    return partial(_computed, call.function, *(resolve(arg, _value) for arg in call.args))
+def _bind(call: Call) -> Callable[[], Any]:
+    return partial(_call, call.function, *(resolve(arg, _value) for arg in call.args))
 
 
-def _computed(function: Callable[..., Any], *args: Any) -> Any:
+def _call(function: Callable[..., Any], *args: Any) -> Any:
     with silent_overflow():
         return function(*args)

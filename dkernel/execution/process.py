@@ -77,7 +77,7 @@ class _Process:
         self._end = 0.0
 
     def require(self, settings: Settings) -> None:
-        """A RefusedWorkerError unless this process meets the settings."""
+        """Check the versions and install the modules of the settings; raise RefusedWorkerError where that fails."""
         with self._lock:
             if settings == self._met:
                 return
@@ -123,7 +123,7 @@ class _Process:
 _process = _Process()
 
 
-def prepared(settings: Settings, function: Callable[[], T]) -> T:
+def call_prepared(settings: Settings, function: Callable[[], T]) -> T:
     """function() in a process that meets these settings; a RefusedWorkerError where this one does not."""
     _process.require(settings)
     with _process.lease(settings):
@@ -135,7 +135,7 @@ def check_process(settings: Settings, modules: Sequence[str]) -> int:
 
     A RefusedWorkerError unless it can run the others, whose modules are imported ahead.
     """
-    prepared(settings, partial(import_modules_of_tasks, modules))
+    call_prepared(settings, partial(import_modules_of_tasks, modules))
     return memory_limit()
 
 

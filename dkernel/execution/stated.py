@@ -8,7 +8,7 @@ from dkernel.execution.local import SerialExecutor
 
 
 class StatedExecutor(RemoteExecutor, SerialExecutor):
-    """A cluster of so many workers as a plan asks about it; what it is given is computed in this process.
+    """A cluster of a stated number of workers, as a plan asks about it; what it is given is computed in this process.
 
     Parameters
     ----------

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dkernel.execution.base import Handle, resolve, retried
+from dkernel.execution.base import Handle, resolve, retry
 from dkernel.execution.payload import Payload
-from dkernel.execution.process import Settings, prepared
+from dkernel.execution.process import Settings, call_prepared
 from dkernel.validation import silent_overflow
 
 
@@ -20,7 +20,7 @@ class Slot(Handle):
 def run_task(settings: Settings, payload: Payload, *values: Any) -> Any:
     """The task of a call: its function on its arguments, among them values of other tasks in their slots."""
 
-    return prepared(settings, lambda: retried(partial(apply, payload, *values), []))
+    return call_prepared(settings, lambda: retry(partial(apply, payload, *values), []))
 
 
 def apply(payload: Payload, *values: Any) -> Any:
@@ -30,6 +30,6 @@ def apply(payload: Payload, *values: Any) -> Any:
         return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
 
 
-def unchanged(value: Any) -> Any:
+def identity(value: Any) -> Any:
     """The value; the function of a call whose value others need."""
     return value

@@ -27,16 +27,16 @@ def versions() -> dict[str, str]:
     return {"dkernel": __version__, "python": python} | {name: _version(name) for name in _PACKAGES}
 
 
-def require_equal(expected: Mapping[str, str], worker: str, found: Mapping[str, str]) -> None:
+def require_equal(expected: Mapping[str, str], worker: str, there: Mapping[str, str]) -> None:
     """A ClusterError with a table unless a worker has the expected versions.
 
     Examples
     --------
     >>> require_equal({"numpy": "2.0"}, "tcp://host:1", {"numpy": "2.0"})
     """
-    wrong = [name for name in expected if found.get(name) != expected[name]]
+    wrong = [name for name in expected if there.get(name) != expected[name]]
     if wrong:
-        rows = [(worker, name, expected[name], found.get(name, "absent")) for name in wrong]
+        rows = [(worker, name, expected[name], there.get(name, "absent")) for name in wrong]
         raise ClusterError(
             "The workers and this process have different versions, so their results would differ:\n"
             + _table([("worker", "package", "here", "there"), *rows])

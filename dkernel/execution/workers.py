@@ -14,7 +14,8 @@ from dkernel.execution.process import Settings, check_process, task_modules
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
-LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so many
+REPLACED = 5  # times that each of a run's own workers is begun anew: one that Dask gives up each time is of no use
+LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices them
 
 
 class WorkerPool:
@@ -26,6 +27,7 @@ class WorkerPool:
     faults : gets a line for each worker that does not, and for each that is lost
     tell : is called with the line of one that is lost
     resources : of Dask that each task takes; workers that never have as many are not used
+    own : workers that were started for this run; others are begun in place of those that Dask gives up
     """
 
     def __init__(
@@ -35,8 +37,9 @@ class WorkerPool:
         faults: list[str],
         tell: Callable[[str], None],
         resources: Mapping[str, float] | None = None,
+        own: int = 0,
     ) -> None:
-        self.resources = dict(resources or {})
+        self.resources, self.own = dict(resources or {}), own
         self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
         self.fit: dict[str, int] = {}
         self.memory: dict[str, int] = {}
@@ -46,6 +49,7 @@ class WorkerPool:
         """All workers that were fit are gone."""
         self.most: int | None = None
         """Threads that are used at most; None for all."""
+        self._given_up: list[Any] = []
         self._used: list[str] = []
         self._checks: dict[str, tuple[int, Any]] = {}
         self._asked = -FRESH
@@ -55,7 +59,7 @@ class WorkerPool:
         self._lock = threading.RLock()
 
     def known(self, fresh: float = FRESH) -> dict[str, int]:
-        """Threads of each fit worker that is there, as it was at most so many seconds ago."""
+        """Threads of each fit worker that is there, as it was at most `fresh` seconds ago."""
         with self._lock:
             if time.monotonic() - self._asked >= fresh:
                 self._there = dict(self.connection.ask(self.connection.client.nthreads))
@@ -63,6 +67,8 @@ class WorkerPool:
                     self._there = {worker: n for worker, n in self._there.items() if self._has_resources(worker)}
                 self._asked = time.monotonic()
                 self._begin_checks()
+                if len(self._there) < self.own:
+                    self._replace()
             self._end_checks()
             return dict(self.fit)
 
@@ -78,15 +84,15 @@ class WorkerPool:
         if sum(fit[worker] for worker in order) < self.most:
             others = fit.keys() - set(order)
             order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
-        found: dict[str, int] = {}
+        chosen: dict[str, int] = {}
         threads = 0
         for worker in order:
             if threads >= self.most:
                 break
-            found[worker] = fit[worker]
+            chosen[worker] = fit[worker]
             threads += fit[worker]
-        self._used = list(found)
-        return found
+        self._used = list(chosen)
+        return chosen
 
     def _has_resources(self, worker: str) -> bool:
         info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
@@ -113,15 +119,25 @@ class WorkerPool:
                 ),
             )
 
+    def _replace(self) -> None:
+        """Begin a worker for each that Dask has given up: a nanny ends with a worker that loses its scheduler."""
+        cluster = self.connection.client.cluster
+        nannies = list(cluster.workers.values())
+        new = [nanny for nanny in nannies if nanny.status.name == "closed" and nanny not in self._given_up]
+        if new and len(self._given_up) < REPLACED * self.own:
+            self._given_up += new
+            self.faults.append(f"{len(new)} worker(s) were given up by Dask; as many others are begun")
+            cluster.scale(len(nannies) + len(new))
+
     def _end_checks(self) -> None:
         done = {worker: future for worker, (_, future) in self._checks.items() if future.done()}
         sound = [worker for worker, future in done.items() if future.status == "finished"]
         if sound:
             # What a worker had is lost with it: it is then asked no more.
-            found = self.connection.ask(
+            memory = self.connection.ask(
                 lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
             )
-            self.memory |= found
+            self.memory |= memory
         for worker, future in done.items():
             threads, _ = self._checks.pop(worker)
             if worker in sound:
@@ -164,7 +180,7 @@ class WorkerPool:
         return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
 
     def wait_for_workers(self, least: int) -> None:
-        """Wait until so many are fit and the others have had a while to answer; a ClusterError when none is."""
+        """Wait until `least` are fit and the others have had a while to answer; a ClusterError when none is."""
         patience, address = self.connection.patience, self.connection.address
         began = time.monotonic()
         while True:

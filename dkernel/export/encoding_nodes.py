@@ -19,7 +19,7 @@ DAY = 86_400  # seconds
 OUTPUTS = ("label", "score", "probability")
 
 
-def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
+def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
     """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
 
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
@@ -42,7 +42,7 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
             if column.buckets:
                 own = hashes[known]
                 infos.append(helper.make_tensor_value_info(own, _type("int64"), ["rows", 1], doc_string=known))
-                parts.append(_hashed(to, column, own))
+                parts.append(_hash(to, column, own))
             elif column.one_hot:
                 parts.append(_one_hot(to, column))
             parts += [_means(to, column)] if column.means else []
@@ -68,7 +68,7 @@ def input_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def filled(to: Nodes, encoding: Encoding, x: str) -> str:
+def fill_missing(to: Nodes, encoding: Encoding, x: str) -> str:
     """Numbers with the means where they are missing."""
     means = [column.mean for column in encoding.columns if isinstance(column, NumberColumn)]
     return x if encoding.strict else to("Where", to("IsNaN", x), to.constant(means), x)
@@ -95,8 +95,8 @@ def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
     """The inputs of a number's frequent values, compared in float32."""
     if not column.levels:
         return []
-    found = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
-    return [to.scaled(to.cast(found, to.dtype), ONE_HOT)]
+    equal = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
+    return [to.scaled(to.cast(equal, to.dtype), ONE_HOT)]
 
 
 def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
@@ -125,13 +125,13 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     month = over(plus(times(to("Sub", in_400, begun), 5), 2), 153)  # from March on
     year = to("Add", to("Add", years, times(over(days, 146_097), 400)), over(month, 10))
     places = (rest(plus(month, 2), 12), 12), (rest(plus(days, 2), 7), 7), (rest(seconds, DAY), DAY)
-    found = [to.cast(year, to.dtype)]
+    inputs = [to.cast(year, to.dtype)]
     for place, period in places:
         angle = to.scaled(to.cast(place, to.dtype), 2 * np.pi / period)
         for shift in (0.0, np.pi / 2):
             circle = to.scaled(to("Sin", to.plus(angle, shift)), RADIUS)
-            found.append(to("Where", missing, to.constant(0.0), circle))
-    return found
+            inputs.append(to("Where", missing, to.constant(0.0), circle))
+    return inputs
 
 
 def _means(to: Nodes, column: CategoryColumn) -> str:
@@ -139,15 +139,15 @@ def _means(to: Nodes, column: CategoryColumn) -> str:
     means = column.means
     assert means is not None
     words, lines = zip(*means.values, strict=True)
-    return _looked_up(to, column, words, np.array([*lines, means.base]))
+    return _look_up(to, column, words, np.array([*lines, means.base]))
 
 
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:
     words = [*column.levels, *[""] * column.missing]
-    return _looked_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
+    return _look_up(to, column, words, ONE_HOT * np.eye(len(words) + 1, len(words)))
 
 
-def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
+def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
     """One-hot inputs of levels and, of values without one, of the buckets."""
     words = [*column.levels, *[""] * column.missing]
     lines = {text: i for i, word in enumerate(column.levels) for text in spellings(word, column.values)}
@@ -168,7 +168,7 @@ def _hashed(to: Nodes, column: CategoryColumn, crc: str) -> str:
     return to.scaled(to.cast(on, to.dtype), ONE_HOT)
 
 
-def _looked_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
+def _look_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
     """The line of a table for each value, in any spelling of these words; the last line for all others."""
     lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
     lines |= {word: i for i, word in enumerate(words)}

@@ -33,13 +33,13 @@ def encoder_of(encoding: Encoding) -> Any:
         step = f"column{j}"  # a name of a column may be none of a step: remainder, home__type
         parts.append((step, _part(column, encoding.strict), [j if by_place else name]))
         if isinstance(column, CategoryColumn):
-            parts += [(f"{step}.hash", _hashed(column), [name])] if column.buckets else []
+            parts += [(f"{step}.hash", _hash(column), [name])] if column.buckets else []
             parts += [(f"{step}.mean{i}", steps, [name]) for i, steps in enumerate(_means(column))]
         elif column.levels:
             parts += [(f"{step}.levels", _levels(column), [name])]
         elif column.calendar:
             parts += [(f"{step}.{part}", steps, name) for part, steps in _calendar(column).items()]
-    rows = pd.DataFrame({column.name: _made(column) for column in encoding.columns})
+    rows = pd.DataFrame({column.name: _two_rows(column) for column in encoding.columns})
     return ColumnTransformer(parts).fit(rows.to_numpy() if by_place else rows)
 
 
@@ -82,18 +82,18 @@ def _number() -> Pipeline:
     )
 
 
-def _looked_up(column: CategoryColumn, found: Mapping[str, float]) -> list[Any]:
+def _look_up(column: CategoryColumn, number_of: Mapping[str, float]) -> list[Any]:
     """A number for each value, in any type and spelling of these words, "" for a missing one; NaN for all others."""
     numbers = {
         value: x
-        for word, x in found.items()
+        for word, x in number_of.items()
         if word
         for value in (*spellings(word, column.values), *_values(word, column.values))
     }
     return [
         ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
         ("missing", FunctionTransformer(pd.DataFrame.where, kw_args={"cond": pd.DataFrame.notna, "other": ""})),
-        ("number", FunctionTransformer(pd.DataFrame.map, kw_args={"func": {**numbers, **found}.get})),
+        ("number", FunctionTransformer(pd.DataFrame.map, kw_args={"func": {**numbers, **number_of}.get})),
         ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
     ]
 
@@ -125,7 +125,7 @@ def _means(column: CategoryColumn) -> list[Pipeline]:
         [
             Pipeline(
                 [
-                    *_looked_up(column, {word: line[j] for word, line in means.values}),
+                    *_look_up(column, {word: line[j] for word, line in means.values}),
                     ("unknown", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": base})),
                 ]
             )
@@ -142,13 +142,13 @@ def _one_hot(column: CategoryColumn) -> Pipeline:
     places = [np.arange(len(words), dtype=np.float64)]
     return Pipeline(
         [
-            *_looked_up(column, {word: float(i) for i, word in enumerate(words)}),
+            *_look_up(column, {word: float(i) for i, word in enumerate(words)}),
             ("levels", OneHotEncoder(categories=places, handle_unknown="ignore", sparse_output=False)),
         ]
     )
 
 
-def _hashed(column: CategoryColumn) -> Pipeline:
+def _hash(column: CategoryColumn) -> Pipeline:
     """One-hot inputs that all values without a level share, by the CRC-32 of their text."""
     if column.values != TEXT:
         raise UnsupportedError(
@@ -245,7 +245,7 @@ def _circle() -> Pipeline:
     return Pipeline([*_steps(("mul", 2 * np.pi)), ("point", both), *radius, ("missing", middle)])
 
 
-def _made(column: NumberColumn | CategoryColumn) -> Any:
+def _two_rows(column: NumberColumn | CategoryColumn) -> Any:
     """Two rows, of which the second has a missing value."""
     if isinstance(column, CategoryColumn):
         return pd.array([column.levels[0] if column.levels else "", None], dtype="object")

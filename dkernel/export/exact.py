@@ -28,7 +28,7 @@ def model_of(model: Any) -> Model:
     return model
 
 
-def refused(what: Any, form: str, which: str) -> UnsupportedError:
+def refusal_of(what: Any, form: str, which: str) -> UnsupportedError:
     """The refusal of a kernel or map that has no counterpart."""
     return UnsupportedError(
         f"{what} has no counterpart in {form}. {which} Score with dkernel, or train with one of these."

@@ -7,8 +7,8 @@ from onnx import helper
 
 from dkernel import __version__
 from dkernel.errors import UnsupportedError
-from dkernel.export.encoding_nodes import ML, encoded, filled
-from dkernel.export.exact import monomials, refused
+from dkernel.export.encoding_nodes import ML, encode_columns, fill_missing
+from dkernel.export.exact import monomials, refusal_of
 from dkernel.export.local_nodes import local_scores
 from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
@@ -36,7 +36,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
     with to.computing_in(to.dtype if model.local is None else "float64"):
         x, inputs = _inputs(to, model, dtype)
-    scores = _scores(to, model.map, _scaled(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
+    scores = _scores(to, model.map, _scale(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
     if model.local is not None:
         read = model.recipe.dtype
@@ -64,12 +64,12 @@ def is_large(graph: onnx.ModelProto) -> bool:
 def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
     """The rows that the kernels take, and the inputs of the graph: X, or the columns of a table by their names."""
     if model.encoding is not None and not model.encoding.plain:
-        return encoded(to, model.encoding, dtype)
+        return encode_columns(to, model.encoding, dtype)
     info = helper.make_tensor_value_info(
         "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
     )
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
-    return (x if model.encoding is None else filled(to, model.encoding, x)), [info]
+    return (x if model.encoding is None else fill_missing(to, model.encoding, x)), [info]
 
 
 def _is_delicate(model: Model) -> bool:
@@ -77,7 +77,7 @@ def _is_delicate(model: Model) -> bool:
     return wants_double(model.map.kernel) or model.rounding > FINE_SCORES
 
 
-def _scaled(to: Nodes, model: Model, x: str) -> str:
+def _scale(to: Nodes, model: Model, x: str) -> str:
     scaling = model.scaling.in_dtype(model.recipe.dtype)
     if scaling.shift.any():
         x = to("Sub", x, to.constant(scaling.shift))
@@ -104,7 +104,7 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
-    raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
+    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
 
 
 def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:
@@ -162,7 +162,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     if isinstance(curves, Platt):
         scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
     if isinstance(curves, Isotonic):
-        p = to("Concat", *(_interpolated(to, curves, scores, j) for j in range(heads)), axis=1)
+        p = to("Concat", *(_interpolate(to, curves, scores, j) for j in range(heads)), axis=1)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
     elif heads > 1 and model.loss.joint:
@@ -174,7 +174,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
 
 
-def _interpolated(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
+def _interpolate(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
     """The curve of one head, (rows, 1): between the two knots that a score lies between."""
     first = 0 if j == 0 else int(curves.ends[j - 1])
     x, y = curves.scores[first : curves.ends[j]], curves.values[first : curves.ends[j]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.export.exact import refused
+from dkernel.export.exact import refusal_of
 from dkernel.export.nodes import Nodes
 from dkernel.local.base import LocalMachine
 from dkernel.local.binning import LAST_INTERVAL, Binning
@@ -30,7 +30,9 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     dtype : of the recipe, in which x is
     """
     if machine.kind not in NODES_OF_MACHINES:
-        raise refused(f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported.")
+        raise refusal_of(
+            f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported."
+        )
     return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 
@@ -42,8 +44,8 @@ def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
         table = machine.coef[first : first + EXPORTED_GRIDS].reshape(-1, outputs)
         starts = n_bins * np.arange(part.n_grids).reshape(-1, 1, 1)
         places = to("Add", _codes(to, part, inputs), to.constant(starts, WHOLE))
-        found = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
-        score = to("ReduceSum", found, to.constant([0, 2], WHOLE), keepdims=0)
+        terms = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
+        score = to("ReduceSum", terms, to.constant([0, 2], WHOLE), keepdims=0)
         total = to("Add", total, score) if total else score
     return to("Mul", to.cast(total, DOUBLE), to.constant(machine.unit, DOUBLE))
 
@@ -146,7 +148,7 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
     if not cuts:
         return to("Add", to("Mul", to.column(rows, 0), to.constant(0.0, SINGLE)), to.constant(1.0, SINGLE))
     low, cut, high = (np.ascontiguousarray(place) for place in tree.places.T)
-    values = _projected(to, tree.directions, rows)
+    values = _project(to, tree.directions, rows)
     depths = []
     for end, sign in ((high, 1.0), (low, -1.0)):  # of the cells below a cut, and from it on
         width = np.where(low > high, np.float32(0.0), np.abs(end - cut))
@@ -164,7 +166,7 @@ def _weights(to: Nodes, tree: CellTree, rows: str) -> str:
     return to("Max", to("Sub", to.constant(1.0, SINGLE), deepest), to.constant(0.0, SINGLE))
 
 
-def _projected(to: Nodes, directions: NDArray[np.float32], rows: str) -> str:
+def _project(to: Nodes, directions: NDArray[np.float32], rows: str) -> str:
     """rows @ directions', float32 (rows, cuts), summed input by input as the fit sums them."""
     total = ""
     for j, own in enumerate(directions.T):
@@ -179,16 +181,16 @@ def _paths(tree: CellTree) -> NDArray[np.int64]:
     Depth k is that below cut k, depth cuts + k that from cut k on, and the last one is always 0.
     """
     cuts = len(tree.children)
-    found: list[list[int]] = [[] for _ in range(tree.n_cells)]
+    path_of: list[list[int]] = [[] for _ in range(tree.n_cells)]
     todo: list[tuple[int, list[int]]] = [(0, [])]
     while todo:
         node, path = todo.pop()
         if node < 0:
-            found[-1 - node] = path
+            path_of[-1 - node] = path
         else:
             todo += [(int(tree.children[node, side]), [*path, side * cuts + node]) for side in (0, 1)]
-    longest = max(map(len, found))
-    return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in found], np.int64)
+    longest = max(map(len, path_of))
+    return np.array([[*path, *[2 * cuts] * (longest - len(path))] for path in path_of], np.int64)
 
 
 NODES_OF_MACHINES: Mapping[str, Callable[..., str]] = {GridMachine.kind: _of_grids, CellMachine.kind: _of_cells}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from dkernel import kernels as ours
-from dkernel.export.exact import refused
+from dkernel.export.exact import refusal_of
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.transforms import Selection
 
@@ -199,7 +199,7 @@ def _radial(to: Nodes, kernel: ours.Kernel, x: str, Z: NDArray[np.float64]) -> s
         return to("Reciprocal", to.power(to.plus(ratio, 1.0), exponent))
     nu = kernel.nu if isinstance(kernel, ours.Matern) else 0.5 if isinstance(kernel, ours.Exponential) else None
     if nu not in (0.5, 1.5, 2.5):
-        raise refused(repr(kernel), "the operators of ONNX", KERNELS)
+        raise refusal_of(repr(kernel), "the operators of ONNX", KERNELS)
     squared = to.scaled(to.squared_distances(x, Z), 2.0 * nu / float(kernel.length) ** 2)  # type: ignore[attr-defined]
     a = to("Sqrt", squared)
     decay = to("Exp", to("Neg", a))

@@ -91,7 +91,7 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
     import onnx
 
     from dkernel.data.store import file_of, is_url, write_whole
-    from dkernel.data.writers.atomic import explained
+    from dkernel.data.writers.atomic import explain_os_errors
     from dkernel.export.graph import is_large
 
     if not is_large(graph):
@@ -100,7 +100,7 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
         return len(content)
     (store, name), size = file_of(path), 0
     room = None if is_url(path) else Path(store.path("")).absolute()
-    with explained(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
+    with explain_os_errors(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
         onnx.save_model(graph, f"{folder}/{name}", save_as_external_data=True, location=f"{name}.data")
         onnx.checker.check_model(f"{folder}/{name}")
         for each in (f"{name}.data", name):

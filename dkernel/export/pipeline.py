@@ -16,13 +16,13 @@ from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScal
 from dkernel import kernels as ours
 from dkernel.errors import UnsupportedError
 from dkernel.export.encoding_steps import encoder_of, units_of
-from dkernel.export.exact import model_of, monomials, refused
+from dkernel.export.exact import model_of, monomials, refusal_of
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.kernels.algebra import Product, Scaled, Sum
-from dkernel.linear.losses import LOSSES, Hinge, loss_named
+from dkernel.linear.losses import LOSSES, Hinge, parse_loss
 from dkernel.local.cell_machine import CellMachine
 from dkernel.model import Model
 
@@ -165,14 +165,14 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
         select = _linear_map(chosen)
         return (select if inner is None else Pipeline([("columns", select), ("features", inner)])), coef
     if isinstance(map, StackedMap):
-        return _stacked(map, coef)
-    raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
+        return _stack(map, coef)
+    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
 
 
 def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     """Sines are cosines a quarter turn later, so one sampler makes pairs as well."""
     if map.sparse:
-        raise refused(
+        raise refusal_of(
             f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _PIPELINE_MAPS
         )
     m = len(map.frequencies)
@@ -201,7 +201,7 @@ def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
     elif map.sparse and isinstance(kernel, ours.Linear):
         nystroem = Nystroem("linear", n_components=map.n_components)
     elif map.sparse:
-        raise refused(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
+        raise refusal_of(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
     else:
         nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_components)
     landmarks = map.landmarks.astype(np.float64)
@@ -237,24 +237,24 @@ def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
         return gp.DotProduct(0.0)
     if isinstance(kernel, ours.Polynomial):
         return gp.Exponentiation(gp.DotProduct(np.sqrt(kernel.c)), kernel.degree)
-    raise refused(repr(kernel), "scikit-learn", _PIPELINE_MAPS)
+    raise refusal_of(repr(kernel), "scikit-learn", _PIPELINE_MAPS)
 
 
 def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:
-    found = {degree: weights for degree, _, weights in monomials(map)}
-    widths = {degree: len(weights) for degree, weights in found.items()}
-    if set(found) == {1}:
-        return None, coef * found[1][:, None]
-    expand = PolynomialFeatures(degree=max(found)).fit(np.zeros((1, map.n_in)))
+    weights_of = {degree: weights for degree, _, weights in monomials(map)}
+    widths = {degree: len(weights) for degree, weights in weights_of.items()}
+    if set(weights_of) == {1}:
+        return None, coef * weights_of[1][:, None]
+    expand = PolynomialFeatures(degree=max(weights_of)).fit(np.zeros((1, map.n_in)))
     degrees = expand.powers_.sum(axis=1)
     out, at = np.zeros((len(degrees), coef.shape[1])), 0
     for degree, width in widths.items():
-        out[degrees == degree] = coef[at : at + width] * found[degree][:, None]
+        out[degrees == degree] = coef[at : at + width] * weights_of[degree][:, None]
         at += width
     return expand, out
 
 
-def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
+def _stack(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)
@@ -275,11 +275,11 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
     else:
         # CalibratedClassifierCV predicts the likeliest classes, and not those of the scores: a calibration
         # stays behind, and what it calibrates claims no probabilities.
-        loss = Hinge() if model.calibration is not None and model.loss.probable else loss_named(model.recipe.loss)
+        loss = Hinge() if model.calibration is not None and model.loss.probable else parse_loss(model.recipe.loss)
         if not loss.sklearn_name:
             known = [name for name, other in LOSSES.items() if other.sklearn_name]
             others = f"Losses that can be exported: {', '.join(known)}."
-            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", others)
+            raise refusal_of(f"loss={model.recipe.loss!r}", "scikit-learn", others)
         several = loss.joint and len(model.intercept) > 1
         last = LogisticRegression() if several else SGDClassifier(loss=loss.sklearn_name)
         last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()

@@ -6,9 +6,9 @@ from dkernel.features.choose import (
     Drawing,
     by_landmarks,
     choose_map,
-    features_named,
     features_of_sparse,
     is_complete,
+    resolve_features,
 )
 from dkernel.features.closures import ImageMap, ProductMap, WeightedMap
 from dkernel.features.column_subset import SelectedMap
@@ -45,8 +45,8 @@ __all__ = [
     "WeightedMap",
     "by_landmarks",
     "choose_map",
-    "features_named",
     "features_of_sparse",
     "is_complete",
     "map_from",
+    "resolve_features",
 ]

@@ -64,7 +64,9 @@ TRIAL = 64  # columns that tell whether a kernel has a map
 _ANY = "Use features='nystrom', which any kernel can have"
 
 
-def features_named(kernel: Kernel, n_in: int, n_components: int, features: str = "auto", sampling: str = "iid") -> str:
+def resolve_features(
+    kernel: Kernel, n_in: int, n_components: int, features: str = "auto", sampling: str = "iid"
+) -> str:
     """The word that "auto" stands for here, or the word itself; refuses a kernel that has no such map.
 
     Parameters
@@ -73,9 +75,9 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
 
     Examples
     --------
-    >>> [features_named(kernel, 10, 1000) for kernel in (Gaussian(), Polynomial(degree=2), Polynomial(degree=9))]
+    >>> [resolve_features(kernel, 10, 1000) for kernel in (Gaussian(), Polynomial(degree=2), Polynomial(degree=9))]
     ['nystrom', 'exact', 'nystrom']
-    >>> features_named(Gaussian(), 10, 50_000)
+    >>> resolve_features(Gaussian(), 10, 50_000)
     'random'
     """
     if features not in FEATURES:
@@ -159,7 +161,7 @@ def choose_map(
     >>> choose_map(Gaussian(gamma=0.5), 3, 64)
     'nystrom'
     """
-    word = features_named(kernel, n_in, n_components, features)
+    word = resolve_features(kernel, n_in, n_components, features)
     if word == "nystrom":
         return "nystrom"
     return _Draw(word, n_in, sampling, form, seed).map(kernel, n_components)

@@ -23,8 +23,8 @@ Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-# Leverage scores: the first, exact sample and the one that measures the spectrum have so many rows, and each effective
-# dimension gets so many landmarks.
+# Leverage scores: rows of the first, exact sample and of the one that measures the spectrum, and landmarks
+# of each effective dimension.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
 MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # rows of a dictionary for each effective dimension, and at least
 
@@ -73,7 +73,7 @@ def select(
         return Landmarks(X, np.arange(len(X)))
     if rule == "kmeans":
         return Landmarks(_centres(X, n), None)
-    rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
+    rows = _draw_by_class(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
     rows = np.sort(rows)
     return Landmarks(contiguous(X[rows]), rows)
 
@@ -82,10 +82,10 @@ def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDAr
     return np.arange(n)
 
 
-def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
+def _draw_by_class(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
-    found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    labels, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
     # A class gives at most three times the rows of the rarest one, and more where that leaves fewer rows than
     # landmarks.
     level = 3 * int(counts.min())
@@ -95,7 +95,7 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     exact = n * cut / cut.sum()
     quota = np.floor(exact).astype(np.intp)
     quota[np.argsort(quota - exact, kind="stable")[: n - quota.sum()]] += 1
-    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(found))])
+    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(labels))])
 
 
 def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
@@ -105,7 +105,7 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     if isinstance(X, SparseRows):
         raise UnsupportedError(
             "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
-            "'leverage' or 'uniform', which are rows."
+            "'leverage' or 'uniform', which choose existing rows."
         )
     # imports scipy.spatial, which takes a sixth of a second that every command would pay
     from scipy.cluster.vq import vq
@@ -164,19 +164,19 @@ def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed:
     """
     n, rng = len(X), stream(seed, "dictionaries")
     m = min(n, EXACT_ROWS)
-    scores = _scored(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
+    scores = _residuals(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
     while n > EXACT_ROWS:
         chance = np.minimum(1.0, max(MEMBERS_A_DIMENSION, LEAST_MEMBERS / max(scores.sum(), 1e-300)) * scores)
         members = np.flatnonzero(rng.random(m) < chance)
         last, of = m == n, min(n, 2 * m)
-        scores = _scored(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)
+        scores = _residuals(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)
         if last:
             break
         m = of
     return scores
 
 
-def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
+def _residuals(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
     """k(x, x) - k_J(x)^T (K_JJ + diag(ridges))^{-1} k_J(x) of every row; k(x, x) where J is empty."""
     out = np.array(kernel.diag(wide(X)), np.float64)
     if not len(members):
@@ -213,7 +213,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
         # A step of the accelerated pivoted Cholesky draws up to 128 rows.
         drawn = rng.choice(len(X), size=min(128, 2 * n), p=left / left.sum())
         mine = F[drawn, : len(pivots)]
-        taken, factor = _accepted(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
+        taken, factor = _accept(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
         if not len(taken):
             continue
         rows, done = drawn[taken], len(pivots)
@@ -231,7 +231,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     return pivots
 
 
-def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
+def _accept(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
     """Proposals that are accepted, and the Cholesky factor of their part of H.
 
     Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it
@@ -250,8 +250,8 @@ def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> 
         taken.append(i)
         if len(taken) == most:
             break
-    found = np.array(taken, dtype=np.intp)
-    return found, L[found, : len(taken)]
+    places = np.array(taken, dtype=np.intp)
+    return places, L[places, : len(taken)]
 
 
 _Rule = Callable[[Kernel, NDArray[np.floating], int, int], NDArray[np.intp]]

@@ -66,13 +66,13 @@ class MonomialMap(TiledMap):
     @cached_property
     def _terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
         """The inputs of each degree whose product is a monomial, (monomials, degree), and its weight."""
-        found = {}
+        terms_of = {}
         for degree in {degree for degree, _, _ in self._starts.values()}:
             terms = list(combinations_with_replacement(range(self.n_in), degree))
             ways = [factorial(degree) / prod(factorial(term.count(j)) for j in set(term)) for term in terms]
             factors = np.array(terms, dtype=np.intp).reshape(len(terms), degree)
-            found[degree] = (factors, np.sqrt(self.series[degree] * np.array(ways)))
-        return found
+            terms_of[degree] = (factors, np.sqrt(self.series[degree] * np.array(ways)))
+        return terms_of
 
     def _write(self, X: NDArray[np.floating], first: int, out: NDArray[np.floating]) -> None:
         degree, start, width = self._starts[first]

@@ -17,8 +17,7 @@ from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.object_values import decoded, encoded, number_columns
-from dkernel.numerics.rows import contiguous, wide
+from dkernel.numerics.rows import contiguous, in_dtype, object_columns, of_parameters, parameters_of, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import TILE_COMPONENTS
@@ -86,8 +85,8 @@ class NystromMap(FeatureMap):
 
     @property
     def panels(self) -> PackedComponents | None:
-        found: PackedComponents | None = self._prepared.panels
-        return found
+        packed: PackedComponents | None = self._prepared.panels
+        return packed
 
     @cached_property
     def _prepared(self) -> Any:
@@ -101,10 +100,7 @@ class NystromMap(FeatureMap):
 
     @property
     def objects(self) -> tuple[int, ...]:
-        if self.landmarks.dtype.kind != "O":
-            return ()
-        numbers = number_columns(self.landmarks)
-        return tuple(j for j in range(self.n_in) if j not in numbers)
+        return object_columns(self.landmarks)
 
     def rows(self, X: NDArray) -> Any:
         return self._prepared.rows(as_objects(X) if X.dtype.kind == "O" else X)
@@ -113,10 +109,7 @@ class NystromMap(FeatureMap):
         self._prepared.fill(rows, first, out[0])
 
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        Z = self.landmarks
-        if "O" not in (X.dtype.kind, Z.dtype.kind):
-            X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
-        return np.asarray(self.kernel(X, Z), dtype=dtype)
+        return np.asarray(self.kernel(in_dtype(X, dtype), in_dtype(self.landmarks, dtype)), dtype=dtype)
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
@@ -203,10 +196,10 @@ class NystromMap(FeatureMap):
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
         if self.rank is None and self.n_components > MOST_DENSE:
-            return self._left(X, lambda K: self.blocks.T @ K.T)
+            return self._residual(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
-            return self._left(X, lambda K: linalg.forward(self._root, K).T)
-        return self._left(X, lambda K: (K @ self.whitening).T)
+            return self._residual(X, lambda K: linalg.forward(self._root, K).T)
+        return self._residual(X, lambda K: (K @ self.whitening).T)
 
     def left_out(self, n: int) -> NDArray[np.float64]:
         """r(z) of the first n landmarks, each by all others: 1 / (K^{-1})_ii, (n,). Not of a given rank."""
@@ -220,8 +213,8 @@ class NystromMap(FeatureMap):
         """
         held, basis = self._solver_root if root is None else (root, None)
         if basis is None:
-            return self._left(X, lambda K: linalg.forward(held, K).T)
-        return self._left(X, lambda K: basis.T @ K.T)
+            return self._residual(X, lambda K: linalg.forward(held, K).T)
+        return self._residual(X, lambda K: basis.T @ K.T)
 
     @cached_property
     def _solver_root(self) -> tuple[Any, Any]:
@@ -231,7 +224,7 @@ class NystromMap(FeatureMap):
         assert not isinstance(coordinates.metric, float)
         return linalg.cholesky(coordinates.metric), None
 
-    def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
+    def _residual(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
         """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
         out = np.empty(len(X))
 
@@ -265,26 +258,16 @@ class NystromMap(FeatureMap):
         return np.asarray(self(X) * np.sqrt(self.n_components / self.eigenvalues()))
 
     def spec(self) -> dict[str, Any]:
-        spec = {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}
-        return {**spec, "width": self.n_in} if self.sparse else spec
+        spec, _ = parameters_of(self.landmarks, "landmarks")
+        return {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank, **spec}
 
     def arrays(self) -> dict[str, NDArray]:
-        """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it; sparse
-        ones by what they hold."""
-        if self.sparse:
-            return dict(self.landmarks.arrays())
-        if self.landmarks.dtype.kind == "O":
-            return dict(zip(("landmarks", "ends"), encoded(self.landmarks), strict=True))
-        return {"landmarks": self.landmarks}
+        """The landmarks (c, p)."""
+        return parameters_of(self.landmarks, "landmarks")[1]
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "NystromMap":
-        if "width" in spec:
-            return cls(kernels.parse(spec["kernel"]), SparseRows.build(arrays, spec["width"]), spec["rank"])
-        landmarks = arrays["landmarks"]
-        if "ends" in arrays:
-            landmarks = decoded(landmarks, arrays["ends"])
-        return cls(kernels.parse(spec["kernel"]), landmarks, spec["rank"])
+        return cls(kernels.parse(spec["kernel"]), of_parameters(spec, arrays, "landmarks"), spec["rank"])
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

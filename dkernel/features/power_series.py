@@ -29,7 +29,7 @@ def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
         return None if inner is None else kernel.weight * inner
     if isinstance(kernel, PowerSeries | Exp):
         inner = series_of(kernel.kernel)
-        return None if inner is None else _composed(kernel, inner)
+        return None if inner is None else _compose(kernel, inner)
     if not isinstance(kernel, Sum | Product):
         return None
     members = [series_of(member) for member in kernel.members]
@@ -47,7 +47,7 @@ def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
     return total
 
 
-def _composed(kernel: PowerSeries | Exp, inner: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compose(kernel: PowerSeries | Exp, inner: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ_i a_i (inner)^i, up to MOST_DEGREE."""
     constant = 0.0
     if isinstance(kernel, Exp):

@@ -22,7 +22,7 @@ from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
-from dkernel.numerics.linalg import solved
+from dkernel.numerics.linalg import solve_here
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import part_of
@@ -74,20 +74,20 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     rows = sample if holdout is None else holdout
     targets = Targets(model.classes, model.recipe.positive)
     name = "error" if model.classes is not None else "rmse"
-    found: dict[str, Any] = {"rows": len(rows.X), "sample_rows": len(sample.X), "figure": name}
-    found |= {"folds": holdout is None, "weighted": holdout is not None and holdout.weight is not None}
+    figures: dict[str, Any] = {"rows": len(rows.X), "sample_rows": len(sample.X), "figure": name}
+    figures |= {"folds": holdout is None, "weighted": holdout is not None and holdout.weight is not None}
     with one_blas_thread():
         if sample.X.shape[1] <= MOST_LINEAR_COLUMNS:
-            found["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
+            figures["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
         if which == "all":
-            found["boosted"] = _figure(_unseen(partial(_boosted, model, targets), sample, holdout), targets, rows)
-        if judged and not found["weighted"]:
-            found["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])  # as the fit says it
+            figures["boosted"] = _figure(_unseen(partial(_fit_boosted, model, targets), sample, holdout), targets, rows)
+        if judged and not figures["weighted"]:
+            figures["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])  # as the fit says it
         else:
-            found["model"] = _figure(model.scores(rows.X).astype(np.float64), targets, rows)
-    tried = [each for each in ("linear", "boosted", "model") if each in found]
+            figures["model"] = _figure(model.scores(rows.X).astype(np.float64), targets, rows)
+    tried = [each for each in ("linear", "boosted", "model") if each in figures]
     # Where two are equal, the simpler wins: it stands first.
-    return {**found, "wins": min(tried, key=lambda each: found[each])}
+    return {**figures, "wins": min(tried, key=lambda each: figures[each])}
 
 
 def baselines_cost(rows: int, columns: int, which: str) -> Cost:
@@ -108,7 +108,7 @@ def _most_rows(columns: int) -> int:
     return int(min(MOST_BASELINE_ROWS, max(LEAST_BASELINE_ROWS, FLOPS / columns**2)))
 
 
-def format_baselines(found: Mapping[str, Any]) -> str:
+def format_baselines(figures: Mapping[str, Any]) -> str:
     """The comparison as one line of text.
 
     Examples
@@ -117,17 +117,17 @@ def format_baselines(found: Mapping[str, Any]) -> str:
     ...           "wins": "model", "folds": False, "weighted": False})
     'linear 24.30 % (learned from 5,000 rows), this model 8.70 %: this model wins'
     """
-    way = "cross-validated on" if found["folds"] else "learned from"
-    on = f" ({way} {found['sample_rows']:,} rows)"
-    parts = [f"{name} {_value(found, name)}{on}" for name in ("linear", "boosted") if name in found]
+    way = "cross-validated on" if figures["folds"] else "learned from"
+    on = f" ({way} {figures['sample_rows']:,} rows)"
+    parts = [f"{name} {_value(figures, name)}{on}" for name in ("linear", "boosted") if name in figures]
     winner = {"model": "this model wins", "linear": "the linear model wins", "boosted": "the boosted trees win"}
-    weighted = " (by the weights of the rows)" * found["weighted"]  # a row counts once in the figures of the holdout
-    parts.append(f"this model {_value(found, 'model')}{weighted}: {winner[found['wins']]}")
+    weighted = " (by the weights of the rows)" * figures["weighted"]  # a row counts once in the figures of the holdout
+    parts.append(f"this model {_value(figures, 'model')}{weighted}: {winner[figures['wins']]}")
     return ", ".join(parts)
 
 
-def _value(found: Mapping[str, Any], name: str) -> str:
-    return f"{100 * found[name]:.2f} %" if found["figure"] == "error" else f"{found[name]:.4g}"
+def _value(figures: Mapping[str, Any], name: str) -> str:
+    return f"{100 * figures[name]:.2f} %" if figures["figure"] == "error" else f"{figures[name]:.4g}"
 
 
 def _some(block: Block) -> Block:
@@ -141,8 +141,8 @@ def _unseen(scores: Callable[[Block, Any], Array], sample: Block, holdout: Block
         return scores(sample, holdout.X)
     fold = np.arange(len(sample.X)) % BASELINE_FOLDS
     parts = [np.flatnonzero(fold == i) for i in range(BASELINE_FOLDS)]
-    found = [scores(part_of(sample, np.flatnonzero(fold != i)), sample.X[parts[i]]) for i in range(BASELINE_FOLDS)]
-    return np.asarray(np.concatenate(found)[np.argsort(np.concatenate(parts))])
+    scores_of = [scores(part_of(sample, np.flatnonzero(fold != i)), sample.X[parts[i]]) for i in range(BASELINE_FOLDS)]
+    return np.asarray(np.concatenate(scores_of)[np.argsort(np.concatenate(parts))])
 
 
 def _figure(S: Array, targets: Targets, holdout: Block) -> float:
@@ -185,10 +185,10 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
 def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list[Array]:
     """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge."""
     gram, moment = F.T @ (weight * F) / len(F), F.T @ (weight * Y) / len(F)
-    return [solved(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
+    return [solve_here(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
 
 
-def _boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     """Scores of LightGBM with its defaults."""
     import lightgbm
 

@@ -75,7 +75,7 @@ def evaluate(
         statistic: Any = _Regression(model, where, covers)
     else:
         statistic = _Classes(model, where, targets, covers)
-    rows, largest = _compared(model)
+    rows, largest = _far_rows(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
@@ -83,14 +83,14 @@ def evaluate(
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            found: tuple[dict[str, Any], UnseenValues] = feed.fold(
+            found: tuple[dict[str, Any], UnseenValues] = reader.fold(
                 statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
             )
     finally:
-        feed.close()
+        reader.close()
         executor.release([held])
     figures, unseen = found
     unseen.warn()
@@ -155,7 +155,7 @@ def _covers(model: Model, coverage: float) -> bool:
     return all(np.isfinite(model.conformal.quantile(coverage, stratum)) for stratum in strata)
 
 
-def _compared(model: Model) -> tuple[int, float]:
+def _far_rows(model: Model) -> tuple[int, float]:
     """Rows whose novelty is cheap beside the factor that it needs, 0 for none, and the largest that training knows."""
     known, map = (model.facts.get("certificate") or {}).get("trace_largest"), model.map
     if not isinstance(map, NystromMap) or (known is None and not SOLVERS[model.recipe.solver].in_memory):
@@ -203,9 +203,9 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         if self.model.classes is None:
             Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
             return float(weight @ ((S - Y) ** 2).mean(axis=1))
-        found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+        predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
-        return float(weight @ (found != codes))
+        return float(weight @ (predicted != codes))
 
     def merge(self, left: tuple[Any, Array], right: tuple[Any, Array]) -> tuple[Any, Array]:
         return self.inner.merge(left[0], right[0]), left[1] + right[1]
@@ -214,12 +214,12 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         figures, (rows, weight, far, errors) = self.inner.finish(total[0]), total[1].tolist()
         if not weight > 0:
             return dict(figures)
-        found: dict[str, Any] = {"rows": int(rows), "share": far / weight}
+        of_far: dict[str, Any] = {"rows": int(rows), "share": far / weight}
         if far > 0:
             classes = self.model.classes is not None
-            found |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
+            of_far |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
         last = {"per_class": figures.pop("per_class")} if "per_class" in figures else {}
-        return {**figures, "far": found, **last}
+        return {**figures, "far": of_far, **last}
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         X, y, weight, name = self.where.parts(block, piece)
         codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
         S = self.where.scores(self.model, X, name)
-        found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+        predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
         def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
@@ -270,8 +270,8 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         return _Counts(
             counts(codes, None),
             counts(codes, weight),
-            counts(found, weight),
-            counts(codes, weight * (codes == found)),
+            counts(predicted, weight),
+            counts(codes, weight * (codes == predicted)),
             surprise,
             covered,
             ScoreHistogram.of(S[:, 0], codes == 1, weight) if n_classes == 2 else None,

@@ -120,15 +120,15 @@ def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:
 
 def over(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str, broadcast: Any = None) -> R:
     """The statistic of all rows of a source, in one reading."""
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     held = [executor.keep(statistic, f"{key}-statistic")]
     held += [] if broadcast is None else [executor.keep(broadcast, f"{key}-broadcast")]
     try:
         with one_blas_thread():
             pieces = cut_pieces([unit.rows for unit in source.units])
-            return feed.fold(
+            return reader.fold(
                 statistic, pieces, key, Progress("none"), held=held[0], broadcast=held[1] if len(held) > 1 else None
             )
     finally:
         executor.release(held)
-        feed.close()
+        reader.close()

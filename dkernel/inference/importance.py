@@ -25,14 +25,14 @@ def importances(model: Model, block: Block, seed: int = 0) -> dict[str, tuple[fl
     assert y is not None
     if model.classes is not None:
         y = Targets(model.classes, model.recipe.positive).codes(y)
-    whole, found = _quality(model, block.X, y, block.weight), {}
+    whole, of_column = _quality(model, block.X, y, block.weight), {}
     for name, places in model.places.items():
         X, lost = block.X.copy(), []
         for _ in range(SHUFFLES):
             X[:, list(places)] = block.X[rng.permutation(len(X))][:, list(places)]
             lost.append(whole - _quality(model, X, y, block.weight))
-        found[name] = (float(np.mean(lost)), float(np.std(lost)))
-    return found
+        of_column[name] = (float(np.mean(lost)), float(np.std(lost)))
+    return of_column
 
 
 def _quality(model: Model, X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None) -> float:

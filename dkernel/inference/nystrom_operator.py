@@ -67,7 +67,7 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
     blocks, ends = rows.to_delayed().ravel(), np.cumsum(rows.chunks[0])[:-1]
     shared = delayed(map, pure=True, traverse=False)
     run: Any = compute
-    project, expand = delayed(_projected, pure=False), delayed(_expanded, pure=False)
+    project, expand = delayed(_project, pure=False), delayed(_expand, pure=False)
 
     def product(V: NDArray[Any]) -> Array:
         V = np.asarray(V, np.float64)
@@ -85,7 +85,7 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
     return LinearOperator((n, n), matvec=vector, rmatvec=vector, matmat=product, rmatmat=product, dtype=np.float64)
 
 
-def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
+def _project(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     """C^T V of a block."""
     total = np.zeros((map.n_components, V.shape[1]))
     for i in range(0, len(X), PIECE_ROWS):
@@ -93,6 +93,6 @@ def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     return total
 
 
-def _expanded(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
+def _expand(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
     """C a of a block."""
     return np.concatenate([map.components(X[i : i + PIECE_ROWS]) @ coefficients for i in range(0, len(X), PIECE_ROWS)])

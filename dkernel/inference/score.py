@@ -24,19 +24,21 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.bad_rows import SHOWN_ROWS
-from dkernel.data.rejected_rows import described
+from dkernel.data.rejected_rows import describe_rejected
+from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
-from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
+from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
 from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
-from dkernel.errors import DataError, TooLargeError
+from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.execution.process import imported_ahead
-from dkernel.inference.score_columns import Written, output_columns, rows_too_large, tables, written_for
+from dkernel.inference.drift import Drifted, drifted_columns, moments_of, warn_of_drift
+from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
-from dkernel.streaming.read_groups import Task, grouped
+from dkernel.streaming.read_groups import Task, group_units
 
 imported_ahead(__name__)
 
@@ -55,6 +57,7 @@ class ScoreResult:
     rejects : the file that lists them, None if there are none
     filled : values of the input that training never saw: "missing" or "unknown" -> column -> how many
     bad_files : files of the input that were left out, with the reasons
+    drifted : columns whose values are not those of the training, with the figures that differ
 
     Examples
     --------
@@ -72,6 +75,7 @@ class ScoreResult:
     rejects: str | None = None
     filled: Counted = field(default_factory=dict)
     bad_files: Mapping[str, str] = field(default_factory=dict)
+    drifted: Drifted = field(default_factory=dict)
 
     @property
     def rows_in(self) -> int:
@@ -88,6 +92,7 @@ def score(
     write: Sequence[str] | Written | None = None,
     overwrite: bool = False,
     max_bad_rows: int = 0,
+    max_bad_files: int = 0,
     progress: Any = None,
     partition_by: Sequence[str] = (),
 ) -> ScoreResult:
@@ -97,14 +102,16 @@ def score(
     ----------
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
-    write : of WORDS; label and score when None, for a regression the score. `written_for` has the coverage of
+    write : of WORDS; label and score when None, for a regression the score. `check_written` has the coverage of
         intervals and sets too
-    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+    max_bad_rows : rows that may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
+    max_bad_files : files that may be left out, those that `source` lacks among them: one whose middle turns out to be
+        damaged is left out whole
     progress : gets the rows as they are written (streaming/progress.py)
     partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
-    written = write if isinstance(write, Written) else written_for(model, write)
+    written = write if isinstance(write, Written) else check_written(model, write)
     columns = output_columns(model, source.kept, written)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
@@ -124,27 +131,32 @@ def score(
     }
     job |= {"coverage": written.text} if written.text else {}
     job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
+    # Files that the source lacks were allowed when it was opened.
+    allowed = _Limits(max_bad_rows, max(max_bad_files, len(source.bad_files)), source.bad_files)
     done = destination.complete(job)
     if done is not None:
-        return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
-    with destination.stage(job, source.bad_files) as staging:
+        check_bad_files(done.facts.bad_files, allowed.files, _good_files(units, done.facts.bad_files))
+        return _check_rejections(_result(destination, done, units, columns, skipped=True), max_bad_rows)
+    with destination.stage(job) as staging:
         parts = staging.finished([sum(unit.rows) for unit in units])
         reused = len(parts)
         try:
             with one_blas_thread():
-                run = _Run(executor, model, name, written, source.kept, source.row_bytes)
-                run.fill(staging, units, parts, max_bad_rows, progress)
+                run = _Run(executor, model, name, written, source.kept, source.row_bytes, progress)
+                bad_files = run.fill(staging, units, parts, allowed)
             if not any(part.rows for part in parts.values()):
                 raise DataError(_refusal(staging, parts, "every row of the input is bad"))
         except DataError:
             staging.discard()
             raise
-        in_order = [parts[index] for index in range(len(units))]
-        manifest = staging.commit(in_order, columns)
-    return _result(destination, manifest, len(units), columns, reused)
+        in_order = [parts[index] for index, unit in enumerate(units) if unit.place not in bad_files]
+        moments = [part.seen["moments"] for part in in_order if "moments" in part.seen]
+        facts = InputFacts(sum_filled(in_order), bad_files, drifted_columns(model, moments))
+        manifest = staging.commit(in_order, columns, facts)
+    return _result(destination, manifest, units, columns, reused)
 
 
-def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
+def _check_rejections(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
     """The result that is there already, unless it lacks more rows than this run may."""
     if there.rejected > max_bad_rows:
         raise DataError(
@@ -157,17 +169,18 @@ def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
 def _result(
     destination: AnyDestination,
     manifest: Manifest,
-    parts: int,
+    units: Sequence[Unit],
     columns: tuple[str, ...],
     reused: int = 0,
     skipped: bool = False,
 ) -> ScoreResult:
     listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
-    unseen = UnseenValues(manifest.rows, manifest.filled)
+    unseen = UnseenValues(manifest.rows, manifest.facts.filled)
     unseen.warn()
+    warn_of_drift(manifest.facts.drifted)
     return ScoreResult(
         manifest.rows,
-        parts,
+        sum(unit.place not in manifest.facts.bad_files for unit in units),
         str(destination.path),
         columns,
         reused,
@@ -175,7 +188,8 @@ def _result(
         manifest.rejected,
         listed,
         unseen.filled,
-        manifest.bad_files,
+        manifest.facts.bad_files,
+        manifest.facts.drifted,
     )
 
 
@@ -193,7 +207,7 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
-    shown = described(islice(staging.rejected(in_order), SHOWN_ROWS))
+    shown = describe_rejected(islice(staging.rejected(in_order), SHOWN_ROWS))
     advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
@@ -206,6 +220,15 @@ def _sha256(value: Any) -> str:
 
 
 @dataclass(frozen=True)
+class _Limits:
+    """How many bad rows and bad files a run may leave out, and the files that are known to be bad."""
+
+    rows: int
+    files: int
+    bad_files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class _Run:
     """The parts of a job through an executor."""
 
@@ -215,12 +238,14 @@ class _Run:
     written: Written
     kept: tuple[str, ...]
     row_bytes: int
+    progress: Any
 
     def fill(
-        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], max_bad_rows: int, progress: Any
-    ) -> None:
-        """Add to `parts` every part that is missing, as they come."""
-        _check_rejected(staging, parts, max_bad_rows)
+        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Limits
+    ) -> dict[str, str]:
+        """Add to `parts` every part that is missing, as they come; the files that are bad, with the reasons."""
+        _check_rejected(staging, parts, allowed.rows)
+        progress, damaged = self.progress, dict[int, str]()
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
             if parts:
@@ -233,29 +258,34 @@ class _Run:
             # Writing a file is no pure function of the arguments: another run must not be given this one's record, so
             # the key is this run's own.
             token = uuid.uuid4().hex
-            for group in grouped([units[index] for index in missing], self.row_bytes):
+            for group in group_units([units[index] for index in missing], self.row_bytes):
                 # Calls that have begun end before the run does, so no call writes to a folder that was removed.
-                if _rejected(parts) > max_bad_rows:
+                if _rejected(parts) > allowed.rows or len(_bad_files(units, damaged, allowed)) > allowed.files:
                     return
                 numbers = missing[group.start : group.stop]
                 function, blocks = self._reading([units[index] for index in numbers])
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
                 places = [staging.place(index, units[index].n_rows) for index in numbers]
-                args = (model, blocks, self.written, self.kept, places)
+                args = (model, blocks, self.written, self.kept, allowed.files > 0, places)
                 yield Call(f"dkernel-score-{token}-{numbers[0]}", function, args)
 
         try:
             with closing(self.executor.as_they_come(calls())) as records:
                 for record in records:
-                    parts.update((part.index, part) for part in record)
+                    parts.update((part.index, part) for part in record if not part.damaged)
+                    damaged |= {part.index: part.damaged for part in record if part.damaged}
                     if record[0].index in read:
                         self.executor.release([read.pop(record[0].index)])
                     if progress is not None:
                         progress.advance(sum(part.rows + part.rejected for part in record))
         finally:
             self.executor.release([model, *read.values()])
-        _check_rejected(staging, parts, max_bad_rows)
+        _check_rejected(staging, parts, allowed.rows)
+        bad = _bad_files(units, damaged, allowed)
+        if damaged:
+            check_bad_files(bad, allowed.files, _good_files(units, bad))
+        return bad
 
     def _reading(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
         """The function that scores a group of units, and the arguments for their blocks.
@@ -267,25 +297,52 @@ class _Run:
         if all(len(graph) == 1 for graph in graphs):
             return score_units, [(graph, unit.task.key) for graph, unit in zip(graphs, units, strict=True)]
         _, [handle] = self.executor.compute((), [unit.task for unit in units])
-        return score_made, handle
+        return score_blocks_of, handle
+
+
+def _bad_files(units: Sequence[Unit], damaged: Mapping[int, str], allowed: _Limits) -> dict[str, str]:
+    """The files that are bad, each with the reason that its first damaged unit has."""
+    bad = dict(allowed.bad_files)
+    for index in sorted(damaged):
+        bad.setdefault(units[index].place, damaged[index])
+    return bad
+
+
+def _good_files(units: Sequence[Unit], bad: Mapping[str, str]) -> int:
+    return len({unit.place for unit in units} - {*bad})
 
 
 def score_units(
-    model: Model, tasks: Sequence[Task], written: Written, kept: Sequence[str], places: Sequence[OutputPlace]
+    model: Model,
+    tasks: Sequence[Task],
+    written: Written,
+    kept: Sequence[str],
+    may_be_damaged: bool,
+    places: Sequence[OutputPlace],
 ) -> list[OutputPart]:
     """Read units one after the other and score each; runs on a worker.
 
     Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
     to read.
     """
-    return [
-        score_part(model, get_sync(*task), written, kept, place, partial(_without, *task))
-        for task, place in zip(tasks, places, strict=True)
-    ]
+    parts = []
+    for task, place in zip(tasks, places, strict=True):
+        try:
+            parts.append(score_part(model, get_sync(*task), written, kept, place, partial(_without, *task)))
+        except DamagedFileError as error:
+            if not may_be_damaged:
+                raise
+            parts.append(OutputPart(place.index, 0, 0, "", damaged=str(error)))
+    return parts
 
 
-def score_made(
-    model: Model, blocks: Sequence[Block], written: Written, kept: Sequence[str], places: Sequence[OutputPlace]
+def score_blocks_of(
+    model: Model,
+    blocks: Sequence[Block],
+    written: Written,
+    kept: Sequence[str],
+    _: bool,
+    places: Sequence[OutputPlace],
 ) -> list[OutputPart]:
     """Score the blocks that other tasks have made of one unit; runs on a worker."""
     return [score_part(model, blocks, written, kept, place) for place in places]
@@ -310,7 +367,9 @@ def score_part(
     def write(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         listed = pa.concat_tables(refused) if refused else None
-        return place.write(tables(model, blocks, written, kept), listed, _unseen(model, blocks))
+        seen = {"filled": _unseen(model, blocks), "moments": moments_of(model, blocks)}
+        seen = {name: counts for name, counts in seen.items() if counts}
+        return place.write(tables(model, blocks, written, kept), listed, seen)
 
     try:
         return write(blocks)

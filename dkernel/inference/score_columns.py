@@ -38,7 +38,7 @@ class Written:
         return f"{self.coverage!r}{' by class' * self.by_class}" if {"interval", "set"} & {*self.words} else ""
 
 
-def written_for(
+def check_written(
     model: Model, write: Sequence[str] | None, coverage: float = COVERAGE, by_class: bool = False
 ) -> Written:
     """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
@@ -58,8 +58,8 @@ def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
         return ("score",) if regression else ("label", "score")
     unknown = [word for word in write if word not in WORDS]
     if unknown or not write:
-        found = ", ".join(map(repr, unknown)) or "nothing"
-        raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
+        odd = ", ".join(map(repr, unknown)) or "nothing"
+        raise RecipeError(f"Scoring cannot write {odd}. Possible: {', '.join(WORDS)}, one or more of them.")
     words = tuple(word for word in WORDS if word in write)
     if regression and (others := [word for word in words if word in ("label", "probability", "set")]):
         raise UnsupportedError(
@@ -104,7 +104,7 @@ def output_columns(model: Model, kept: Sequence[str], written: Written) -> tuple
 
 def rows_too_large(model: Model, blocks: Sequence[Block], written: Written) -> list[int]:
     """Numbers of the rows without finite answers, counted through all blocks."""
-    found: set[int] = set()
+    rows: set[int] = set()
     asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty", "interval") if word in written.words)]
     first = 0
     for block in blocks:
@@ -112,9 +112,9 @@ def rows_too_large(model: Model, blocks: Sequence[Block], written: Written) -> l
             try:
                 ask(block.X)
             except TooLargeError as error:
-                found |= {first + row for row in error.rows}
+                rows |= {first + row for row in error.rows}
         first += len(block.X)
-    return sorted(found)
+    return sorted(rows)
 
 
 def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequence[str]) -> Iterator[pa.Table]:
@@ -144,6 +144,6 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
         yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))
 
 
-def _arrays(found: Any) -> list[Any]:
+def _arrays(values: Any) -> list[Any]:
     """The columns of (n, k), or the one that (n,) is."""
-    return [as_column(column) for column in found.reshape(len(found), -1).T]
+    return [as_column(column) for column in values.reshape(len(values), -1).T]

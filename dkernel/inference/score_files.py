@@ -26,6 +26,7 @@ def score_files(
     keep: Sequence[str] = (),
     partition_by: Sequence[str] = (),
     done: str | None = None,
+    max_bad_files: int = 0,
     reading: dict[str, Any] | None = None,
     **writing: Any,
 ) -> tuple[ScoreResult, Source | None]:
@@ -35,6 +36,7 @@ def score_files(
     ----------
     keep : columns that are carried to the output; ("all",) for every one
     done : list of the files that were scored before (`DoneFiles`), to which these are added
+    max_bad_files : files that may be left out, at the opening or while they are read
     reading : further arguments of `open_source`
     writing : further arguments of `score`
     """
@@ -43,7 +45,7 @@ def score_files(
     form, left = destination_of(out, partition_by=divided).format, []
     if done is not None:
         bad: dict[str, str] = {}
-        left = DoneFiles(done).left_of(expand(data, bad=bad if reading.get("max_bad_files") else None))
+        left = DoneFiles(done).left_of(expand(data, bad=bad if max_bad_files else None))
         if not left:
             return ScoreResult(0, 0, str(out), skipped=True, bad_files=bad), None
         data = [*left, *bad]
@@ -58,10 +60,11 @@ def score_files(
         known=model.known_columns,
         kept_as=form.kept_as,
         quarantine=True,
+        max_bad_files=max_bad_files,
         **reading,
     )
-    result = score(model, source, out, executor, partition_by=divided, **writing)
+    result = score(model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing)
     if done is not None:
-        scored = [file for file in left if file.name not in source.bad_files]
+        scored = [file for file in left if file.name not in result.bad_files]
         DoneFiles(done).add(scored, model=digest_of(model), out=str(out))
     return result, source

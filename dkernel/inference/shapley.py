@@ -54,7 +54,7 @@ def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed
     base = model.scores(background).mean(axis=0, dtype=np.float64)
     if _is_product(model):
         return ShapleyValues(_exact(model, X, background, groups), base, None)
-    values, errors = _sampled(model, X, background, groups, seed)
+    values, errors = _sample(model, X, background, groups, seed)
     return ShapleyValues(values, base, errors)
 
 
@@ -91,7 +91,7 @@ def _exact(model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequ
     return values
 
 
-def _sampled(
+def _sample(
     model: Model, X: NDArray[Any], background: NDArray[Any], groups: Sequence[list[int]], seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values and errors: the columns of each background row become those of the row, in an order drawn and its reverse.
@@ -104,7 +104,7 @@ def _sampled(
     values, squared = np.zeros(shape), np.zeros(shape)
     for row in background:
         start = np.broadcast_to(model.scores(row[None]).astype(np.float64), ends.shape)
-        found = []
+        samples = []
         for _ in range(PAIRS):
             order, changes = rng.permutation(len(groups)), np.zeros(shape)
             for walk in (order, order[::-1]):
@@ -114,7 +114,7 @@ def _sampled(
                     after = ends if place == len(groups) - 1 else model.scores(mixed).astype(np.float64)
                     changes[:, g] += 0.5 * (after - before)
                     before = after
-            found.append(changes)
-        values += np.mean(found, axis=0)
-        squared += np.var(found, axis=0, ddof=1) / PAIRS
+            samples.append(changes)
+        values += np.mean(samples, axis=0)
+        squared += np.var(samples, axis=0, ddof=1) / PAIRS
     return values / len(background), np.sqrt(squared) / len(background)

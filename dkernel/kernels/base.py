@@ -25,7 +25,7 @@ from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
-from dkernel.numerics.rows import wide as float64_rows
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import WIDE_COLUMNS, SparseRows
 
 Rule = Callable[..., float]
@@ -213,19 +213,15 @@ class Kernel(ABC):
                 f"{self!r} was given rows of {_width(X)} and of {_width(Z)} columns; as many of each are needed."
             )
         n, m = len(X), len(Z)
-        objects = "O" in (X.dtype.kind, Z.dtype.kind)
+        dtype, landmarks = result_dtype(X), wide(Z)
         if n == 0 or m == 0:
-            return np.empty((n, m), dtype=np.float64 if objects else X.dtype)
-        if objects:
-            return self._values(X, Z)
-        wide = Z.astype(np.float64, copy=False)
-        step = n if X.dtype == np.float64 else max(1, FLOAT64_VALUES // m)
+            return np.empty((n, m), dtype)
+        step = n if dtype == np.float64 else max(1, FLOAT64_VALUES // m)
         if step >= n:
-            own = wide if Z is X else X.astype(np.float64, copy=False)
-            return self._values(own, wide).astype(X.dtype, copy=False)
-        out = np.empty((n, m), dtype=X.dtype)
+            return self._values(landmarks if Z is X else wide(X), landmarks).astype(dtype, copy=False)
+        out = np.empty((n, m), dtype)
         for i in range(0, n, step):
-            out[i : i + step] = self._values(X[i : i + step].astype(np.float64), wide)
+            out[i : i + step] = self._values(wide(X[i : i + step]), landmarks)
         return out
 
     def diag(self, X: NDArray[Any]) -> NDArray[np.floating]:
@@ -250,9 +246,7 @@ class Kernel(ABC):
         """
         self._require_ready()
         X = self._block(X)
-        if X.dtype.kind == "O":
-            return self._diag(X)
-        return self._diag(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+        return self._diag(wide(X)).astype(result_dtype(X), copy=False)
 
     def frequencies(self, p: int, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
         """Draw frequencies ω of the spectral law, k(x, z) = E cos⟨ω, x - z⟩.
@@ -307,7 +301,7 @@ class Kernel(ABC):
         Z = self._block(Z)
         if len(Z) == 0:
             raise DataError(f"{self!r} was given no landmarks; at least one row is needed.")
-        return float64_rows(Z)
+        return wide(Z)
 
     def _block(self, X: Any) -> NDArray[Any]:
         """Check the given rows, and make them a block of this kernel's domain."""

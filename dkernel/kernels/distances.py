@@ -14,8 +14,8 @@ NEAR_SHARE = 0.1  # a share of the length; nearer pairs are taken one by one
 def _one_by_one(X: F64, Z: F64, metric: str) -> F64:
     from scipy.spatial.distance import cdist  # a sixth of a second, for what few fits need
 
-    found: F64 = cdist(X, Z, metric)
-    return found
+    distances: F64 = cdist(X, Z, metric)
+    return distances
 
 
 def pair_distances(X: F64, metric: str) -> F64:
@@ -28,14 +28,14 @@ def pair_distances(X: F64, metric: str) -> F64:
     >>> pair_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), "l2").tolist()
     [5.0]
     """
-    columns, found = np.ascontiguousarray(X.T), []
+    columns, lines = np.ascontiguousarray(X.T), []
     for start in range(0, len(X), PAIR_ROWS):
         sums = np.zeros((min(PAIR_ROWS, len(X) - start), len(X) - start))
         for column in columns:  # one after the other: a sum by numpy would take them in another order
             apart = column[start : start + PAIR_ROWS, None] - column[start:]
             sums += np.square(apart, out=apart) if metric == "l2" else np.abs(apart, out=apart)
-        found += [line[i + 1 :] for i, line in enumerate(sums)]
-    distances = np.concatenate(found) if found else np.zeros(0)
+        lines += [line[i + 1 :] for i, line in enumerate(sums)]
+    distances = np.concatenate(lines) if lines else np.zeros(0)
     return np.sqrt(distances) if metric == "l2" else distances
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.registry import named
+from dkernel.kernels.registry import fill_name
 from dkernel.numerics.array_types import F64
 
 __all__ = ["FeatureMapKernel", "FunctionKernel"]
@@ -25,7 +25,7 @@ class OfFunction(Kernel):
     name: str | None
 
     def __post_init__(self) -> None:
-        named(self)
+        fill_name(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -35,7 +35,7 @@ class OfFunction(Kernel):
         """Input of the function: float64 blocks (n, p), or objects (n,)."""
         return "any"
 
-    def _shaped(self, values: Any, shape: tuple[int, int | None]) -> F64:
+    def _check(self, values: Any, shape: tuple[int, int | None]) -> F64:
         values = np.array(values, dtype=np.float64)
         rows, columns = shape
         if values.ndim != 2 or values.shape != (rows, values.shape[1] if columns is None else columns):
@@ -78,7 +78,7 @@ class FunctionKernel(OfFunction):
     name: str | None = None
 
     def _values(self, X: F64, Z: F64) -> F64:
-        values = self._shaped(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
+        values = self._check(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
         if X is not Z:
             return values
         if np.abs(values - values.T).max() > 1e-9 * np.abs(values).max():  # far above rounding
@@ -93,7 +93,7 @@ class FunctionKernel(OfFunction):
         values = np.empty(len(X))
         for i in range(0, len(X), DIAGONAL_STRIP):
             rows = X[i : i + DIAGONAL_STRIP]
-            values[i : i + DIAGONAL_STRIP] = self._shaped(self.function(rows, rows), (len(rows), len(rows))).diagonal()  # type: ignore[operator]
+            values[i : i + DIAGONAL_STRIP] = self._check(self.function(rows, rows), (len(rows), len(rows))).diagonal()  # type: ignore[operator]
         return values
 
 
@@ -125,7 +125,7 @@ class FeatureMapKernel(OfFunction):
     name: str | None = None
 
     def _features(self, X: F64) -> F64:
-        return self._shaped(self.function(X), (len(X), None))  # type: ignore[operator]
+        return self._check(self.function(X), (len(X), None))  # type: ignore[operator]
 
     def _values(self, X: F64, Z: F64) -> F64:
         own = self._features(X)

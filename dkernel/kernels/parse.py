@@ -22,13 +22,13 @@ _ALIASES = {"rbf": "gaussian"}
 _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."
 
 
-def _known() -> dict[str, type[Kernel]]:
-    found = [getattr(module, name) for module in _MODULES for name in module.__all__]
-    classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls) and cls not in _UNNAMED}
+def _known_classes() -> dict[str, type[Kernel]]:
+    members = [getattr(module, name) for module in _MODULES for name in module.__all__]
+    classes = {cls.__name__.lower(): cls for cls in members if not inspect.isabstract(cls) and cls not in _UNNAMED}
     return classes | {alias: classes[name] for alias, name in _ALIASES.items()}
 
 
-_CLASSES = _known()
+_CLASSES = _known_classes()
 
 
 def kernel_names() -> tuple[str, ...]:
@@ -94,10 +94,10 @@ def parse(text: str | Kernel) -> Kernel:
 
 def _own_class(name: str) -> type[Kernel]:
     """The class that a user registered under a name, or a KeyError."""
-    found = registered_class(name)
-    if found is None or not issubclass(found, Kernel):
+    own = registered_class(name)
+    if own is None or not issubclass(own, Kernel):
         raise KeyError(name)
-    return found
+    return own
 
 
 def _short(text: str) -> str:
@@ -127,16 +127,16 @@ class _Reader:
             case ast.Name(id=name):
                 return self._make(self._class(name), [], {})
             case ast.Call(func=ast.Name(id=name)):
-                return self._make(self._class(name), *self._given(node))
+                return self._make(self._class(name), *self._arguments_of(node))
             case ast.Call(func=ast.Attribute(value=inner, attr="on")):
-                args, named = self._given(node)
+                args, named = self._arguments_of(node)
                 if not isinstance(kernel := self.read(inner), Kernel) or len(args) != 1 or set(named) - {"at"}:
                     raise self._refuse(node)
                 made = kernel.on(args[0])
                 return transforms.Selection(kernel, args[0], named["at"]) if named else made
         raise self._refuse(node)
 
-    def _given(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments_of(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, by place and by name."""
         named = {word.arg: self.read(word.value) for word in node.keywords if word.arg is not None}
         if len(named) < len(node.keywords):
@@ -190,9 +190,9 @@ class _Reader:
             ) from None
 
     def _refuse(self, node: ast.AST) -> RecipeError:
-        found = _short(ast.unparse(node))
+        part = _short(ast.unparse(node))
         return RecipeError(
-            f"The kernel {_short(self._text)} holds {found}; names of kernels, numbers, words in quotes, "
+            f"The kernel {_short(self._text)} holds {part}; names of kernels, numbers, words in quotes, "
             f"lists of these, +, *, .on(columns), parentheses and parameters are allowed. {_EXAMPLE}"
         )
 

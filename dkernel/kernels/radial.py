@@ -72,7 +72,7 @@ class LengthKernel(Kernel):
     def _diag(self, X: F64) -> F64:
         return np.ones(len(X))
 
-    def _squared(self, X: F64, Z: F64) -> F64:
+    def _square(self, X: F64, Z: F64) -> F64:
         """‖x - z‖² / length² of every pair."""
         length = self._number
         squared = squared_l2(X, Z, DISTANCE_TOLERANCE * length * length)
@@ -169,7 +169,7 @@ class Matern(LengthKernel):
 
     def _values(self, X: F64, Z: F64) -> F64:
         # Below 3/2 the profile is not smooth enough at 0 to forgive a rounded square.
-        a = self._distance(X, Z) if self.nu < 1.5 else np.sqrt(self._squared(X, Z))
+        a = self._distance(X, Z) if self.nu < 1.5 else np.sqrt(self._square(X, Z))
         a *= math.sqrt(2 * self.nu)
         decay = np.exp(-a)
         if self.nu == 0.5:
@@ -244,7 +244,7 @@ class RationalQuadratic(LengthKernel):
         object.__setattr__(self, "alpha", positive("RationalQuadratic", "alpha", self.alpha))
 
     def _values(self, X: F64, Z: F64) -> F64:
-        values = self._squared(X, Z)
+        values = self._square(X, Z)
         values /= 2 * self.alpha
         np.log1p(values, out=values)
         values *= -self.alpha
@@ -283,7 +283,7 @@ class Cauchy(LengthKernel):
     length: float | str = "auto"
 
     def _values(self, X: F64, Z: F64) -> F64:
-        values = self._squared(X, Z)
+        values = self._square(X, Z)
         values += 1
         return np.reciprocal(values, out=values)
 

@@ -80,7 +80,7 @@ def registered_class(name: str) -> type | None:
     return None
 
 
-def named(kernel: Any) -> None:
+def fill_name(kernel: Any) -> None:
     """Fill the fields `function` and `name` of a kernel of a function: a text is looked up, a function gets its name.
 
     A function that is not registered has a name that is not either, so that no text reads back as something else.

@@ -105,8 +105,8 @@ class CountColumns(LandmarkColumns):
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         """The products in float64, which are exact, rounded into the tile."""
-        found = rows @ self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]]
-        out[...] = found.toarray() if scipy.sparse.issparse(found) else found
+        products = rows @ self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]]
+        out[...] = products.toarray() if scipy.sparse.issparse(products) else products
 
 
 @dataclass(frozen=True)

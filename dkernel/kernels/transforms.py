@@ -19,7 +19,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
 from dkernel.kernels.parameters import numbers
-from dkernel.kernels.registry import named
+from dkernel.kernels.registry import fill_name
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
 from dkernel.validation import nearest_name
@@ -246,7 +246,7 @@ class Weighted(WeightedKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        named(self)
+        fill_name(self)
 
     def __repr__(self) -> str:
         return f"Weighted({self.kernel!r}, {self.name!r})"
@@ -330,13 +330,13 @@ class Selection(UnaryKernel, operator="on"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = tuple(_column(name) for name in _listed(self.names))
+        names = tuple(_column(name) for name in _as_tuple(self.names))
         if not names or len(set(names)) < len(names) or len({type(name) for name in names}) > 1:
             raise RecipeError(
                 f"{self.kernel!r} was given the columns {list(names)!r}; names, or positions from 0, each once, are "
                 "needed."
             )
-        at = tuple(_column(place) for place in _listed(self.at)) if self.at is not None else None
+        at = tuple(_column(place) for place in _as_tuple(self.at)) if self.at is not None else None
         if isinstance(names[0], int):
             at = names
         elif at is not None and (len(at) != len(names) or not all(isinstance(place, int) for place in at)):
@@ -397,7 +397,7 @@ class Selection(UnaryKernel, operator="on"):
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns of the selected columns."""
-        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places, self._part)
+        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._part)
 
     @property
     def _places(self) -> list[int]:
@@ -428,7 +428,7 @@ class Selection(UnaryKernel, operator="on"):
         return mixtures.PartLaw(p, self._places, self.kernel._law(len(self._places)))
 
 
-def _listed(names: Any) -> tuple[Any, ...]:
+def _as_tuple(names: Any) -> tuple[Any, ...]:
     return (names,) if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray) else tuple(names)
 
 

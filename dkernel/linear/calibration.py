@@ -43,7 +43,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def fits(self, outputs: int) -> bool:
-        """True if these are rising curves of so many columns of scores, C."""
+        """True if these are rising curves of `outputs` columns of scores, C."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class Platt(Calibration):
 
     @classmethod
     def fit(cls, S: NDArray[np.floating], Y: NDArray[np.floating], weight: NDArray[np.floating]) -> "Platt":
-        found = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
-        return cls(np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1]))
+        sigmoids = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
+        return cls(np.ascontiguousarray(sigmoids[:, 0]), np.ascontiguousarray(sigmoids[:, 1]))
 
     def __call__(self, S: NDArray[np.floating]) -> Array:
         return _sigmoid(S.astype(np.float64) * self.slope + self.offset)
@@ -93,7 +93,7 @@ class Platt(Calibration):
 class Isotonic(Calibration):
     """The rising step function nearest to the labels, straight between its steps and level beyond the last.
 
-    No probability is nearer to 0 or 1 than 1 / (n + 2), n the rows that it was fitted on: so many rows cannot tell.
+    No probability is nearer to 0 or 1 than 1 / (n + 2), n the rows that it was fitted on: n rows tell no more.
 
     Source: Zadrozny and Elkan 2002; pool adjacent violators of scipy.
 

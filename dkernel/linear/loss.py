@@ -244,7 +244,7 @@ class Loss(ABC):
 
     @property
     def text(self) -> str:
-        """Text that `loss_named` reads: the name, with a parameter that is not the default."""
+        """Text that `parse_loss` reads: the name, with a parameter that is not the default."""
         if not is_dataclass(self) or self == type(self)():
             return self.name
         return f"{self.name}({self.number!r})"

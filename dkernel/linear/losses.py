@@ -28,7 +28,7 @@ __all__ = [
     "Softmax",
     "Squared",
     "SquaredHinge",
-    "loss_named",
+    "parse_loss",
     "signs",
 ]
 
@@ -48,29 +48,29 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def loss_named(text: str) -> Loss:
+def parse_loss(text: str) -> Loss:
     """The loss of that name, with its own number where one stands in brackets.
 
     Examples
     --------
-    >>> loss_named("quantile(0.9)"), loss_named("huber").text, loss_named("huber(1.35)").text
+    >>> parse_loss("quantile(0.9)"), parse_loss("huber").text, parse_loss("huber(1.35)").text
     (Quantile(q=0.9), 'huber', 'huber')
-    >>> loss_named("auto").text  # the first of the catalogue, where nothing else is chosen
+    >>> parse_loss("auto").text  # the first of the catalogue, where nothing else is chosen
     'squared_hinge'
     """
     if text == "auto":
         return next(iter(LOSSES.values()))
-    found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
-    name = found[1] if found else text
-    if found is None or name not in LOSSES:
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
+    name = match[1] if match else text
+    if match is None or name not in LOSSES:
         raise RecipeError(f"loss={text!r} is unknown.{nearest_name(name, list(LOSSES))}")
     usual = LOSSES[name]
-    if found[2] is None:
+    if match[2] is None:
         return usual
     if not usual.needed:
         raise RecipeError(f"loss={text!r}: {name} takes no number. Write loss={name!r}.")
     try:
-        number = float(found[2])
+        number = float(match[2])
         made: Loss = type(usual)(number)  # type: ignore[call-arg]
         fits = math.isfinite(number) and made.is_valid()
     except ValueError:

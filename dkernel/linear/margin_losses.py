@@ -99,7 +99,7 @@ class Softmax(Loss):
     probable = True
 
     def of(self, outputs: int) -> Loss:
-        """Loss of so many outputs; for two classes the logistic loss, as only the difference of their scores counts."""
+        """Loss of `outputs` scores; for two classes the logistic loss, as only the difference of both counts."""
         return Logistic() if outputs == 1 else self
 
     def value(self, y: Array, s: Array) -> Array:

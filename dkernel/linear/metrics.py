@@ -39,23 +39,23 @@ class ScoreHistogram:
         keys = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
         sides = np.zeros((len(keys), 2))
         sides[np.arange(len(keys)), positive.astype(np.intp)] = weight
-        return cls(*_gathered(keys, sides))._narrowed()
+        return cls(*_gather(keys, sides))._narrow()
 
     def merge(self, other: "ScoreHistogram") -> "ScoreHistogram":
         """The histogram of the rows of both."""
         shift = max(self.shift, other.shift)
         keys = np.concatenate([self.bins >> (shift - self.shift), other.bins >> (shift - other.shift)])
-        return ScoreHistogram(*_gathered(keys, np.concatenate([self.weight, other.weight])), shift)._narrowed()
+        return ScoreHistogram(*_gather(keys, np.concatenate([self.weight, other.weight])), shift)._narrow()
 
-    def _narrowed(self) -> "ScoreHistogram":
+    def _narrow(self) -> "ScoreHistogram":
         bins, weight, shift = self.bins, self.weight, self.shift
         while len(bins) > MOST_BINS:
-            bins, weight = _gathered(bins >> 1, weight)
+            bins, weight = _gather(bins >> 1, weight)
             shift += 1
         return ScoreHistogram(bins, weight, shift)
 
 
-def _gathered(keys: NDArray[np.int64], weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _gather(keys: NDArray[np.int64], weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Different keys in order, and the sums of the rows of weight that share one."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]

@@ -122,7 +122,7 @@ def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
     diagonal = A.diagonal().copy()
     for ridge in (0.0, *JITTERS):
         if ridge:
-            linalg.mirrored(A, diagonal + ridge * float(diagonal.sum()))
+            linalg.mirror(A, diagonal + ridge * float(diagonal.sum()))
         try:
             return linalg.cholesky(A)
         except sl.LinAlgError:
@@ -239,7 +239,7 @@ def metric_root(metric: Matrix) -> Matrix:
 def _lanczos(
     apply: Callable[[Matrix], Matrix], start: Matrix, steps: int, together: int
 ) -> Iterator[tuple[Matrix, Matrix]]:
-    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after each so many steps."""
+    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after every few steps."""
     basis = np.empty((steps, len(start)))
     diagonal, off = np.zeros(steps), np.zeros(max(steps - 1, 0))
     basis[0] = start

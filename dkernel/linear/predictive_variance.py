@@ -47,11 +47,11 @@ class Variance:
         size = np.einsum("ij,ij->i", along, along)
         if self.scale.ndim == 2:
             size, rest = size[:, None], None if rest is None else rest[:, None]
-        found = noise * (1.0 + (1.0 + size) / n)
-        return np.asarray(found if rest is None else found + prior * np.maximum(rest, 0.0))
+        variance = noise * (1.0 + (1.0 + size) / n)
+        return np.asarray(variance if rest is None else variance + prior * np.maximum(rest, 0.0))
 
     def fits(self, n_components: int, targets: int = 1) -> bool:
-        """True if it is one of a map with so many columns, and of so many targets."""
+        """True if it is one of a map with that number of columns, and of targets."""
         factor, offset, scale = self.factor, self.offset, self.scale
         wanted = (3,) if targets == 1 else (3, targets)
         if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != wanted:

@@ -45,6 +45,6 @@ class SmoothedLoss:
         return (self.loss.value(y, s + half) - self.loss.value(y, s - half)) / s.dtype.type(self.width)
 
 
-def smoothed(loss: Loss, width: float) -> "Loss | SmoothedLoss":
+def smooth_loss(loss: Loss, width: float) -> "Loss | SmoothedLoss":
     """The loss, smoothed in a window of this width where it has kinks."""
     return loss if loss.smooth else SmoothedLoss(loss, width)

@@ -32,7 +32,7 @@ class LocalMachine(ABC):
 
     @abstractmethod
     def fits(self, n_in: int, outputs: int) -> bool:
-        """True if its arrays agree with each other, and give so many outputs for rows of so many features."""
+        """True if its arrays agree, and give `outputs` numbers for rows of `n_in` features."""
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:

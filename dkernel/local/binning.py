@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, U32
-from dkernel.numerics.loops import compiled, inner
+from dkernel.numerics.loops import compile_loop, inner
 from dkernel.numerics.random_streams import stream
 
 BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
@@ -45,7 +45,7 @@ def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier:
 _GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
 
 
-@compiled(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
+@compile_loop(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
 def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
     for g in range(out.shape[0]):
         for first in range(0, X.shape[1], BINNING_ROWS):
@@ -56,7 +56,7 @@ def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropp
                 h[i] >>= dropped
 
 
-@compiled("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
+@compile_loop("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
 def add_sums(codes: Any, values: Any, table: Any) -> None:
     """Add to table[g, code] the values of each row whose bin in grid g has that code, in place."""
     for g in range(codes.shape[0]):
@@ -69,7 +69,7 @@ def add_sums(codes: Any, values: Any, table: Any) -> None:
                     table[g, codes[g, i], c] += values[i, c]
 
 
-@compiled("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
+@compile_loop("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
 def add_scores(codes: Any, coef: Any, scores: Any) -> None:
     """Add to each row's scores the coefficients of its bins, one grid after the other, in place."""
     for g in range(codes.shape[0]):
@@ -82,7 +82,7 @@ def add_scores(codes: Any, coef: Any, scores: Any) -> None:
                     scores[i, c] += coef[g, codes[g, i], c]
 
 
-@compiled("void(uint32[:, ::1], uint32[::1], uint32[:, ::1], int64[::1])", EXACT)
+@compile_loop("void(uint32[:, ::1], uint32[::1], uint32[:, ::1], int64[::1])", EXACT)
 def _number(codes: Any, number: Any, bins: Any, occupied: Any) -> None:
     for g in range(codes.shape[0]):
         number[:] = NO_NUMBER
@@ -95,7 +95,7 @@ def _number(codes: Any, number: Any, bins: Any, occupied: Any) -> None:
             codes[g, i] = number[code]
 
 
-def numbered(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
+def number_bins(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
     """The occupied bins of each grid, numbered as they come, and the codes of these: few rows need small tables.
 
     Parameters
@@ -105,7 +105,7 @@ def numbered(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
 
     Examples
     --------
-    >>> numbers, bins = numbered(np.array([[7, 2, 7]], np.uint32), 8)
+    >>> numbers, bins = number_bins(np.array([[7, 2, 7]], np.uint32), 8)
     >>> numbers.tolist(), [each.tolist() for each in bins]
     ([[0, 1, 0]], [[7, 2]])
     """

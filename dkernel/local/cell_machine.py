@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.base import LocalMachine
-from dkernel.local.cells import SMOOTHNESS, Cell, packed, unpacked
+from dkernel.local.cells import SMOOTHNESS, Cell, pack_cells, unpack_cells
 from dkernel.local.partition import CellTree
 from dkernel.numerics.array_types import F32, F64
 
@@ -69,12 +69,12 @@ class CellMachine(LocalMachine):
     @classmethod
     def of(cls, inputs: CellInputs, tree: CellTree, cells: Sequence[Cell], nu: float, unit: F64) -> "CellMachine":
         """The machine of these cells, in the order of their numbers."""
-        return cls(inputs, tree, nu=nu, unit=unit, **packed(cells))
+        return cls(inputs, tree, nu=nu, unit=unit, **pack_cells(cells))
 
     @cached_property
     def cells(self) -> list[Cell]:
         """The machines of the cells; their arrays are views."""
-        return unpacked(self.arrays(), self.nu)
+        return unpack_cells(self.arrays(), self.nu)
 
     def scores(self, X: NDArray[np.floating], wide: bool = False) -> F64:
         Z = self.inputs(X)

@@ -12,7 +12,7 @@ from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.distances import pair_distances
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
@@ -30,7 +30,7 @@ CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: th
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.
 LEAST_CELL_DISTANCE = np.float32(1e-3)
-# A loss that is not quadratic takes at most so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and
+# Most steps of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and
 # 0.276 at the minimum. It takes fewer where the scores move by less than CELL_MOVED of their unit in root mean square:
 # cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
 CELL_STEPS, CELL_MOVED = 20, 3e-3
@@ -114,7 +114,7 @@ class Cell:
         return out
 
 
-def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
+def pack_cells(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
     """The arrays of some cells, one cell after the other; a root that all share is held once."""
     roots = np.stack([cell.root for cell in cells])
     return {
@@ -126,8 +126,8 @@ def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
     }
 
 
-def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
-    """The cells that `packed` stored; their arrays are views."""
+def unpack_cells(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
+    """The cells that `pack_cells` stored; their arrays are views."""
     Z, coef, ends, lengths = (arrays[name] for name in ("Z", "coef", "ends", "lengths"))
     roots = np.broadcast_to(arrays["roots"], (len(ends), *arrays["roots"].shape[1:]))
     starts = np.concatenate([[0], ends[:-1]])
@@ -149,7 +149,7 @@ def median_distance(Z: F32) -> float:
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def merged(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
+def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     """The different rows in the order of their first ones, the place of each row among them, and their weights."""
     bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
     _, first, place = np.unique(bits, return_index=True, return_inverse=True)
@@ -160,7 +160,7 @@ def merged(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     return Z[first[order]], place, np.bincount(place, weight).astype(np.float64)
 
 
-def relearned(cell: Cell, X: F32) -> F32:
+def relearn_root(cell: Cell, X: F32) -> F32:
     """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
 
     In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
@@ -179,13 +179,13 @@ def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CEL
     ----------
     X : scaled rows (n, p);  Y : targets (n, outputs)
     ridge : a share of k(x, x)
-    gradients : at the first so many rows
+    gradients : at the first rows
     rounds : of fitting and learning
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
     for _ in range(rounds):
-        cell = fit_cell(X, root, loss_named("squared"), Y, start, weight, CellSettings(1.0, ridge))
-        root = relearned(cell, X[:gradients])
+        cell = fit_cell(X, root, parse_loss("squared"), Y, start, weight, CellSettings(1.0, ridge))
+        root = relearn_root(cell, X[:gradients])
     return root
 
 
@@ -230,12 +230,12 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     """
     for _ in range(settings.rounds if len(X) > 1 else 0):
         half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
-        root = relearned(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
+        root = relearn_root(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
     Z = X @ root
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * median_distance(Z)
-    Z, place, total = merged(Z, weight)
+    Z, place, total = merge_rows(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
     f = np.zeros((len(Z), Y.shape[1]))
     for _ in range(loss.steps(CELL_STEPS)):
@@ -249,7 +249,7 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
 
 
-def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
+def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
     """The cell with new rows: nearly what its fit would give of old and new rows, with its metric and length.
 
     An old row enters with the quadratic bound of its loss at its old score: the change g of the function minimises
@@ -263,7 +263,7 @@ def updated(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: 
     """
     old, new = len(cell.Z), X @ cell.root
     mass = np.concatenate([np.ones(old), weight])
-    Z, place, total = merged(np.concatenate([cell.Z, new]), mass)
+    Z, place, total = merge_rows(np.concatenate([cell.Z, new]), mass)
     place, f = place[old:], S + cell.scores(X)
     least = _least_squares(cell, Z, np.unique(place), total, ridge)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
@@ -301,7 +301,7 @@ def _least_squares(
 
         return by_all
     K = Matern(nu=cell.nu, length=cell.length)(Z.astype(np.float64), Z[moving].astype(np.float64))
-    solve_few = linalg.factored((K * total[:, None]).T @ K + ridge * K[moving])
+    solve_few = linalg.factor_of((K * total[:, None]).T @ K + ridge * K[moving])
 
     def by_few(target: F64) -> tuple[F64, F64]:
         coef = np.zeros_like(target)
@@ -317,20 +317,20 @@ def _nearest(Z: F32, new: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.union1d(new, np.argpartition(apart, min(NEAR, len(Z) - 1), axis=0)[: NEAR + 1])
 
 
-def divided(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
-    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has not so many."""
+def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
+    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has fewer."""
     p = len(cell.root)
     identity = np.eye(p, dtype=np.float32)
     tree, visits, _ = grow(cell.Z, identity, limit, 1, overlap, seed)
     if len(visits) == 1:
         return tree, [cell]
     targets = replace(cell, root=identity).scores(cell.Z) + ridge * cell.coef
-    found = []
+    parts = []
     for visit in visits:
         Z = np.ascontiguousarray(cell.Z[visit.rows])
         solve, _ = _solver(Z, cell.length, cell.nu, np.full(len(Z), ridge))
-        found.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
-    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), found
+        parts.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
+    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), parts
 
 
 def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:
@@ -341,7 +341,7 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
     K = _kernel_matrix(Z, length, nu)
     K[np.diag_indices_from(K)] += ridge.astype(np.float32)
     try:
-        solve = linalg.factored(K)
+        solve = linalg.factor_of(K)
     except scipy.linalg.LinAlgError:
         del K
     else:
@@ -354,7 +354,7 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
             K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
         K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
-            return linalg.factored(K), ridge
+            return linalg.factor_of(K), ridge
         except scipy.linalg.LinAlgError:
             # Rounding leaves the matrix no Cholesky factor: a larger ridge gives it one.
             ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)

@@ -29,15 +29,15 @@ def coarse_to_fine(
     return Binning.draw(each, len(gamma), n_grids, bits, seed, categorical)
 
 
-def packed(coef: F32) -> dict[str, NDArray[Any]]:
+def pack_coef(coef: F32) -> dict[str, NDArray[Any]]:
     """Coefficients (n_grids, n_bins, outputs) of the bins that have any, and which these are."""
     occupied = coef.any(axis=2)
     bins = coef.reshape(-1, coef.shape[2])  # rows of one axis are taken several times as fast as those of two
     return {"occupied": np.packbits(occupied, axis=1), "coef": np.compress(occupied.reshape(-1), bins, axis=0)}
 
 
-def unpacked(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
-    """The coefficients of 2^bits bins that `packed` stored."""
+def unpack_coef(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
+    """The coefficients of 2^bits bins that `pack_coef` stored."""
     if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
         raise ValueError(f"No coefficients of {bits} bits.")
     occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).view(bool)
@@ -99,7 +99,7 @@ class GridMachine(LocalMachine):
         return {"kind": self.kind, "seed": self.seed, "bits": self.bits, **self.inputs.spec()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"center": self.inputs.center, "gamma": self.gamma, "unit": self.unit, **packed(self.coef)}
+        return {"center": self.inputs.center, "gamma": self.gamma, "unit": self.unit, **pack_coef(self.coef)}
 
     def array_names(self) -> set[str]:
         return {"center", "gamma", "unit", "occupied", "coef"}
@@ -107,4 +107,4 @@ class GridMachine(LocalMachine):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         bits, inputs = int(spec["bits"]), GridInputs.build(spec, arrays["center"])
-        return cls(inputs, arrays["gamma"], int(spec["seed"]), bits, unpacked(arrays, bits), arrays["unit"])
+        return cls(inputs, arrays["gamma"], int(spec["seed"]), bits, unpack_coef(arrays, bits), arrays["unit"])

@@ -23,7 +23,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, F64, I64, U32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 
 GRID_GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
@@ -108,7 +108,7 @@ class FixedPoint:
         return 2.0**-self.digits, 1.0 if self.weight_digits is None else 2.0**-self.weight_digits
 
 
-@compiled("void(int64[:, :, ::1], int64[:, :, ::1])", set())
+@compile_loop("void(int64[:, :, ::1], int64[:, :, ::1])", set())
 def _unpack(table: Any, sums: Any) -> None:
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
@@ -122,30 +122,30 @@ STEPS_TOGETHER = 8
 """Outputs that are joined in one walk over a table: the sums of a bin that stand in a line of the cache."""
 
 
-@compiled("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
+@compile_loop("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
 def _outputs(codes: Any, d: Any, c: Any, root: Any, out: Any) -> None:
     for g in range(codes.shape[0]):
         for i in range(codes.shape[1]):
             out[g, i] = d[g, codes[g, i], c] * root[i]
 
 
-@compiled("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
-def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
+@compile_loop("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
+def _step(d: Any, step: Any, first: Any, change: Any) -> None:
     for g in range(d.shape[0]):
         for b in range(d.shape[1]):
             for c in range(d.shape[2]):
                 change[g, b, first + c] = np.float32(step[g, c] * d[g, b, c])
 
 
-@compiled(
+@compile_loop(
     "void(int64[:, :, ::1], int64, float64, float64, float32[:, :, ::1], float64, float64[:, :, ::1], "
     "float64[:, :, ::1])",
     set(),
 )
-def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
+def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, sums: Any) -> None:
     """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
     last = table.shape[2] - 1
-    found[:] = 0.0
+    sums[:] = 0.0
     for g in range(table.shape[0]):
         for b in range(table.shape[1]):
             n = weight_unit * table[g, b, last]
@@ -157,12 +157,12 @@ def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, 
                 pull = unit * table[g, b, first + c] - ridge * w
                 step = pull / (n + ridge)
                 d[g, b, c] = step
-                found[0, g, c] += step * pull
-                found[1, g, c] += step * step
-                found[2, g, c] += step * step * n
+                sums[0, g, c] += step * pull
+                sums[1, g, c] += step * step
+                sums[2, g, c] += step * step * n
 
 
-def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
+def join_steps(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
     """Change of the coefficients of a group of grids in one round.
 
     Parameters
@@ -183,11 +183,11 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     for first in range(0, outputs, STEPS_TOGETHER):
         several = min(STEPS_TOGETHER, outputs - first)
         d = room[: coef.size // outputs * several].reshape(*coef.shape[:2], several)
-        found = np.empty((3, len(coef), several))
-        _minimisers(table, first, *fixed.units, coef, ridge, d, found)
+        sums = np.empty((3, len(coef), several))
+        _minimisers(table, first, *fixed.units, coef, ridge, d, sums)
         steps = np.empty((len(coef), several))
         for c in range(several):
-            moment, norm, energy = found[:, :, c]
+            moment, norm, energy = sums[:, :, c]
             _outputs(sample, d, c, root, F)
             correlation = F @ F.T
             seen = np.diag(correlation)
@@ -195,8 +195,8 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
             system = correlation * scale[:, None] * scale
             system[np.diag_indices_from(system)] = energy + ridge * norm
             steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
-        _stepped(d, steps, first, change)
+        _step(d, steps, first, change)
     return change
 
 
-GRID_LOOPS = (_unpack, _minimisers, _outputs, _stepped)
+GRID_LOOPS = (_unpack, _minimisers, _outputs, _step)

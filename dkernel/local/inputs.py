@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 from dkernel.validation import nearest_name
 
 Groups = tuple[tuple[int, ...], ...]
 
 
-@compiled("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
+@compile_loop("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
 def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
@@ -136,7 +136,7 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
     >>> named_groups([["soil*"], ["a", "b"]], {"a": 0, "soil1": 1, "soil2": 2, "b": 3})
     ((1, 2), (0, 3))
     """
-    left, found = dict(places), []
+    left, places_of = dict(places), []
     for group in groups:
         members = []
         for pattern in group:
@@ -145,8 +145,8 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
                 near = nearest_name(pattern, list(left))
                 raise RecipeError(f"one_hot={pattern!r} is like no feature that is left.{near}")
             members += [left.pop(name) for name in names]
-        found.append(tuple(sorted(members)))
-    return tuple(found)
+        places_of.append(tuple(sorted(members)))
+    return tuple(places_of)
 
 
 INPUT_LOOPS = (_fill,)

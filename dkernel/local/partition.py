@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 from dkernel.numerics.random_streams import stream
 
 OWN_CELL = np.float32(-1.0)
@@ -23,7 +23,7 @@ FORK = np.array([1.0, 0.0, -1.0], np.float32)
 DRAWS = 8  # directions that are tried where all rows have one value
 
 
-@compiled("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
+@compile_loop("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
 def _project(X: Any, rows: Any, direction: Any, out: Any) -> None:
     # The sum of a row is in one order, whichever rows are beside it.
     for i in range(rows.size):
@@ -204,44 +204,44 @@ def grow(
     number : of the node in its tree, from 1 at the root; those below it are 2 number and 2 number + 1. It decides the
         directions that are drawn
     """
-    found = _Growth([], [], [], [], [])
+    growth = _Growth([], [], [], [], [])
     root32 = np.ascontiguousarray(root, np.float32)
 
     def node(visit: Visit, number: int) -> int:
         cut = _cut(X, root32, visit, limit, least, overlap, seed, number)
         if cut is None:
-            found.cells.append(visit)
-            found.numbers.append(number)
-            return -len(found.cells)
+            growth.cells.append(visit)
+            growth.numbers.append(number)
+            return -len(growth.cells)
         direction, places, sides = cut
-        place = len(found.children)
-        found.directions.append(direction)
-        found.places.append(places)
-        found.children.append([0, 0])
-        found.children[place] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
+        place = len(growth.children)
+        growth.directions.append(direction)
+        growth.places.append(places)
+        growth.children.append([0, 0])
+        growth.children[place] = [node(visit.within(*side), 2 * number + k) for k, side in enumerate(sides)]
         return place
 
     node(visit or Visit(np.arange(len(X)), np.full(len(X), OWN_CELL)), number)
     tree = CellTree(
-        np.array(found.directions, np.float32).reshape(-1, X.shape[1]),
-        np.array(found.places, np.float32).reshape(-1, 3),
-        np.array(found.children, np.int32).reshape(-1, 2),
+        np.array(growth.directions, np.float32).reshape(-1, X.shape[1]),
+        np.array(growth.places, np.float32).reshape(-1, 3),
+        np.array(growth.children, np.int32).reshape(-1, 2),
     )
-    return tree, found.cells, found.numbers
+    return tree, growth.cells, growth.numbers
 
 
 def grow_partitions(
     X: F32, root: NDArray[np.floating], limit: float, least: int, overlap: float, seed: int, partitions: int
 ) -> tuple[CellTree, list[int]]:
-    """A tree with so many partitions of the rows, one after the other, and the numbers of their cells; see `grow`."""
+    """A tree of `partitions` divisions of the rows, one after the other, and the numbers of their cells; see `grow`."""
     numbers, children = [1], np.zeros((partitions - 1, 2), np.int32)
     for fork in range(partitions - 1):
         numbers[-1:] = [2 * numbers[-1], 2 * numbers[-1] + 1]
         children[fork] = -1 - fork, fork + 1
     children[-1:, 1] = -partitions
     forks = CellTree(np.zeros((partitions - 1, X.shape[1]), np.float32), np.tile(FORK, (partitions - 1, 1)), children)
-    found = [grow(X, root, limit, least, overlap, seed, number=number) for number in numbers]
-    return forks.joined([tree for tree, _, _ in found]), [number for _, _, own in found for number in own]
+    grown = [grow(X, root, limit, least, overlap, seed, number=number) for number in numbers]
+    return forks.joined([tree for tree, _, _ in grown]), [number for _, _, own in grown for number in own]
 
 
 def _cut(
@@ -280,12 +280,12 @@ def _cut(
 def _covariance(Z: F32) -> NDArray[np.float64]:
     """Covariance of the columns, of trace 1 where it is not 0."""
     centred = Z - Z.mean(axis=0, dtype=np.float64)
-    found: NDArray[np.float64] = centred.T @ centred
-    return found / max(float(np.trace(found)), np.finfo(float).tiny)
+    covariance: NDArray[np.float64] = centred.T @ centred
+    return covariance / max(float(np.trace(covariance)), np.finfo(float).tiny)
 
 
 def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:
-    """End of a band that has so many of these values, which are sorted by their distance to the cut."""
+    """End of a band with `wanted` of these values, which are sorted by their distance to the cut."""
     count = int(wanted)
     if count == 0:
         return cut

@@ -37,10 +37,10 @@ WORK_KINDS: Mapping[str, tuple[str, ...]] = {
     "grids": ("walk",),
     "cells": ("single",),
 }
-REPEATS = 5  # the least of so many counts
+REPEATS = 5  # timings, of which the least counts
 
 
-def measured() -> dict[str, float]:
+def measure() -> dict[str, float]:
     """CPU seconds of one thread for each kind of work."""
     rng = np.random.default_rng(0)
     single = rng.random((384, 384), dtype=np.float32)
@@ -91,7 +91,7 @@ def _write_once(path: Path) -> None:
         return
     part = path.with_suffix(f".{os.getpid()}")
     try:
-        part.write_text(json.dumps(measured()), encoding="utf-8")
+        part.write_text(json.dumps(measure()), encoding="utf-8")
         with suppress(FileExistsError):
             os.link(part, path)
     finally:

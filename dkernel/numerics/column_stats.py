@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled
+from dkernel.numerics.loops import FLAGS, compile_loop
 
 Tally = tuple[NDArray[np.float64], NDArray[np.uint64]]
 """Mean, sum of squared deviations, least and largest, float64 (4, p); sums of the bits, uint64 (p,)."""
@@ -26,7 +26,7 @@ def tally(X: NDArray[Any], odd: NDArray[np.uint64]) -> Tally:
     [2.0, 2.0, 1.0, 3.0]
     """
     figures, sums = np.empty((4, X.shape[1])), np.empty(X.shape[1], np.uint64)
-    _compiled(X.itemsize)(X, X.view(f"u{X.itemsize}"), odd, figures, sums)
+    _compile(X.itemsize)(X, X.view(f"u{X.itemsize}"), odd, figures, sums)
     return figures, sums
 
 
@@ -54,7 +54,7 @@ def _tally(X: Any, bits: Any, odd: Any, figures: Any, sums: Any) -> None:
 
 
 @cache
-def _compiled(itemsize: int) -> Any:
+def _compile(itemsize: int) -> Any:
     kind = f"{8 * itemsize}"
     arrays = f"float{kind}[:, ::1], uint{kind}[:, ::1], uint64[::1], float64[:, ::1], uint64[::1]"
-    return compiled(f"void({arrays})", FLAGS - {"ninf", "arcp"})(_tally)
+    return compile_loop(f"void({arrays})", FLAGS - {"ninf", "arcp"})(_tally)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled, instruction
+from dkernel.numerics.loops import FLAGS, compile_loop, instruction
 from dkernel.numerics.tiling import EXP2
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
@@ -17,7 +17,7 @@ STRETCH = 128  # pairs that are looked through together before any of them is co
 _float_from_bits = instruction("float_from_bits")
 
 
-@compiled("void(float32[::1], float32, float32)")
+@compile_loop("void(float32[::1], float32, float32)")
 def _decay(z: Any, b: Any, c: Any) -> None:
     for i in range(z.size):
         s = min(max(z[i], np.float32(0.0)), np.float32(126.0 * 126.0))
@@ -34,7 +34,7 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         z[i] = r * (np.float32(1.0) + b * t + c * s)
 
 
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")
 def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         for first in range(0, out.shape[1], STRETCH):
@@ -54,7 +54,7 @@ def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
 
 
 # Products that overflow are values of 0, and a reciprocal that is estimated would be off the same way in every value.
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", FLAGS - {"arcp", "ninf"})
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", FLAGS - {"arcp", "ninf"})
 def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
     one = np.float32(1.0)
     for i in range(X.shape[0]):

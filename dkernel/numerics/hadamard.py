@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled, inner
+from dkernel.numerics.loops import FLAGS, compile_loop, inner
 
 # Products are rounded before they are added ("contract" is left out): with factors that are no signs, too.
 _ROUNDED = FLAGS - {"contract"}
@@ -41,7 +41,7 @@ def _times(x: Any, factor: Any, out: Any) -> None:
 
 
 @inner(_ROUNDED)
-def _turned(z: Any, scales: Any, out: Any, row: Any, first: Any, width: Any) -> None:
+def _turn(z: Any, scales: Any, out: Any, row: Any, first: Any, width: Any) -> None:
     for i in range(0, z.shape[1], 8):  # few lines at a time, whose distance is a power of two: they share places
         for j in range(width):
             factor = scales[first + j]
@@ -49,7 +49,7 @@ def _turned(z: Any, scales: Any, out: Any, row: Any, first: Any, width: Any) -> 
                 out[row + k, first + j] = z[j, k] * factor
 
 
-@compiled(
+@compile_loop(
     "void(float32[:, ::1], float32[:, :, ::1], int32[:, ::1], float32[::1], float32[:, :, ::1], float32[:, ::1])",
     _ROUNDED,
 )
@@ -66,7 +66,7 @@ def _blocks(X: Any, factors: Any, order: Any, scales: Any, work: Any, out: Any) 
                     _times(work[now, order[b, j]], factors[b, step, j], work[1 - now, j])
                 now = 1 - now
                 _hadamard(work[now])
-            _turned(work[now], scales, out, row, b * q, min(q, out.shape[1] - b * q))
+            _turn(work[now], scales, out, row, b * q, min(q, out.shape[1] - b * q))
 
 
 def hadamard_blocks(

@@ -39,7 +39,7 @@ def cholesky(A: Matrix) -> Matrix:
 
     Raises
     ------
-    scipy.linalg.LinAlgError : where A is not positive definite; what stood above its diagonal still does (`mirrored`)
+    scipy.linalg.LinAlgError : where A is not positive definite; what stood above its diagonal still does (`mirror`)
 
     Examples
     --------
@@ -77,12 +77,12 @@ def cholesky(A: Matrix) -> Matrix:
     return A
 
 
-def mirrored(A: Matrix, diagonal: Matrix) -> None:
+def mirror(A: Matrix, diagonal: Matrix) -> None:
     """Copy the triangle above the diagonal of A below it, in the place of a factor, and set the diagonal.
 
     Examples
     --------
-    >>> mirrored(A := np.array([[2.0, 2.0], [1.0, 5.0]]), np.array([4.0, 6.0]))
+    >>> mirror(A := np.array([[2.0, 2.0], [1.0, 5.0]]), np.array([4.0, 6.0]))
     >>> A.tolist()
     [[4.0, 2.0], [2.0, 6.0]]
     """
@@ -122,7 +122,7 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     return out
 
 
-def solved(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
+def solve_here(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
     """A^{-1} B, in this thread alone: others run beside it.
 
     Parameters
@@ -137,14 +137,14 @@ def solved(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
 
     Examples
     --------
-    >>> solved(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
+    >>> solve_here(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
     [[1.0], [2.0]]
     """
-    return factored(A)(B)
+    return factor_of(A)(B)
 
 
-def factored(A: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The function B -> A^{-1} B of one factorization, see `solved`."""
+def factor_of(A: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The function B -> A^{-1} B of one factorization, see `solve_here`."""
     _factor(A)
 
     def solve(B: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from dkernel.numerics.machine_code import LoopFile, emitted, loaded
+from dkernel.numerics.machine_code import LoopFile, emit, load_loop
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _compiler = threading.RLock()  # numba's compiler is one of the process
@@ -33,36 +33,36 @@ class CompiledLoop:
         """Compile the loop, or read it from disk, unless that was done before."""
         with self._lock:
             if self._loop is None:
-                self._loop = self._made()
+                self._loop = self._compiled()
             return self._loop
 
-    def _made(self) -> Callable[..., None]:
+    def _compiled(self) -> Callable[..., None]:
         code = self._source.__code__
         file = LoopFile(code.co_filename, code.co_name, self._signature, self._flags)
         kept = file.read()
         if kept is None:
-            kept = self._emitted()
+            kept = self._emit()
             if kept is None:
                 with _compiler:
                     whole: Callable[..., None] = self.compile()
                     return whole
             file.write(kept)
-        return loaded(kept, self._signature)
+        return load_loop(kept, self._signature)
 
-    def _emitted(self) -> bytes | None:
+    def _emit(self) -> bytes | None:
         """Machine code of the loop; None where numba has to call it, or is told not to compile."""
         with _compiler:
             loop = self.compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
             if not hasattr(loop, "inspect_llvm"):
                 return None
-            return emitted(loop.inspect_llvm(loop.signatures[0]), self._signature)
+            return emit(loop.inspect_llvm(loop.signatures[0]), self._signature)
 
     def compile(self, **options: bool) -> Any:
         """The loop as numba compiles it."""
         return _njit(self._flags, self._signature, **options)(called(self._source))
 
 
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
+def compile_loop(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
     """A `CompiledLoop` of a function."""
     return partial(CompiledLoop, signature=signature, flags=flags)
 
@@ -103,8 +103,8 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its parts as numba knows them."""
     assert isinstance(function, FunctionType)
     names = {*function.__code__.co_names}
-    found = {name: value for name, value in function.__globals__.items() if name in names}
-    parts = {name: value.made for name, value in found.items() if isinstance(value, LoopPart)}
+    globals_used = {name: value for name, value in function.__globals__.items() if name in names}
+    parts = {name: value.made for name, value in globals_used.items() if isinstance(value, LoopPart)}
     scope = {**function.__globals__, **parts}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
 

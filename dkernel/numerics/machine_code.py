@@ -43,9 +43,9 @@ def processor_name() -> str:
 
 def processor_features() -> str:
     """Its features, as LLVM writes them."""
-    told = os.environ.get("NUMBA_CPU_FEATURES")
-    if told is not None:
-        return told
+    given = os.environ.get("NUMBA_CPU_FEATURES")
+    if given is not None:
+        return given
     with suppress(RuntimeError):  # LLVM knows none here
         return str(binding.get_host_cpu_features().flatten())
     return ""
@@ -53,11 +53,11 @@ def processor_features() -> str:
 
 def loop_folder() -> str:
     """The folder of the compiled loops: beside the code, in the home or for temporary files; "" for none."""
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    if told:
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
         with suppress(OSError):
-            os.makedirs(told, exist_ok=True)
-        return told if os.access(told, os.W_OK) else ""
+            os.makedirs(given, exist_ok=True)
+        return given if os.access(given, os.W_OK) else ""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache").expanduser(), "dkernel")
     for folder in (Path(__file__).parent / "__pycache__", home):
         with suppress(OSError):
@@ -72,10 +72,10 @@ def _temporary_folder() -> str:
     path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return ""
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return str(path) if own else ""
 
 
@@ -128,7 +128,7 @@ def _surroundings() -> str:
     )
 
 
-def emitted(text: str, signature: str) -> bytes | None:
+def emit(text: str, signature: str) -> bytes | None:
     """Machine code of numba's module of one loop; None where it is not a function of arrays and numbers alone."""
     _prepare()
     module = binding.parse_assembly(text)
@@ -167,7 +167,7 @@ def _entry(taken: Sequence[str]) -> str:
         }}"""
 
 
-def loaded(code: bytes, signature: str) -> Callable[..., None]:
+def load_loop(code: bytes, signature: str) -> Callable[..., None]:
     """The loop of some machine code, which takes what its signature says.
 
     The engine lives as long as the process: nothing tells when the last call has returned.
@@ -233,8 +233,10 @@ def _kinds(signature: str) -> list[LoopArgument]:
     >>> [kind.name for kind in _kinds("void(int64, Tuple((float32, int8)))")]
     ['int64', 'float32', 'int8']
     """
-    found = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void").replace("Tuple", ""))
-    return [LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in found]
+    arguments = re.findall(r"(\w+)(\[[^]]*\])?", signature.removeprefix("void").replace("Tuple", ""))
+    return [
+        LoopArgument(name, len(sizes.split(",")) if sizes else 0, sizes.endswith("::1]")) for name, sizes in arguments
+    ]
 
 
 def _caller(address: int, signature: str) -> Callable[..., None]:

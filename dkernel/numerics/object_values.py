@@ -89,12 +89,12 @@ def cell_bytes(X: Objects) -> int:
     return int(X.size * sum(_bytes(cell) for cell in some) / len(some))
 
 
-def encoded(X: Objects) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def encode_cells(X: Objects) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The cells as JSON, row by row one after the other, and where each ends: uint8 (bytes,), int64 (rows, p).
 
     Examples
     --------
-    >>> data, ends = encoded(np.array([["ab", 1.5]], object))
+    >>> data, ends = encode_cells(np.array([["ab", 1.5]], object))
     >>> data.tobytes(), ends
     (b'"ab"1.5', array([[4, 7]]))
     """
@@ -103,8 +103,8 @@ def encoded(X: Objects) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.frombuffer("".join(texts).encode("ascii"), np.uint8), ends
 
 
-def decoded(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Objects:
-    """The cells that `encoded` wrote, or a ValueError: another text of the same cells is no text of theirs."""
+def decode_cells(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Objects:
+    """The cells that `encode_cells` wrote, or a ValueError: another text of the same cells is no text of theirs."""
     last = ends.reshape(-1)
     if ends.ndim != 2 or data.ndim != 1 or data.dtype != np.uint8 or ends.dtype != np.int64:
         raise ValueError("cells are bytes in one dimension and int64 ends in two")
@@ -115,7 +115,7 @@ def decoded(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Objects:
         for i, (start, stop) in enumerate(zip([0, *last[:-1].tolist()], last.tolist(), strict=True)):
             out[i] = _tuples(json.loads(whole[start:stop]))
         X = out.reshape(ends.shape)
-        again = encoded(X)
+        again = encode_cells(X)
     except RecursionError:
         raise ValueError("a cell is nested too deeply") from None
     if not np.array_equal(again[0], data) or not np.array_equal(again[1], ends):
@@ -147,9 +147,9 @@ def _number(value: Any) -> float:
 def _object(value: Any) -> Any:
     if _is_missing(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
-    found = _part(value)
-    if isinstance(found, str | tuple):
-        return found
+    value_in_form = _part(value)
+    if isinstance(value_in_form, str | tuple):
+        return value_in_form
     raise TypeError(f"the value {value!r} is a number, and this column holds objects. {_NEEDED}.")
 
 

@@ -1,20 +1,25 @@
 """Blocks of rows of any storage: numbers, sparse rows, or objects such as strings and sets."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import decoded, encoded, numbers_of
+from dkernel.numerics.object_values import decode_cells, encode_cells, number_columns, numbers_of
 from dkernel.numerics.sparse_rows import SparseRows
+
+
+def in_dtype(X: Any, dtype: Any) -> Any:
+    """Numbers in this dtype; objects as they are."""
+    return X if X.dtype.kind == "O" else X.astype(dtype, copy=False)
 
 
 def wide(X: Any) -> Any:
     """Numbers in float64; objects as they are."""
-    return X if X.dtype.kind == "O" else X.astype(np.float64, copy=False)
+    return in_dtype(X, np.float64)
 
 
 def result_dtype(X: Any) -> Any:
@@ -25,6 +30,31 @@ def result_dtype(X: Any) -> Any:
 def contiguous(X: Any) -> Any:
     """The rows without gaps in memory."""
     return X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
+
+
+def pad(X: Any, first: int, n: int) -> Any:
+    """n rows from `first` on; behind the last one rows without values, or of objects its copies."""
+    if isinstance(X, SparseRows):
+        return X.padded(first, n)
+    rows = X[first : first + n]
+    if len(rows) == n:
+        return rows
+    more = (n - len(rows), X.shape[1])
+    none = np.broadcast_to(rows[-1:], more) if X.dtype.kind == "O" else np.zeros(more, X.dtype)
+    return np.concatenate([rows, none])
+
+
+def n_terms(X: Any) -> int:
+    """Numbers that a product with a row goes through: its columns, of a sparse one about those that are stored."""
+    return len(X.data) // max(1, len(X)) if isinstance(X, SparseRows) else int(X.shape[1])
+
+
+def object_columns(X: Any) -> tuple[int, ...]:
+    """The columns that hold objects: none of numbers and of sparse rows."""
+    if X.dtype.kind != "O":
+        return ()
+    numbers = number_columns(X)
+    return tuple(j for j in range(X.shape[1]) if j not in numbers)
 
 
 def squares(X: Any) -> NDArray[np.float64]:
@@ -47,7 +77,12 @@ def like_numbers(X: Any) -> NDArray[Any]:
     return X.folded() if isinstance(X, SparseRows) else numbers_of(X)
 
 
-def stacked(parts: Sequence[Any]) -> Any:
+def numbers_in(X: Any) -> Any:
+    """The rows with 0 in place of objects; rows of numbers and sparse rows as they are."""
+    return X if isinstance(X, SparseRows) else numbers_of(X)
+
+
+def stack(parts: Sequence[Any]) -> Any:
     """Blocks of one storage, one under the other."""
     if not isinstance(parts[0], SparseRows):
         return np.concatenate(parts)
@@ -61,7 +96,7 @@ def array_digest(X: Any) -> str:
     """sha256 of an array or a block, in hexadecimal; one after the other of the arrays that sparse rows are."""
     if isinstance(X, SparseRows):
         return "".join(map(array_digest, X.arrays().values()))
-    return hashlib.sha256((encoded(X)[0] if X.dtype.kind == "O" else X).tobytes()).hexdigest()
+    return hashlib.sha256((encode_cells(X)[0] if X.dtype.kind == "O" else X).tobytes()).hexdigest()
 
 
 def contents(X: Any) -> Iterator[bytes]:
@@ -70,7 +105,7 @@ def contents(X: Any) -> Iterator[bytes]:
         for a, b in pairwise(X.starts.tolist()):
             yield X.indices[a:b].tobytes() + X.data[a:b].tobytes()
     elif X.dtype.kind == "O":
-        yield from (encoded(row[None])[0].tobytes() for row in X)
+        yield from (encode_cells(row[None])[0].tobytes() for row in X)
     else:
         yield from (row.tobytes() for row in np.ascontiguousarray(X + 0.0))
 
@@ -101,7 +136,25 @@ def arrays_of(X: Any) -> dict[str, NDArray[Any]]:
     """The rows as named arrays, for files."""
     if isinstance(X, SparseRows):
         return {**X.arrays(), "": np.array([X.width])}
-    return dict(zip(("", "ends"), encoded(X), strict=True)) if X.dtype.kind == "O" else {"": X}
+    return dict(zip(("", "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {"": X}
+
+
+def parameters_of(X: Any, name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The rows as parameters of a model: JSON, and arrays.
+
+    Those of numbers are an array of this name, objects JSON in it and the place where each cell ends, sparse rows what
+    they hold.
+    """
+    if isinstance(X, SparseRows):
+        return {"width": X.width}, X.arrays()
+    return {}, dict(zip((name, "ends"), encode_cells(X), strict=True)) if X.dtype.kind == "O" else {name: X}
+
+
+def of_parameters(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    """The rows that `parameters_of` wrote, or a ValueError where these are none."""
+    if "width" in spec:
+        return SparseRows.build(arrays, spec["width"])
+    return decode_cells(arrays[name], arrays["ends"]) if "ends" in arrays else arrays[name]
 
 
 def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
@@ -114,5 +167,5 @@ def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
     held = load("")
     if (cells := load("ends")) is not None:
         first, some = int(cells[start - 1 : start][0, -1]) if start else 0, np.array(cells[start:stop])
-        return decoded(np.array(held[first : int(some[-1, -1])]), some - first)
+        return decode_cells(np.array(held[first : int(some[-1, -1])]), some - first)
     return None if held is None else np.array(held[start:stop])

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 
 SHAPLEY_BLOCK = 64  # products that are walked together: their factors stay in the first cache
 
 
-@compiled(
+@compile_loop(
     "void(float64[:, ::1], float64[:, :, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, :, ::1], "
     "float64[:, ::1])"
 )

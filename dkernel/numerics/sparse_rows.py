@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.numerics.loops import compiled
+from dkernel.numerics.loops import compile_loop
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -49,8 +49,8 @@ class RangeNames(Sequence[str]):
     @overload
     def __getitem__(self, at: slice) -> tuple[str, ...]: ...
     def __getitem__(self, at: int | slice) -> str | tuple[str, ...]:
-        found = range(self.first, self.first + self.n)[at]
-        return tuple(map(str, found)) if isinstance(found, range) else str(found)
+        numbers = range(self.first, self.first + self.n)[at]
+        return tuple(map(str, numbers)) if isinstance(numbers, range) else str(numbers)
 
     def __iter__(self) -> Iterator[str]:
         return map(str, range(self.first, self.first + self.n))
@@ -297,7 +297,7 @@ def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: Place = "
 
 
 # Without `contract`: a sum of products is the same number whichever of two rows comes first, and so are squares.
-@compiled(
+@compile_loop(
     "void(int64[::1], int32[::1], float64[::1], int32[::1], int64[::1], int32[::1], float64[::1], float64[:, ::1])",
     flags=set(),
 )
@@ -314,7 +314,7 @@ def _products(
                     line[rows[m]] += x * values[m]
 
 
-@compiled("void(int64[::1], float64[::1], float64[::1])", flags=set())
+@compile_loop("void(int64[::1], float64[::1], float64[::1])", flags=set())
 def _squares(starts: Any, data: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         total = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import FLAGS, compiled, inner
+from dkernel.numerics.loops import FLAGS, compile_loop, inner
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
 Matrix = NDArray[np.float64]
@@ -58,7 +58,7 @@ def solve(L: Matrix, v: Matrix) -> Matrix:
     >>> solve(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
     [[2.0], [2.0]]
     """
-    return _solved(L, v, transposed=False)
+    return _solve(L, v, transposed=False)
 
 
 def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
@@ -69,10 +69,10 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
     >>> solve_transposed(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [4.0]])).tolist()
     [[1.0], [2.0]]
     """
-    return _solved(L, v, transposed=True)
+    return _solve(L, v, transposed=True)
 
 
-def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
+def _solve(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
     if v.shape[1] > FEW_COLUMNS or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward
@@ -106,7 +106,7 @@ def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
     return (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3)
 
 
-@compiled(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
 def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
     for i in range(first, last - 3, 4):
         for h, sums in enumerate(_dots(M, rows, i, M.shape[1])):
@@ -120,7 +120,7 @@ def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
             out[h, i] = total
 
 
-@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES})", LOOSE)
 def _forward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(0, n - 3, 4):
@@ -151,15 +151,15 @@ def _less(L: Any, x: Any, y: Any, i: Any) -> None:
         y[j] -= m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3 + m4 * b4 + m5 * b5 + m6 * b6 + m7 * b7
 
 
-@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+@compile_loop(f"void({_LINES}, {_LINES})", LOOSE)
 def _backward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(n - 1, n - n % 8 - 1, -1):
         for h in range(4):
-            found = rows[h, i] / L[i, i]
-            rows[h, i] = found
+            x = rows[h, i] / L[i, i]
+            rows[h, i] = x
             for j in range(i):
-                rows[h, j] -= L[i, j] * found
+                rows[h, j] -= L[i, j] * x
     for i in range(n - n % 8 - 8, -1, -8):
         for h in range(4):
             for k in range(7, -1, -1):

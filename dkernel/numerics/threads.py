@@ -29,7 +29,7 @@ def usable_cores() -> int:
 
 
 def for_each(call: Callable[[T], object], parts: Sequence[T], threads: int) -> None:
-    """call(part) of every part, on so many threads; on this one where a second has nothing to do."""
+    """call(part) of every part, on `threads` threads; on this one where a second has nothing to do."""
     if min(threads, len(parts)) > 1:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(call, parts))

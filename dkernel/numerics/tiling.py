@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.loops import compiled, instruction
+from dkernel.numerics.loops import compile_loop, instruction
+from dkernel.numerics.rows import pad
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 TILE_ROWS = 256
@@ -32,7 +33,7 @@ EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0
 _float_from_bits = instruction("float_from_bits")
 
 
-@compiled("void(float32[::1])")
+@compile_loop("void(float32[::1])")
 def _exp2(z: Any) -> None:
     for i in range(z.size):
         u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
@@ -46,7 +47,7 @@ def _exp2(z: Any) -> None:
         z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
 
 
-@compiled("void(float32[::1])")
+@compile_loop("void(float32[::1])")
 def _cos_turns(z: Any) -> None:
     for i in range(z.size):
         f = z[i] - np.rint(z[i])
@@ -59,7 +60,7 @@ def _cos_turns(z: Any) -> None:
         z[i] = COSINE[0] + s * r
 
 
-@compiled("void(float32[:, ::1])")
+@compile_loop("void(float32[:, ::1])")
 def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
         f = z[0, i] - np.rint(z[0, i])
@@ -78,7 +79,7 @@ def _sincos_turns(z: Any) -> None:
         z[1, i] = f * q
 
 
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
 def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
@@ -153,7 +154,7 @@ class Components(Protocol):
 _workspace = threading.local()
 
 
-def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+def aligned_empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
     """An empty float32 array that begins with a line of the cache: a vector in two lines is read and written twice."""
     size = math.prod(shape)
     held = np.empty(size + LINE, np.float32)
@@ -165,20 +166,13 @@ def scratch(size: int) -> NDArray[np.float32]:
     """Numbers of this thread's own, kept between calls: fresh pages for every piece would cost a tenth of the work."""
     held: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
     if held is None or held.size < size:
-        held = _workspace.buffer = aligned((size,))
+        held = _workspace.buffer = aligned_empty((size,))
     return held
 
 
-def _padded(X: NDArray, first: int) -> NDArray:
-    """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
-    if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, TILE_ROWS)
-    rows = X[first : first + TILE_ROWS]
-    if len(rows) == TILE_ROWS:
-        return rows
-    if X.dtype.kind == "O":  # 0 is no string
-        return np.concatenate([rows, np.repeat(rows[-1:], TILE_ROWS - len(rows), axis=0)])
-    return np.concatenate([rows, np.zeros((TILE_ROWS - len(rows), X.shape[1]), X.dtype)])
+def _tile(X: NDArray, first: int) -> NDArray:
+    """TILE_ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
+    return pad(X, first, TILE_ROWS)
 
 
 def _walk(
@@ -215,7 +209,7 @@ def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((TILE_ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(_tile(X, first)), coef, S, buffer, keep=False)
         out[first : first + TILE_ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -234,7 +228,7 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     """
     out = np.empty((len(X), coef.shape[1]))
     for first in range(0, len(X), TILE_ROWS):
-        out[first : first + TILE_ROWS] = (components(_padded(X, first)) @ coef)[: len(X) - first]
+        out[first : first + TILE_ROWS] = (components(_tile(X, first)) @ coef)[: len(X) - first]
     return out
 
 
@@ -262,7 +256,7 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((TILE_ROWS, n_outputs), np.float32), np.zeros((TILE_ROWS, n_outputs), np.float32)
     for start in range(0, len(X), TILE_ROWS):
-        _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(_tile(X, start)), coef, S, buffer, keep=True)
         S += shift
         n = min(TILE_ROWS, len(X) - start)
         R[n:] = 0.0

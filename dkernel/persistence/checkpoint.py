@@ -2,7 +2,7 @@
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, prepare              the results of stages, each written once
-    rounds-00000012                                 the state of a solver after so many steps, every K rounds of a pass
+    rounds-00000012                                 the state of a solver after 12 steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
 
@@ -33,7 +33,7 @@ from dkernel.execution.versions import versions
 from dkernel.numerics.fused import processor
 from dkernel.numerics.sparse_rows import named
 from dkernel.persistence.journal import Journal
-from dkernel.persistence.serialization import decoded, encoded
+from dkernel.persistence.serialization import decode_value, encode_value
 from dkernel.persistence.tensor_file import open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 
@@ -50,7 +50,7 @@ class SolverState(Protocol):
 
 
 EVERY = 4
-"""Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
+"""Rounds between two checkpoints: a run that is killed repeats at most these, a sixteenth of a pass of 64."""
 
 FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
 VALUES_VERSION = 4  # raised where the stored values change
@@ -192,7 +192,7 @@ class FolderJournal(Journal):
             with open_tensors(path) as opened:
                 document = read_document(opened, path, FILE_VERSION)
                 arrays = read_tensors(opened, document, path)
-            return decoded(document["checkpoint"]["value"], arrays)
+            return decode_value(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
             warnings.warn(
                 f"{path} is damaged or truncated. It is not used; its content is computed again, or read from "
@@ -265,7 +265,7 @@ class FolderJournal(Journal):
                 self.store.remove(file)
 
     def _write(self, name: str, value: Any) -> None:
-        tree, arrays = encoded(value)
+        tree, arrays = encode_value(value)
         content = {"run": self.run, "stage": name, "value": tree, "processor": processor.kind()}
         path = self.store.path(NAME.format(name))
         try:

@@ -246,7 +246,11 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         encoding=encoding,
         local=local_machine(document["local"], held("local.")) if "local" in document else None,
     )
-    for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
+    for last in (
+        max(selection.at)
+        for selection in _parts_of(model.map.kernel)
+        if isinstance(selection, Selection) and selection.at
+    ):
         if last >= model.map.n_in:
             raise ModelFileError(
                 f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
@@ -261,13 +265,13 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
     return model
 
 
-def _check_numbers(found: Any, most: int, place: str) -> None:
-    """Refuse whole numbers that no map of so many columns has: a size of their own choosing would be made at once."""
-    if isinstance(found, dict | list):
-        for value in found.values() if isinstance(found, dict) else found:
+def _check_numbers(part: Any, most: int, place: str) -> None:
+    """Refuse whole numbers above `most`, the largest of any map of these columns: memory is taken for them at once."""
+    if isinstance(part, dict | list):
+        for value in part.values() if isinstance(part, dict) else part:
             _check_numbers(value, most, place)
-    elif isinstance(found, int) and not 0 <= found <= most:
-        raise ModelFileError(f"{place} does not describe a model: its map has the number {found}; 0 to {most} can be.")
+    elif isinstance(part, int) and not 0 <= part <= most:
+        raise ModelFileError(f"{place} does not describe a model: its map has the number {part}; 0 to {most} can be.")
 
 
 def _parts_of(kernel: Any) -> Iterator[Kernel]:
@@ -283,8 +287,8 @@ def _parts_of(kernel: Any) -> Iterator[Kernel]:
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
-    if (found := document.keys() - {"conformal", "encoding", "local"}) != _PARTS:
-        odd = ", ".join(sorted(found ^ _PARTS))
+    if (parts := document.keys() - {"conformal", "encoding", "local"}) != _PARTS:
+        odd = ", ".join(sorted(parts ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):
@@ -314,9 +318,9 @@ def _check_shapes(model: Model, place: str) -> None:
             f"scaling.{name}": (array.shape, n_in * (2 if name == "rotation" else 1)) for name, array in scaling.items()
         },
     }
-    for name, (found, needed) in shapes.items():
-        if found != needed:
-            raise ModelFileError(f"{place} does not describe a model: {name} has shape {found}; {needed} is needed.")
+    for name, (shape, needed) in shapes.items():
+        if shape != needed:
+            raise ModelFileError(f"{place} does not describe a model: {name} has shape {shape}; {needed} is needed.")
     for name, array in {"coef": model.coef, "intercept": model.intercept, **scaling}.items():
         if array.dtype != np.float64:
             raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
@@ -337,15 +341,17 @@ def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
     return {"first": columns.first, "n": columns.n} if isinstance(columns, RangeNames) else list(columns)
 
 
-def _columns_from_json(found: Any) -> Sequence[str]:
-    return RangeNames(found["first"], found["n"]) if isinstance(found, dict) else tuple(found)
+def _columns_from_json(columns: Any) -> Sequence[str]:
+    return RangeNames(columns["first"], columns["n"]) if isinstance(columns, dict) else tuple(columns)
 
 
-def _is_numbered(found: Any) -> bool:
+def _is_numbered(columns: Any) -> bool:
     numbers = (
-        isinstance(found, dict) and found.keys() == {"first", "n"} and list(map(type, found.values())) == [int] * 2
+        isinstance(columns, dict)
+        and columns.keys() == {"first", "n"}
+        and list(map(type, columns.values())) == [int] * 2
     )
-    return numbers and 0 <= found["first"] <= 1 and 0 < found["n"] < 2**31
+    return numbers and 0 <= columns["first"] <= 1 and 0 < columns["n"] < 2**31
 
 
 def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:
@@ -360,12 +366,12 @@ def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:
     return {"dtype": dtype, "values": classes.tolist()}
 
 
-def _classes_from_json(found: Any, place: str) -> NDArray[Any] | None:
-    if found is None:
+def _classes_from_json(stored_classes: Any, place: str) -> NDArray[Any] | None:
+    if stored_classes is None:
         return None
-    if not _CLASS_DTYPE.fullmatch(found["dtype"]):
-        raise ModelFileError(f"{place} does not describe a model: its classes are of type {found['dtype']!r}.")
-    classes = np.array(found["values"], dtype=found["dtype"])
-    if classes.ndim != 1 or len(set(found["values"])) < max(2, len(classes)):
+    if not _CLASS_DTYPE.fullmatch(stored_classes["dtype"]):
+        raise ModelFileError(f"{place} does not describe a model: its classes are of type {stored_classes['dtype']!r}.")
+    classes = np.array(stored_classes["values"], dtype=stored_classes["dtype"])
+    if classes.ndim != 1 or len(set(stored_classes["values"])) < max(2, len(classes)):
         raise ModelFileError(f"{place} does not describe a model: its classes are not different labels of one type.")
     return classes

@@ -101,24 +101,24 @@ def stored(name: str) -> Callable[[T], T]:
     return enter
 
 
-def encoded(value: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
+def encode_value(value: Any) -> tuple[Any, dict[str, NDArray[Any]]]:
     """The value as JSON has it, and its arrays by name.
 
     Examples
     --------
-    >>> encoded({1: (2.5, np.zeros(2))})
+    >>> encode_value({1: (2.5, np.zeros(2))})
     ({'dict': [[1, {'tuple': [2.5, {'array': 'a0', 'dtype': '<f8', 'order': 'C'}]}]]}, {'a0': array([0., 0.])})
     """
     encoder = _Encoder()
     return encoder.encode(value), encoder.arrays
 
 
-def decoded(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """The value that `encoded` took apart.
+def decode_value(tree: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The value that `encode_value` took apart.
 
     Examples
     --------
-    >>> decoded(*encoded({1: (2.5, float("inf"))}))
+    >>> decode_value(*encode_value({1: (2.5, float("inf"))}))
     {1: (2.5, inf)}
     """
     return _Decoder(arrays).decode(tree)
@@ -153,7 +153,9 @@ class _Encoder:
         name, order = f"a{len(self.arrays)}", "C" if array.flags.c_contiguous else "F"
         if array.dtype.kind == "O":
             data, ends = (
-                object_values.encoded(array) if array.size else (np.zeros(0, np.uint8), np.zeros(array.shape, np.int64))
+                object_values.encode_cells(array)
+                if array.size
+                else (np.zeros(0, np.uint8), np.zeros(array.shape, np.int64))
             )
             self.arrays |= {name: data, f"{name}-ends": ends}
             return {"array": name, "dtype": "O", "order": "C"}
@@ -210,7 +212,7 @@ class _Decoder:
         stored, dtype = self.arrays[tree["array"]], np.dtype(tree["dtype"])
         if dtype.kind == "O":
             ends = self.arrays[f"{tree['array']}-ends"]
-            return object_values.decoded(stored, ends) if ends.size else np.empty(ends.shape, object)
+            return object_values.decode_cells(stored, ends) if ends.size else np.empty(ends.shape, object)
         if dtype.kind == "U" and not stored.size:
             array = np.zeros(stored.shape, dtype)
         else:

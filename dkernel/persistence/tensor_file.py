@@ -48,7 +48,7 @@ def write_tensors(path: str | os.PathLike[str], document: Mapping[str, Any], arr
     digest = hashlib.sha256()
     store, name = file_of(path)
     with store.replacing(name) as file:
-        for part in _parts(*_described(document, arrays)):
+        for part in _parts(*_describe(document, arrays)):
             digest.update(part)
             file.write(part)
     return digest.hexdigest()
@@ -56,7 +56,7 @@ def write_tensors(path: str | os.PathLike[str], document: Mapping[str, Any], arr
 
 def digest_to_be(document: Mapping[str, Any], arrays: Arrays) -> str:
     """Sha256 of the file that `write_tensors` would write."""
-    return digest_as_read(*_described(document, arrays))
+    return digest_as_read(*_describe(document, arrays))
 
 
 def digest_as_read(document: Document, arrays: Arrays) -> str:
@@ -67,10 +67,10 @@ def digest_as_read(document: Document, arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def _described(document: Mapping[str, Any], arrays: Arrays) -> tuple[Document, Arrays]:
+def _describe(document: Mapping[str, Any], arrays: Arrays) -> tuple[Document, Arrays]:
     """The whole document, and the arrays as they lie in the file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return _sealed({**document, "tensors": {name: _entry(name, array) for name, array in arrays.items()}}), arrays
+    return _seal({**document, "tensors": {name: _entry(name, array) for name, array in arrays.items()}}), arrays
 
 
 def _parts(document: Document, arrays: Arrays) -> Iterator[memoryview | bytes]:
@@ -86,8 +86,8 @@ def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterat
     try:
         store, name = file_of(path)
         if not is_url(path) and not Path(store.path(name)).is_file():
-            found = "is not a file" if Path(store.path(name)).exists() else "does not exist"
-            raise ModelFileError(f"The model {str(path)!r} {found}. Give the path that was --out of dkernel train.")
+            what = "is not a file" if Path(store.path(name)).exists() else "does not exist"
+            raise ModelFileError(f"The model {str(path)!r} {what}. Give the path that was --out of dkernel train.")
         with store.reading(name, all_of_it) as file:
             yield file
     except FileNotFoundError:
@@ -153,7 +153,7 @@ def read_tensors(
         # The size of the file was checked against the header: nothing larger than the file is ever allocated.
         buffer: bytearray | memoryview
         if name in by_parts and _nbytes(entry) >= LARGE_TENSOR:
-            buffer = _mapped(file, _nbytes(entry))
+            buffer = _map(file, _nbytes(entry))
         else:
             buffer = bytearray(_nbytes(entry))
             if file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
@@ -164,7 +164,7 @@ def read_tensors(
     return arrays
 
 
-def _mapped(file: BinaryIO, size: int) -> memoryview:
+def _map(file: BinaryIO, size: int) -> memoryview:
     """The next bytes of the file, where they are."""
     start = file.tell()
     skipped = start % mmap.ALLOCATIONGRANULARITY
@@ -199,7 +199,7 @@ def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
     return array.data.cast("B") if array.size else b""
 
 
-def _sealed(document: Document) -> Document:
+def _seal(document: Document) -> Document:
     """The document as reading will find it, with the sha256 of its own canonical text."""
     try:
         text = canonical(document)

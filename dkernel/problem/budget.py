@@ -55,7 +55,7 @@ def global_flops(recipe: Recipe) -> float:
 
 
 def choice_flops(recipe: Recipe, flops: float) -> float:
-    """Flops that the choice may take, beside so many of the global stage.
+    """Flops that the choice may take, beside those of the global stage.
 
     Examples
     --------

@@ -13,8 +13,7 @@ COMPONENT_STRIP = 512
 
 
 def component_dtype(map: FeatureMap) -> str:
-    """The way of making components, of those that `with_intercept` knows, by which the passes have them where it is
-    quicker.
+    """How the passes compute components: "tiles" if the map has a quick float32 loop, else "float64".
 
     It is the same on all processors: a narrow kernel of few features has columns whose rounding a setup of exact ones
     would not know.

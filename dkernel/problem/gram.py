@@ -90,11 +90,11 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         fold = self.problem.folds(block, piece, self.k)
-        found = []
+        sums = []
         for i in range(self.k):
             mine = fold == i
-            found.append(gram_of(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
-        return found
+            sums.append(gram_of(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
+        return sums
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
         return [one.merge(other) for one, other in zip(left, right, strict=True)]

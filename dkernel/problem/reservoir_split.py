@@ -90,7 +90,7 @@ class PositiveWeights(Statistic[int, int]):
         return left + right
 
 
-def counted(source: Source, executor: Executor) -> Source:
+def count_weighted(source: Source, executor: Executor) -> Source:
     """The source with its rows of positive weight counted, by one reading where it has weights.
 
     All sizes of a fit, the holdout's first of all, follow the rows that count. A row's role is decided by its hash

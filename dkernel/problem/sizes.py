@@ -8,7 +8,7 @@ from dkernel.cost import COMPONENT_FLOPS, SETUP_FLOPS
 from dkernel.errors import DataError
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.budget import default_model_bytes, global_flops
 from dkernel.recipe import GIVEN, Recipe
@@ -27,7 +27,7 @@ CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than t
 FREE_FLOPS = 4e11
 # The sample is six rows a component (three at least), and as many more as are multiplied at once: what is known of the
 # covariance decides the step, and epochs on the sample are cheap passes. With many rows a component a pass teaches what
-# a smaller sample does not know: so many rows a component -> rows of the sample, and covtype's errors are the same
+# a smaller sample does not know: rows a component -> rows of the sample, and covtype's errors are the same
 # (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
@@ -73,7 +73,7 @@ def _setup_flops(components: int) -> float:
 def _is_open(recipe: Recipe) -> bool:
     """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
     passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
-    return passes and recipe.dtype == "float32" and loss_named(recipe.loss).smooth
+    return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import no_weight
 from dkernel.errors import DataError, RecipeError
-from dkernel.linear.losses import loss_named, signs
+from dkernel.linear.losses import parse_loss, signs
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
@@ -20,7 +20,7 @@ LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # the smallest width wh
 # anything leaves far less, and each doubling costs the sums one of some 22 bits. A class has the target -1 or 1, where
 # no smooth loss has a residual of more than 4 for a score of at most 4.
 CLASS_BOUND = 16.0
-TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
+TARGET_BOUND = 4.0  # times the largest target: the bound of a regression
 
 
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] | None) -> str | None:
@@ -60,7 +60,7 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
     ----------
     kind : "bool", "int", "float" or "text", of the label
     """
-    loss = loss_named(recipe.loss)
+    loss = parse_loss(recipe.loss)
     if loss.predicts_numbers(recipe.task):
         if kind == "text":
             hint = loss.hint_for_classes
@@ -161,8 +161,8 @@ class Targets:
     def of(self, y: NDArray[Any]) -> NDArray[np.float32]:
         """Targets (n, outputs)."""
         if self.classes is None:
-            found = ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)
-            return np.asarray(found[:, None] if found.ndim == 1 else found)
+            targets = ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)
+            return np.asarray(targets[:, None] if targets.ndim == 1 else targets)
         return signs(self.codes(y), len(self.classes))
 
     def weights_of(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
@@ -185,9 +185,9 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
-def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
+def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
-    widths, (low, high) = np.sqrt(found.variance), span
+    widths, (low, high) = np.sqrt(moments.variance), span
     # The deviation of a target far from 0 may be less than the rounding of its mean, so constant ones are found by
     # value.
     bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
@@ -201,8 +201,8 @@ def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None,
             "Multiply it by a number that makes it neither so large nor so small."
         )
     if several:
-        return Targets(None, None, found.mean, widths)
-    return Targets(None, None, float(found.mean[0]), float(widths[0]))
+        return Targets(None, None, moments.mean, widths)
+    return Targets(None, None, float(moments.mean[0]), float(widths[0]))
 
 
 def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
@@ -212,7 +212,7 @@ def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int
     if recipe.task == "regress":
         assert survey.target is not None
         assert survey.span is not None
-        return _centred(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
+        return _center(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
     if survey.reservoir.y.ndim == 2:
         raise DataError(
             f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "

@@ -15,7 +15,7 @@ __all__ = ["require", "write", "write_test"]
 
 
 def require() -> None:
-    """An UnsupportedError unless matplotlib is there; to be called before hours of training rather than after."""
+    """Raise UnsupportedError if matplotlib is missing: before hours of training rather than after."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UnsupportedError(
             "--report draws with matplotlib, which is not installed. Install it (pip install 'dkernel[plot]'), or "

@@ -11,7 +11,7 @@ from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
-MOST_TRIED = 100  # columns: each takes the scores of so many rows
+MOST_TRIED = 100  # columns: each takes the scores of many rows
 MOST_SHOWN = 30  # bars that a picture can show
 MOST_DEPENDENCES = 4  # pictures, two lines of a page
 
@@ -38,7 +38,7 @@ def importances(model: Model, rows: Block, quality: Quality) -> list[tuple[str, 
 
     All inputs of a column move together, as if its values had been shuffled before they were encoded.
     """
-    X, names = rows.X[:MOST_EFFECT_ROWS], _tried(model, rows)
+    X, names = rows.X[:MOST_EFFECT_ROWS], _columns_to_try(model, rows)
     if not names:
         return []
     truth, weight = quality.truth[: len(X)], quality.weight[: len(X)]
@@ -76,7 +76,7 @@ def why_none(model: Model, rows: Block) -> str:
     return ""
 
 
-def _tried(model: Model, rows: Block) -> list[str]:
+def _columns_to_try(model: Model, rows: Block) -> list[str]:
     """The columns to try, the strongest where they are many."""
     if why_none(model, rows):
         return []

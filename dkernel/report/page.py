@@ -75,7 +75,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
         _section("Effects of the features", _effects_note(model, holdout, quality), _effects(model, holdout, quality)),
         _section("The search", "", _search(record)),
         _section("Error against cost", "", _tradeoffs(result, trail, quality)),
-        _section("How it learned", "", _learned(result, trail)),
+        _section("How it learned", "", _learning_curve(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("Resources", "", _resources(result, record)),
         _section("Settings and versions", "", _identity(result, record)),
@@ -174,28 +174,28 @@ def _quality(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
     if quality is None:
         return
     if quality.classes is None:
-        yield _drawn("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
-        yield _drawn("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
+        yield _draw("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
+        yield _draw("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
     else:
         text = "Shares of the rows of each true class; on the diagonal they are right."
-        yield _drawn("Confusion matrix", figures.confusion(quality), text)
+        yield _draw("Confusion matrix", figures.confusion(quality), text)
         if any(quality.one_against_rest()):
             many = "One class against the rest, the first ten." if len(quality.classes) > 2 else ""
             text = many or f"Of {quality.classes[1]} against {quality.classes[0]}, by score."
-            yield _drawn("ROC", figures.curves(quality), text)
+            yield _draw("ROC", figures.curves(quality), text)
         if (bins := calibration(model, quality)) is not None:
             own = "The model's probabilities"
             if not model.has_probabilities:
                 own = "Scores as probabilities, (s + 1) / 2: what this loss aims at"
             text = f"{own}, in {len(bins[0])} groups of as many rows each."
-            yield _drawn("Calibration", figures.calibrations(*bins), text)
+            yield _draw("Calibration", figures.calibrations(*bins), text)
     if (plane := regions(model, rows, quality)) is not None:
         text = "Answers over the two features, with rows that the fit did not learn from."
         if quality.classes is not None and len(quality.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
-        yield _drawn("Decision regions", figures.decision(plane, model.inputs, quality.classes), text)
+        yield _draw("Decision regions", figures.decision(plane, model.inputs, quality.classes), text)
         if (parts := local_regions(model, plane)) is not None:
-            yield _drawn(
+            yield _draw(
                 model.local.regions_name, figures.local(parts, plane, model.inputs), "Rows of one colour share a part."
             )
 
@@ -210,17 +210,17 @@ def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
     weights = strongest(model)
     if weights:
         text = "Share of each feature in the learned metric: how much the answer changes in its direction."
-        yield _drawn("Feature weights", figures.bars(weights, "share"), text)
+        yield _draw("Feature weights", figures.bars(weights, "share"), text)
     if quality is None:
         return
     grown = importances(model, rows, quality)
     if grown:
         figure = "RMSE" if quality.classes is None else "error"
         text = f"Growth of the {figure} when the values of one feature are shuffled among the rows."
-        yield _drawn("Permutation importance", figures.bars(grown, f"growth of the {figure}"), text)
+        yield _draw("Permutation importance", figures.bars(grown, f"growth of the {figure}"), text)
     for each in dependences(model, rows, [name for name, _ in grown]) if grown else ():
         text = "Mean answer with this feature set to each value, all others as they are."
-        yield _drawn(f"Partial dependence: {each.name}", figures.dependence(each, quality.classes), text)
+        yield _draw(f"Partial dependence: {each.name}", figures.dependence(each, quality.classes), text)
 
 
 def _beside(record: Mapping[str, Any]) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
         return
     judged = "on rows left out of a fit" if "left_out_loss" in board[0] else "on rows before they were used"
     text = f"{len(board)} candidates, each at its last rung, judged {judged}."
-    yield _drawn("Leaderboard", figures.race(board), text)
+    yield _draw("Leaderboard", figures.race(board), text)
     figured = ("rank", "rows", "rungs", "progressive_loss", "left_out_loss", "error", "rmse")
     names = [name for name in board[0] if name not in figured]
     yield _table(
@@ -248,13 +248,13 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
+def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
     curve = learning(result.history)
     if len(curve.rounds):
         text = "Progressive: a round's rows before the step that learns from them; in the first pass they are new."
-        yield _drawn("Loss", figures.loss(curve), text)
+        yield _draw("Loss", figures.loss(curve), text)
         name = "Accuracy" if curve.name == "accuracy" else "RMSE"
-        yield _drawn(
+        yield _draw(
             name, figures.merit(curve), "Points: the best candidate on the holdout, at the start and after each pass."
         )
     paths = [("on the sample", result.sample_path)] if result.sample_path else []
@@ -263,21 +263,21 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
             paths.append((_of_pass(line["holdout"]), line["path"]))
     if paths:
         text = "Regularization: the sample rules out most, the holdout chooses among the rest."
-        yield _drawn("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
+        yield _draw("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
     if rates := speed(trail):
-        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
+        yield _draw("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
 
 
 def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], quality: Quality | None) -> Iterator[str]:
     if (cost := by_seconds(result.history, trail, quality)) is not None:
         text = "From the first reading; the last point is the model that was kept."
-        yield _drawn("Error against seconds", figures.cost(cost, "seconds"), text)
+        yield _draw("Error against seconds", figures.cost(cost, "seconds"), text)
     if (cost := by_components(result.model, result.holdout, quality)) is not None:
         text = (
             "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
             "would help little."
         )
-        yield _drawn("Error against components", figures.cost(cost, "components", logarithmic=True), text)
+        yield _draw("Error against components", figures.cost(cost, "components", logarithmic=True), text)
 
 
 def _of_pass(name: str) -> str:
@@ -292,7 +292,7 @@ def _map(result: Any) -> Iterator[str]:
     if len(values) and values[0] > 0:
         own = float(values.sum() ** 2 / (values @ values))
         text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
-        yield _drawn("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
+        yield _draw("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
     rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_components:,}")]
     if certificate:
         rows += [
@@ -317,7 +317,7 @@ _SETUP = {
 
 def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     if record.get("phases"):
-        yield _drawn("Time, by phase", figures.phases(record["phases"]), "")
+        yield _draw("Time, by phase", figures.phases(record["phases"]), "")
     measured = []
     if record.get("peak_memory_bytes"):
         measured.append(("measured peak, all processes here", _bytes(record["peak_memory_bytes"])))
@@ -343,7 +343,7 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     yield _table("Versions", list(record.get("versions", {}).items()))
 
 
-def _drawn(title: str, figure: Any, caption: str) -> str:
+def _draw(title: str, figure: Any, caption: str) -> str:
     source = "data:image/svg+xml;base64," + base64.b64encode(svg(figure)).decode()
     caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'

@@ -17,7 +17,7 @@ from dkernel.report.numbers import Quality, judge, learning
 
 Array = NDArray[np.float64]
 
-SMALLEST = 16  # the smallest part of a model has so many components
+SMALLEST = 16  # components of the smallest part of a model
 SOLVER_PHASES = ("pass", "polish", "normal equations", "solve")
 """First words of the phases in which a solver reads rows."""
 
@@ -84,7 +84,7 @@ def by_components(model: Model, holdout: Block | None, quality: Quality | None) 
     with one_blas_thread():
         K = np.asarray(map.kernel(Z, Z), np.float64)
         values = K @ model.coef
-        for m in _doubled(map.n_components):
+        for m in _sizes(map.n_components):
             coef = model.coef
             if m < map.n_components:
                 coef = np.asarray(np.linalg.lstsq(K[:m, :m], values[:m], rcond=1e-7)[0], np.float64)
@@ -95,7 +95,7 @@ def by_components(model: Model, holdout: Block | None, quality: Quality | None) 
     return ErrorByCost(_points([]), _points(points), "RMSE" if quality.classes is None else "error")
 
 
-def _doubled(n: int) -> list[int]:
+def _sizes(n: int) -> list[int]:
     sizes = [SMALLEST << i for i in range(32) if SMALLEST << i < n]
     return [*sizes, n]
 

@@ -15,7 +15,7 @@ from dkernel.streaming.survey import SurveyResult
 
 
 class Gammas:
-    """Values of the words for a gamma: of all columns, or of those that a part of the kernel looks at.
+    """Resolves gamma="median", "scale" and "auto", for all columns or for those of a part of the kernel.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Gammas:
 
     def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
         """The number for a word; "auto" is `factor` times the median value."""
-        value_or_word = requested(self.recipe, word)
+        value_or_word = requested_rule(self.recipe, word)
         if isinstance(value_or_word, float):
             return value_or_word
         if value_or_word == "scale":
@@ -50,7 +50,7 @@ class Gammas:
         return self.medians[metric, columns]
 
 
-def requested(recipe: Recipe, word: str) -> str | float:
+def requested_rule(recipe: Recipe, word: str) -> str | float:
     """Rule that fills a placeholder: the recipe's gamma for "auto", else the word of the kernel itself."""
     return recipe.gamma if word == "auto" else word
 

@@ -12,9 +12,10 @@ from dkernel.encoding import Encoding
 from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian, Linear
-from dkernel.numerics.object_values import number_columns, numbers_of
+from dkernel.numerics.object_values import number_columns
+from dkernel.numerics.rows import n_terms, numbers_in
 from dkernel.recipe import Recipe
-from dkernel.selection.bandwidth import Gammas, requested
+from dkernel.selection.bandwidth import Gammas, requested_rule
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.metric_learning import learnable
 from dkernel.streaming.survey import SurveyResult
@@ -43,7 +44,7 @@ def usable_kernels(recipe: Recipe, p: int, drawing: Drawing | None = None) -> tu
 
 def gamma_is_open(recipe: Recipe, kernel: Kernel) -> bool:
     """True if a gamma of the kernel is to be looked for."""
-    return "auto" in {requested(recipe, word) for word in kernel.placeholders}
+    return "auto" in {requested_rule(recipe, word) for word in kernel.placeholders}
 
 
 class CandidateSpace:
@@ -66,7 +67,7 @@ class CandidateSpace:
         self.unscaled = None if encoding is None else encoding.unscaled
         self.sparse = survey.largest is not None
         self.objects = rows.X.dtype.kind == "O"
-        self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
+        self.p = n_terms(rows.X)
 
     def candidates(self) -> list[Candidate]:
         """Every family, scale and gamma that is open."""
@@ -101,7 +102,7 @@ class CandidateSpace:
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
         dtype = "float64" if self.rows.X.dtype == np.float64 else "float32"
         scaled = scaling.apply(self.rows.X[:SCALED_ROWS], dtype)
-        rows = (scaled if self.sparse else numbers_of(scaled)).astype(np.float64)
+        rows = numbers_in(scaled).astype(np.float64)
         rule = Gammas(self.recipe, self.survey, scaling, rows)
         if len(self.grid(family)) == 1:
             factors = (1.0,)

@@ -154,11 +154,11 @@ def evaluate_candidate(
                 return nothing, None
             S = judged @ w
             losses = loss.judged(Y_judged, S)
-            found, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
+            mean, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
-            judged_loss = CandidateLoss(found, w[:-1], alpha, w[-1], wrong, losses)
-            return (judged_loss, w) if np.isfinite(found) else (nothing, None)
+            judged_loss = CandidateLoss(mean, w[:-1], alpha, w[-1], wrong, losses)
+            return (judged_loss, w) if np.isfinite(mean) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:
@@ -170,16 +170,18 @@ def evaluate_candidate(
         return best
     assert best.losses is not None
     of_half = loss.judged(Y_judged, judged[:, some] @ half_of)
-    gain, error = paired(of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged)
+    gain, error = paired_difference(
+        of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged
+    )
     return replace(best, gain=gain, error=error)
 
 
-def paired(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
+def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
     """Mean of the differences of two losses of the same rows, and its standard error.
 
     Examples
     --------
-    >>> paired(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
+    >>> paired_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
     (3.0, 0.7071067811865476)
     """
     difference = one - other
@@ -237,10 +239,10 @@ def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float
 def _until_worse(path: Iterator[Judged]) -> Judged:
     """The last before the first that is no better; those that wait for a thread are not computed then."""
     best = next(path)
-    for found in path:
-        if best[0].loss < np.inf and not found[0].loss < best[0].loss:
+    for judged in path:
+        if best[0].loss < np.inf and not judged[0].loss < best[0].loss:
             break
-        best = found
+        best = judged
     return best
 
 
@@ -250,7 +252,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
     A += covariance
     A[-1, -1] += 1e-12
     try:
-        return np.asarray(linalg.solved(A, moment))  # SciPy's would keep Python's lock, for which the others wait
+        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would keep Python's lock, for which the others wait
     except sl.LinAlgError:
         return None
 

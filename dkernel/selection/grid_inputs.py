@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
 
-GROUP_SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
+GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
 MOST_GROUP_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 
@@ -38,11 +38,11 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
         seen.append(np.hstack([seen[0], X[:RELEVANCE_ROWS, levels] != 0]))
     gamma = np.full((len(seen), inputs.n_out), CATEGORY)
     for row, columns in zip(gamma, seen, strict=True):
-        found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
-        found[spread] = relevance(columns[:, spread], targets)
-        numbers = found[:n][spread[:n]]
+        relevant, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
+        relevant[spread] = relevance(columns[:, spread], targets)
+        numbers = relevant[:n][spread[:n]]
         mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
-        row[:n] = (found[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
+        row[:n] = (relevant[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
     return gamma
 
 

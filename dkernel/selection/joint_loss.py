@@ -11,7 +11,7 @@ import numpy as np
 from dkernel.features import Scaling
 from dkernel.kernels import Linear
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.full_batch import minimized
+from dkernel.linear.solvers.full_batch import minimize
 from dkernel.problem.targets import Targets
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
@@ -40,12 +40,12 @@ def fit_linear(
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
     for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
-        start = minimized(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
+        start = minimize(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
         S = G @ start
-        found = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
-        if not found < best.loss:
+        mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
+        if not mean < best.loss:
             break
-        best = CandidateLoss(found, start[:-1], each, start[-1], wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
+        best = CandidateLoss(mean, start[:-1], each, start[-1], wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
     return best
 
 
@@ -53,7 +53,7 @@ def better_of(
     selected: SelectedModel,
     judged: CandidateLoss,
     scaling: Scaling,
-    found: CandidateLoss,
+    linear: CandidateLoss,
     loss: Loss,
     usual: Loss,
     share: float,
@@ -62,13 +62,13 @@ def better_of(
 
     Parameters
     ----------
-    judged : of the choice's kernel, with the `usual` loss, on the rows of `found`
+    judged : of the choice's kernel, with the `usual` loss, on the rows of `linear`
     share : of the rows, that were fitted: more want a smaller alpha, as a support vector machine's C stays as it is
     """
     assert judged.wrong is not None
-    assert found.wrong is not None
-    errors = [float(each.mean()) for each in (found.wrong, judged.wrong)]
-    gain = judged.wrong.astype(np.float64) - found.wrong
+    assert linear.wrong is not None
+    errors = [float(each.mean()) for each in (linear.wrong, judged.wrong)]
+    gain = judged.wrong.astype(np.float64) - linear.wrong
     if not gain.mean() > gain.std() / np.sqrt(len(gain)):
         return selected
     kernel = Linear()
@@ -82,6 +82,6 @@ def better_of(
         metric="identity",
         weights=None,
         enough=None,
-        alpha=share * found.alpha,
+        alpha=share * linear.alpha,
         loss=loss.text,
     )

@@ -20,7 +20,7 @@ from dkernel.selection.evaluation import (
     FitValidationSplit,
     evaluate_candidate,
     moment_of,
-    paired,
+    paired_difference,
 )
 from dkernel.selection.joint_loss import fit_linear, linear_flops
 
@@ -112,7 +112,7 @@ class Judge:
         """True if a trial has a smaller loss than another one of the same rows by more than one standard error."""
         if one.result.losses is None or other.result.losses is None:  # one of them could not be fitted
             return one.loss < other.loss
-        gain, error = paired(other.result.losses, one.result.losses, self.split.weight_judged)
+        gain, error = paired_difference(other.result.losses, one.result.losses, self.split.weight_judged)
         return gain > error
 
     def _near_alpha(self, candidate: Candidate) -> float | None:

@@ -15,9 +15,9 @@ from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.numerics.object_values import as_cells
-from dkernel.numerics.rows import wide
+from dkernel.numerics.rows import n_terms, wide
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import ReservoirSplit
@@ -32,7 +32,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
 
 
-def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
+def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
     """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
@@ -67,8 +67,8 @@ def landmarks_of(
     if recipe.landmarks == "stratified":  # a rare class has few rows: none is left out
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
-    found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes)
-    return found.points, split if found.rows is None else split.with_landmarks(found.rows)
+    chosen = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes)
+    return chosen.points, split if chosen.rows is None else split.with_landmarks(chosen.rows)
 
 
 def certificate(
@@ -82,23 +82,22 @@ def certificate(
     flops : of the fit, of which this may cost a small share: fewer rows then
     known : metric of the solver's coordinates and its root, where they are there; else the squares are made here
     """
-    c, p = map.landmarks.shape
-    p = len(map.landmarks.data) // c if map.sparse else p
+    c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
     rows = int(min(len(X), 2000, max(0.01 * flops / (c * (c + 2 * p + 20)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
-    found = {
+    figures = {
         "trace_error": float(np.mean(left)),
         "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
         "trace_largest": float(left.max()),
         "trace_rows": rows,
     }
     if known is not None:
-        return {**found, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
+        return {**figures, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
     # The rank takes a square of the landmarks.
-    return found if c > MOST_DENSE else {**found, "effective_rank": own.effective_rank}
+    return figures if c > MOST_DENSE else {**figures, "effective_rank": own.effective_rank}
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
@@ -118,25 +117,25 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
-    feed = BlockReader(executor, source, keep=False)
+    reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
             pieces = cut_pieces([unit.rows for unit in source.units])
-            survey = feed.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
+            survey = reader.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
     finally:
-        feed.close()
-    found = survey.reservoir.part(slice(None))
+        reader.close()
+    reservoir = survey.reservoir.part(slice(None))
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
-        loss = loss_named(recipe.loss)
-        choice = Choice(recipe, survey, found, Targets(None), loss, rows, 0.0)
+        loss = parse_loss(recipe.loss)
+        choice = Choice(recipe, survey, reservoir, Targets(None), loss, rows, 0.0)
         kernel = select_model(choice, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):
-        return kernel, found.X[:rows].copy()
+        return kernel, reservoir.X[:rows].copy()
     with one_blas_thread():
-        return kernel, select(recipe.landmarks, kernel, found.X, rows, recipe.seed, _classes(survey)).points
+        return kernel, select(recipe.landmarks, kernel, reservoir.X, rows, recipe.seed, _classes(survey)).points
 
 
 def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
@@ -156,5 +155,7 @@ def _classes(survey: SurveyResult) -> NDArray[np.intp] | None:
     if survey.reservoir.y is None:
         return None
     if survey.labels is None:
-        raise DataError("landmarks='stratified' takes rows of every class; y has over 10,000 values, which are none.")
+        raise DataError(
+            "landmarks='stratified' takes rows of each class; y has over 10,000 distinct values: too many for classes."
+        )
     return np.asarray(np.unique(survey.reservoir.y, return_inverse=True)[1], np.intp)

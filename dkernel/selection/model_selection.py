@@ -27,7 +27,7 @@ from dkernel.selection.race import Race
 from dkernel.selection.reasons import Reasons
 from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, Search
 from dkernel.selection.sampled_stages import SampleProblem
-from dkernel.selection.ways import Way
+from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
 
 
@@ -42,7 +42,7 @@ class Choice:
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
-    ways : to fit the machine, from which the choice takes one or two, and the predicted seconds of each
+    ways : to fit the machine, from which the choice takes one or two, and what each costs
     problem : of their local stages
     """
 
@@ -56,7 +56,7 @@ class Choice:
     drawing: Drawing | None = None
     encoding: Encoding | None = None
     joint: Loss | None = None
-    ways: Mapping[Way, float] = field(default_factory=dict)
+    ways: Mapping[Way, WayCost] = field(default_factory=dict)
     problem: SampleProblem | None = None
 
 
@@ -72,10 +72,10 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
-        race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, list(ways))
+        race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways)
         search = Search(space, judge, candidates, race=race)
         best = climb(search)
-        selected = _selected(search, best)
+        selected = _with_reasons(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
             relevances = race.learned.get("grids")
@@ -99,7 +99,7 @@ def climb(search: Search) -> Trial:
     return leaders[0]
 
 
-def _selected(search: Search, best: Trial) -> SelectedModel:
+def _with_reasons(search: Search, best: Trial) -> SelectedModel:
     """The choice with its reasons, and how many components are enough for it."""
     space, judge, candidate = search.space, search.judge, best.candidate
     reasons = Reasons(

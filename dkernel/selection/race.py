@@ -5,7 +5,7 @@ cells, or none). All ways learn from the same rows and are judged on the same ot
 extrapolated to all rows, is clearly above that of the best one; those that are left are fitted in full.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,25 +17,27 @@ from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit, candidate_scores, paired
+from dkernel.selection.evaluation import (
+    CandidateLoss,
+    Fidelity,
+    FitValidationSplit,
+    candidate_scores,
+    paired_difference,
+)
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import (
+    SAMPLED_STAGES,
     SampleProblem,
     StageScores,
     StageTrial,
     constant_scores,
-    learn_relevances,
-    learn_root,
-    try_cells,
-    try_grids,
 )
-from dkernel.selection.ways import Way
+from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
 MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
-MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-RACE_GRIDS = 64, 128  # grids on few rows and on many: a fit has up to 1,024
 CLEAR_ROWS = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
+RIVAL_ROWS = 16_384  # of one more rung, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
@@ -53,7 +55,7 @@ class Curve:
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss with so many rows to learn from."""
+        """Mean loss with `rows` rows to learn from."""
         return float(np.average(self.losses[rows], weights=weight))
 
     def predicted(self, n: int, weight: F64 | None) -> float:
@@ -74,8 +76,8 @@ class Race:
     problem : of the local stages
     n : rows of the fit
     effort : "low", "normal" or "high"
-    costs : predicted seconds of each way that may be taken; those of one global stage share it
-    ways : that are left
+    costs : of each way that may be taken; those of one global stage share it
+    ways : that are left; at first all that have a cost
     places : of the best settings of a way so far
     learned : relevances of grids and root of the metric of cells, once they are there
     """
@@ -84,11 +86,14 @@ class Race:
     problem: SampleProblem
     n: int
     effort: str
-    costs: Mapping[Way, float]
-    ways: list[Way]
+    costs: Mapping[Way, WayCost]
+    ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     places: dict[Way, Place] = field(default_factory=dict)
     learned: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ways = list(self.costs)
 
     def end(self) -> tuple[Way, ...]:
         """The ways to fit in full: the best, and with it the next one where the race cannot tell the two apart and the
@@ -100,21 +105,27 @@ class Race:
         if self.effort == "high":
             return tuple(self.ways)
         best = min(self.ways, key=lambda way: self.predicted(way))
-        cheapest = min(self.ways, key=lambda way: self.costs[way])
-        if self.effort == "low" or self.costs[cheapest] <= MUCH_CHEAPER * self.costs[best]:
+        cheapest = min(self.ways, key=self.seconds)
+        if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
             # Whether a local stage gains anything the holdout says without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
-        others = [way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.costs[best]]
+        others = [
+            way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.seconds(best)
+        ]
         return (best, *sorted(others, key=lambda way: self.predicted(way))[:1])
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        shared = self.costs.get(Way(), 0.0) if way.features == first.features == "kernel" else 0.0
-        return self.costs[way] - shared
+        share = way.features == first.features == "kernel" and Way() in self.costs
+        return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
 
-    def leave_kernel(self) -> None:
+    def seconds(self, way: Way) -> float:
+        """Predicted seconds of a way."""
+        return self.costs[way].seconds
+
+    def leave_kernel(self, kernel: Candidate, linear: Candidate) -> None:
         """Leave out the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
-        of their cost.
+        of their cost, and on more rows clearly leads components alone.
 
         Cells alone may not: a metric that is learned later has taken kin40k's components + cells from .075 to .028.
         """
@@ -122,14 +133,27 @@ class Race:
         if self.effort == "high" or rival not in self.ways or not kernels:
             return
         best = min(kernels, key=lambda way: self.predicted(way))
-        if self.predicted(rival) < self.predicted(best) and self.costs[rival] <= MUCH_CHEAPER * self.costs[best]:
+        if self.predicted(rival) > self.predicted(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
+            return
+        if Way() in kernels:
+            self._judge([Way(), rival], kernel, linear, min(RIVAL_ROWS, len(self.judge.split.X)))
+        if Way() not in kernels or self.predicted(Way()) - self.predicted(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
     def explain(self) -> str:
         """The end of the race, in words."""
         ways = sorted(self.curves, key=lambda way: self.predicted(way))
         losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
-        return f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
+        text = f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
+        return "; ".join([text, *self._gains()])
+
+    def _gains(self) -> Iterator[str]:
+        """What the readings of each local stage that is fitted win, beside components alone."""
+        for way in self.end() if Way() in self.curves else ():
+            if way.local != "none":
+                gain, readings = 1 - np.exp(self.predicted(way) - self.predicted(Way())), self.costs[way].local_readings
+                more = f"{readings} more reading{'s' if readings != 1 else ''}"
+                yield f"{way.local}: {more} for a predicted {gain:.0%} less loss than components"
 
     @property
     def has_kernel(self) -> bool:
@@ -147,7 +171,7 @@ class Race:
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
-        """Components that a fit of so many rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
+        """Components that a fit of `rows` rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
         rows."""
         most = self.judge.components
         path = np.log(max(most / 256, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
@@ -158,39 +182,66 @@ class Race:
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
     def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
-        """Judge the ways that are left with so many rows; those that cannot win leave."""
+        """Judge the ways that are left with `rows` rows; those that cannot win leave."""
+        judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]
+        self._judge(judged, kernel, linear, rows)
+        # Two points say little of a slope: grids that learn nothing of 1,024 rows may learn much of 2,048.
+        self.leave(margin, of_kernel, rows if rows < self.rungs()[-1] else self.n)
+
+    def judge_doubtful(self, kernel: Candidate, linear: Candidate) -> None:
+        """Judge on the last rung the ways that were not, where their curves and their last points disagree.
+
+        Cells of 2,048 rows of kin40k lead components and may be predicted to lose, as a slope of few rows falls by
+        chance; those of diamonds lose and may be predicted to win.
+        """
+        most = self.rungs()[-1]
+        short = [way for way in self.ways if max(self.curves[way].losses) < most]
+        if not short or len(short) == len(self.ways):
+            return
+        rival = min((way for way in self.ways if way not in short), key=lambda way: self.predicted(way))
+        doubtful = [way for way in short if self._leads(way, rival) != (self.predicted(way) < self.predicted(rival))]
+        if doubtful:
+            self._judge(doubtful, kernel, linear, most)
+
+    def _leads(self, way: Way, rival: Way) -> bool:
+        """True if a way has the lesser loss on the most rows that both have learned from."""
+        one, other, weight = self.curves[way], self.curves[rival], self.judge.split.weight_judged
+        rows = max(set(one.losses) & set(other.losses))
+        return one.mean(rows, weight) < other.mean(rows, weight)
+
+    def _judge(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> None:
+        """Another point of the curve of each of these ways."""
         self._learn()
-        starts = self._starts(kernel, linear, rows)
-        judged = [way for way in self.ways if way.local != "cells" or rows <= MOST_CELL_ROWS]
-        calls = [self._call(way, rows, starts[way.features]) for way in judged]
+        starts = self._starts(ways, kernel, linear, rows)
+        calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
-        for way, trial in zip(judged, trials, strict=True):
+        for way, trial in zip(ways, trials, strict=True):
             self.places[way] = trial.place
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
-        self.leave(margin, of_kernel)
 
-    def leave(self, margin: float, of_kernel: float) -> None:
+    def leave(self, margin: float, of_kernel: float, n: int | None = None) -> None:
         """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
 
         Parameters
         ----------
         of_kernel : the share for ways with components, whose kernel may still become a better one
+        n : rows for which losses are predicted; those of the fit when None
         """
-        predicted = {way: self.predicted(way) for way in self.ways}
+        predicted = {way: self.predicted(way, n) for way in self.ways}
         best = min(self.ways, key=predicted.__getitem__)
         self.ways = [
             way
             for way in self.ways
             if predicted[way] - predicted[best]
-            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best)
+            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
         ]
 
-    def predicted(self, way: Way) -> float:
-        """Logarithm of the loss of a way with all rows."""
-        return self.curves[way].predicted(self.n, self.judge.split.weight_judged)
+    def predicted(self, way: Way, n: int | None = None) -> float:
+        """Logarithm of the loss of a way with n rows, by default all."""
+        return self.curves[way].predicted(n or self.n, self.judge.split.weight_judged)
 
-    def uncertainty(self, way: Way, best: Way) -> float:
-        """Standard error of the difference of two predicted logarithms.
+    def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
+        """Standard error of the difference of two predicted logarithms, for n rows.
 
         It has two parts: that of the mean over the rows that judge, which are the same, and that of the curves: their
         difference may change by as much, for each unit of the logarithm of the rows, as its slope did before, and by
@@ -200,24 +251,23 @@ class Race:
             return 0.0
         one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
         rows = sorted(set(one.losses) & set(other.losses))
-        _, error = paired(one.losses[rows[-1]], other.losses[rows[-1]], weight)
+        _, error = paired_difference(one.losses[rows[-1]], other.losses[rows[-1]], weight)
         of_rows = error / max(other.mean(rows[-1], weight), 1e-300)
         apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
         slopes = np.diff(apart) / np.diff(np.log(rows))
         bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)
-        return float(np.hypot(of_rows, bend * max(0.0, np.log(self.n / rows[-1]))))
+        return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
 
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""
-        wanted = {"grids": learn_relevances, "cells": learn_root}
-        new = {way.local for way in self.ways} & (wanted.keys() - self.learned.keys())
-        names = sorted(new)
-        calls = [Call(f"{self.judge.key}-{name}", wanted[name], (self.problem, self.judge.kept)) for name in names]
+        names = sorted({way.local for way in self.ways} & (SAMPLED_STAGES.keys() - self.learned.keys()))
+        args = self.problem, self.judge.kept
+        calls = [Call(f"{self.judge.key}-{name}", SAMPLED_STAGES[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
-    def _starts(self, kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
-        """Scores of the global stages of the ways that are left."""
-        judge, wanted = self.judge, {way.features for way in self.ways}
+    def _starts(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
+        """Scores of the global stages of these ways."""
+        judge, wanted = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
         for features, candidate in (("kernel", kernel), ("linear", linear)):
@@ -232,12 +282,9 @@ class Race:
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
         args = self.problem, self.judge.kept
-        if way.local == "none":
-            return Call(key, judged_alone, (*args, start))
-        if way.local == "cells":
-            return Call(key, try_cells, (*args, rows, start, self.learned["cells"], place))
-        n_grids = RACE_GRIDS[rows > MOST_RACE_ROWS // 2]
-        return Call(key, try_grids, (*args, rows, start, self.learned["grids"], n_grids, place))
+        if way.local not in SAMPLED_STAGES:
+            return Call(key, judge_global, (*args, start))
+        return Call(key, SAMPLED_STAGES[way.local].fit, (*args, rows, start, self.learned[way.local], place))
 
 
 def start_scores(
@@ -249,6 +296,6 @@ def start_scores(
     )
 
 
-def judged_alone(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
+def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
     """A global stage without a local one."""
     return StageTrial((), problem.losses(split, start.judged))

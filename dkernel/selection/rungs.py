@@ -116,7 +116,7 @@ def try_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     for rows, margin in zip(race.rungs(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
             race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
-    race.leave_kernel()
+    race.leave_kernel(_first(search, leaders), _linear(search))
     return list(leaders)
 
 
@@ -128,6 +128,7 @@ def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
         race.forget_kernel()
         for rows in race.rungs():
             race.run(_first(search, leaders), _linear(search), rows, inf, inf)
+        race.judge_doubtful(_first(search, leaders), _linear(search))
     race.leave(0.0, 0.0)
     return list(leaders)
 
@@ -181,7 +182,7 @@ def try_finalists(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 
 
 def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The trials with more gammas of each family whose best is at an end of all that were judged so far.
+    """Extend the gammas of each family whose best trial has the smallest or the largest of them.
 
     A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
     """
@@ -233,7 +234,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
         return before
     rounds = [before]
     for turn in range(METRIC_ROUNDS):
-        moved = _moved(search, rounds[-1], fidelity, kind)
+        moved = _move(search, rounds[-1], fidelity, kind)
         multiples = (0.5, 1.0, 2.0) if turn == 0 else (1.0,)
         rounds.append(judge.trials(space.at_multiples(moved, multiples), fidelity)[0])
         if rounds[-1].loss > METRIC_ENDS * rounds[-2].loss:
@@ -243,7 +244,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
     return best if judge.is_better(best, before) or space.recipe.metric != "auto" else before
 
 
-def _moved(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
+def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
     """The candidate in the metric that its fitted function says."""
     space, judge, candidate = search.space, search.judge, trial.candidate
     base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)

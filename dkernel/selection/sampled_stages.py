@@ -1,8 +1,10 @@
 """Local stages fitted to rows of the reservoir, in memory: pure functions that run on a worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.cells import Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
-from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
@@ -30,6 +32,9 @@ from dkernel.selection.stage_settings import (
 )
 
 CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a group
+FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
+RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
+MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
 METRIC_ROWS, METRIC_RIDGE, METRIC_GRADIENTS = 2048, 1e-3, 2000  # of the metric of cells, as in a fit of so few rows
 
 
@@ -120,11 +125,11 @@ def try_grids(
     rows: int,
     start: StageScores,
     relevance: F64,
-    n_grids: int,
     place: Place | None,
 ) -> StageTrial:
     """Grids on the scores of a global stage, with the best settings from `place` on."""
     inputs, Y = problem.inputs, problem.targets.of(split.y[:rows])
+    n_grids = RACE_GRIDS[rows > FEW_RACE_ROWS]
     weight = None if split.weight is None else split.weight[:rows]
     X, X_judged = inputs(split.X[:rows]), inputs(split.X_judged)
 
@@ -165,7 +170,7 @@ def _grid_scores(
         if fixed.packs(outputs):
             fixed.unpack(sums, table)
         nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :CORRELATION_ROWS])
-        change = joined(nothing, table, fixed, ridge * binning.n_grids, seen, few)
+        change = join_steps(nothing, table, fixed, ridge * binning.n_grids, seen, few)
         add_scores(codes, change, fitted)
         part.add_scores(X_judged.T, change, judged)
     return judged
@@ -192,3 +197,31 @@ def try_cells(
 
 def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:
     return lambda place: float(np.average(losses(place), weights=split.weight_judged))
+
+
+@dataclass(frozen=True)
+class SampledStage:
+    """A local stage as a race fits it.
+
+    Parameters
+    ----------
+    learn : (problem, rows) -> what its fits share, learned once
+    fit : (problem, rows, number of rows to fit, scores of the global stage, what was learned, place or None) -> the
+        trial
+    most_rows : that it is fitted to
+    """
+
+    learn: Callable[[SampleProblem, FitValidationSplit], NDArray[Any]]
+    fit: Callable[..., StageTrial]
+    most_rows: float = inf
+
+    def takes(self, rows: int) -> bool:
+        """True if it is fitted to so many rows."""
+        return rows <= self.most_rows
+
+
+SAMPLED_STAGES: Mapping[str, SampledStage] = {
+    "grids": SampledStage(learn_relevances, try_grids),
+    "cells": SampledStage(learn_root, try_cells, MOST_CELL_ROWS),
+}
+"""Word of a local stage -> how a race fits it. One that is not here runs in no race: it is fitted where it is named."""

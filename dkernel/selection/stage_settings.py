@@ -20,7 +20,7 @@ SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
 MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
-FIRST_SETTING, THEN = (1,), (0, 3, 1)
+FIRST_SETTING, THEN, SMOOTH = (1,), (0, 3, 1), 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +75,11 @@ def best_width(loss: Callable[[Place], float], start: Place) -> Place:
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
     """The place of the smallest loss of cells one walk from `start`, which fewer rows have said."""
-    return descend(loss, start, SIZES, THEN)
+    return descend(loss, start, SIZES, (SMOOTH, *THEN))
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:
-    """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers."""
+    """Descend from the middle of each smoothness; return the best local minimum of the grid of settings."""
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, FIRST_SETTING) for smoothness in range(len(SMOOTHNESS))
     )

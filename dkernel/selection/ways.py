@@ -39,12 +39,26 @@ class Way:
 
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
-        local = recipe.local if recipe.local_stage == self.local else self.local  # with the settings that were given
+        local = recipe.local_as(self.local)
         if self.features == "linear":
             return recipe.replace(kernel="linear", metric="identity", local=local)
         if self.features == "none":
             return recipe.replace(features="none", metric="identity", local=local)
         return recipe.replace(local=local)
+
+
+@dataclass(frozen=True)
+class WayCost:
+    """What a way costs at the full size of a fit.
+
+    Parameters
+    ----------
+    seconds : predicted, on the usual cores
+    local_readings : of the data, by its local stage
+    """
+
+    seconds: float
+    local_readings: int = 0
 
 
 WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")
@@ -57,7 +71,7 @@ def is_open(recipe: Recipe) -> bool:
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, where so many local stages can be paid for; several run a race.
+    """The ways that a recipe leaves open, where local stages can be paid for; several run a race.
 
     Examples
     --------
@@ -68,5 +82,6 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     """
     if is_open(recipe) and recipe.metric in ("auto", "identity"):
         wanted = {"none", *stages} if recipe.local_stage == "auto" else {recipe.local_stage}
-        return tuple(way for way in WAYS if way.local in wanted)
+        if racing := tuple(way for way in WAYS if way.local in wanted):
+            return racing
     return tuple(Way(local=stage) for stage in stages or ("none",))

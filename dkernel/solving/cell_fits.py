@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
+from dkernel.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
 from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.numerics.array_types import F32
 from dkernel.persistence.journal import Journal
@@ -20,7 +20,7 @@ from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
 from dkernel.solving.residual import Residual
 
-JUDGED_EVERY = 8  # every so many-th row of a cell is one to judge its settings by
+JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +93,13 @@ def fit_task(
     ----------
     parts : with their numbers in the tree
     """
-    found = {}
+    fitted = {}
     for part, number in parts:
         rows = rows_of_cell(runs, part)
         tree, visits = problem.cells(rows, number)
         cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
-        found[part] = {**tree.arrays(), **packed(cells)}
-    return found
+        fitted[part] = {**tree.arrays(), **pack_cells(cells)}
+    return fitted
 
 
 def judge_task(
@@ -174,8 +174,8 @@ class CellSolver(StateMachine[CellState, CellFit]):
     def plan(self, state: CellState) -> Callable[[], dict[str, Any]] | None:
         return None if state.ended or state.steps == len(self.order) else partial(self._part, state.steps)
 
-    def advance(self, state: CellState, found: dict[str, Any]) -> CellState:
-        after = self._after(state, found)
+    def advance(self, state: CellState, fitted: dict[str, Any]) -> CellState:
+        after = self._after(state, fitted)
         self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
         return after
 
@@ -189,7 +189,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
-            cells[number] = unpacked(part, nu)
+            cells[number] = unpack_cells(part, nu)
         return CellFit(tree.joined(trees), [cell for some in cells for cell in some], list(state.history))
 
     def kept(self, journal: Journal) -> CellState:

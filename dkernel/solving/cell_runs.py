@@ -194,9 +194,9 @@ def write_run(
 def count_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Cells that have rows in these runs, and how many; runs on a worker."""
     cells = np.concatenate([run.cells for run in runs])
-    found, which = np.unique(cells, return_inverse=True)
+    numbers, which = np.unique(cells, return_inverse=True)
     rows = np.concatenate([np.diff(run.ends, prepend=0) for run in runs])
-    return found, np.bincount(which, rows, len(found)).astype(np.int64)
+    return numbers, np.bincount(which, rows, len(numbers)).astype(np.int64)
 
 
 def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellRun]:

@@ -76,9 +76,9 @@ class State:
         return 0
 
 
-@stored("Found")
+@stored("OneStepState")
 @dataclass(frozen=True, eq=False)
-class Found(State):
+class OneStepState(State):
     """State of a solver of one step: its value, None before it, and then the holdout's figures."""
 
     value: dict[str, Any] | None = None
@@ -100,8 +100,8 @@ class StateMachine(ABC, Generic[S, R]):
         """The next reading; None at the end."""
 
     @abstractmethod
-    def advance(self, state: S, found: Any) -> S:
-        """The state after the reading that was planned; `found` is its result."""
+    def advance(self, state: S, result: Any) -> S:
+        """The state after the reading that was planned, from its result."""
 
     @abstractmethod
     def finish(self, state: S) -> R:
@@ -231,16 +231,16 @@ def tile_bytes(columns: int, outputs: int) -> int:
     return 4 * 256 * columns + 48 * columns * outputs
 
 
-def judged(
-    targets: Targets, alphas: Sequence[float], found: LossSums | None, name: str
+def best_of_alphas(
+    targets: Targets, alphas: Sequence[float], sums: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
     """Figures of the best of some alphas, by the losses of `Solver.judge`, and the line of the history."""
-    if found is None:
+    if sums is None:
         return {}, ()
-    losses = found.loss / found.weight
+    losses = sums.loss / sums.weight
     i = int(np.argmin(losses))
-    figures = {"loss": float(losses[i]), "rows": int(found.n)}
-    figures |= targets.merit(float(found.right[i]), found.n)
+    figures = {"loss": float(losses[i]), "rows": int(sums.n)}
+    figures |= targets.merit(float(sums.right[i]), sums.n)
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)

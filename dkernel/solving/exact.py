@@ -24,7 +24,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import metric_root
-from dkernel.linear.solvers.full_batch import minimized
+from dkernel.linear.solvers.full_batch import minimize
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.model import ScaledComponents
@@ -32,10 +32,10 @@ from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_split import counted, rows_of
+from dkernel.problem.reservoir_split import count_weighted, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import Found, Solver, SolverResult
+from dkernel.solving.driver import OneStepState, Solver, SolverResult
 from dkernel.streaming.kept_block import pieces_of
 
 Array = NDArray[np.float64]
@@ -73,7 +73,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     DataError
         where all weights are 0
     """
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     n = source.n_counted
     if n > FEW_ROWS:
         raise RecipeError(
@@ -121,7 +121,7 @@ def _text(label: Any) -> str:
     return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
-class Exact(Solver[Found]):
+class Exact(Solver[OneStepState]):
     """The optimum on all rows, in memory and deduplicated; their order does not matter."""
 
     stage = "exact"
@@ -139,16 +139,16 @@ class Exact(Solver[Found]):
     def client_squares(cls, columns: int) -> int:  # noqa: ARG003
         return 9
 
-    def start(self) -> Found:
-        return Found()
+    def start(self) -> OneStepState:
+        return OneStepState()
 
-    def plan(self, state: Found) -> Callable[[], Any] | None:
+    def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         return self._optimum if state.value is None else None
 
-    def advance(self, state: Found, found: dict[str, Any]) -> Found:
-        return replace(state, value=found, history=tuple(found["history"]), steps=1)
+    def advance(self, state: OneStepState, optimum: dict[str, Any]) -> OneStepState:
+        return replace(state, value=optimum, history=tuple(optimum["history"]), steps=1)
 
-    def finish(self, state: Found) -> SolverResult:
+    def finish(self, state: OneStepState) -> SolverResult:
         value = state.value
         assert value is not None
         history = list(state.history)
@@ -172,18 +172,18 @@ class Exact(Solver[Found]):
             metric_root(coordinates.metric)  # refuses a kernel that is none
         given = () if fit.alpha == "auto" else (float(fit.alpha),)
         progress.phase("leave rows out" if given else "choose alpha")
-        found = _judged(problem, coordinates, rows, fit.near, given)
+        judgement = _judge(problem, coordinates, rows, fit.near, given)
         if not given:
-            least = min(found.losses.values())
+            least = min(judgement.losses.values())
             check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
-        losses, judged = ({}, {}) if given else (found.losses, found.figures)
+        losses, judged = ({}, {}) if given else (judgement.losses, judgement.figures)
         # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
         least = ALIKE * min(losses.values(), default=0.0)
         alpha = max((each for each, loss in losses.items() if loss <= least), default=fit.alpha)
         assert not isinstance(alpha, str)
         progress.phase("solve")
-        matrix = found.matrix or _SplitRows.of(problem, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, None if given else found.starts.get(alpha))
+        matrix = judgement.matrix or _SplitRows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, None if given else judgement.starts.get(alpha))
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
@@ -202,7 +202,7 @@ class Exact(Solver[Found]):
             "history": history,
             "judged": judged.get(alpha, {}),
             "facts": facts,
-            "left_out": found.left_out.get(alpha),
+            "left_out": judgement.left_out.get(alpha),
         }
 
 
@@ -225,7 +225,7 @@ class _Judged:
     matrix: "_SplitRows | None" = None
 
 
-def _judged(
+def _judge(
     problem: Problem, coordinates: Coordinates, rows: Block, near: float | None, given: Sequence[float] = ()
 ) -> _Judged:
     """The loss of each alpha, or of the given ones, on rows that were left out of a fit, and the scores of these rows.
@@ -242,8 +242,8 @@ def _judged(
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
-    found = _Judged(matrix=matrix if problem is of_all else None)
-    losses, starts = found.losses, list[Array | None]([None] * folds)
+    judgement = _Judged(matrix=matrix if problem is of_all else None)
+    losses, starts = judgement.losses, list[Array | None]([None] * folds)
 
     def judge(alpha: float) -> None:
         sums, scores = [], []
@@ -252,19 +252,23 @@ def _judged(
             scores.append(judged[0] @ v)
             sums.append(matrix.figures(scores[-1], *judged[1:]))
             if i == 0 and matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
-                found.starts[alpha] = np.zeros((len(whole.X) + 1, v.shape[1]))
-                found.starts[alpha][np.append(np.flatnonzero(part != 0), len(whole.X))] = v
+                judgement.starts[alpha] = np.zeros((len(whole.X) + 1, v.shape[1]))
+                judgement.starts[alpha][np.append(np.flatnonzero(part != 0), len(whole.X))] = v
         loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
         numbers = np.concatenate([np.flatnonzero(part == i) for i in range(folds)])
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         if np.isfinite(loss):
-            found.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
-        found.figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
+            judgement.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
+        judgement.figures[alpha] = {
+            "loss": loss / weight,
+            "rows": int(count),
+            **problem.targets.merit(right, int(count)),
+        }
 
     if given:
         for alpha in given:
             judge(alpha)
-        return found
+        return judgement
     first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
     for alpha in EXACT_ALPHAS[first:]:
         judge(alpha)
@@ -275,7 +279,7 @@ def _judged(
         judge(alpha)
         if losses[alpha] > below:
             break
-    return found
+    return judgement
 
 
 def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
@@ -339,7 +343,7 @@ class _SplitRows:
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[Array, Array, Array]]:
-        """The rows that are not out; and features, targets and weights of those that are.
+        """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
 
         Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
         """
@@ -358,7 +362,7 @@ class _SplitRows:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
         most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else FEW_READINGS
-        state = minimized(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
+        state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 
     def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:

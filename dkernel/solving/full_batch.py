@@ -13,7 +13,7 @@ from dkernel.linear.solvers.full_batch import LBFGS, PCG, Batch, BatchState, bat
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Solver, SolverResult, State, judged
+from dkernel.solving.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import mean_gradient
 
@@ -99,11 +99,11 @@ class FullBatch(Solver[FullBatchState]):
         turn = f"{state.state.passes + 1}/{self.limit}"
         self.show(f"pass {turn}", lambda: self.fit.reader.source.n_rows, **{"pass": turn})
 
-    def advance(self, state: FullBatchState, found: Any) -> FullBatchState:
+    def advance(self, state: FullBatchState, result: Any) -> FullBatchState:
         if self._is_over(state):
-            figures, lines = judged(self.fit.problem.targets, self.settings.alphas, found, self.machine.name)
+            figures, lines = best_of_alphas(self.fit.problem.targets, self.settings.alphas, result, self.machine.name)
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
-        total: GradientSum = found
+        total: GradientSum = result
         loss = total.loss / max(total.weight, 1e-300)
         made = self.machine.advance(state.state, loss, mean_gradient(self.fit.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
@@ -169,8 +169,8 @@ class Polish(FullBatch):
         self.show("polish", lambda: self.limit * self.fit.reader.source.n_rows)
 
     def finish(self, state: FullBatchState) -> SolverResult:
-        found, before = super().finish(state), self.before
-        return replace(found, share=before.share, history=[*before.history, *found.history], tried=before.tried)
+        result, before = super().finish(state), self.before
+        return replace(result, share=before.share, history=[*before.history, *result.history], tried=before.tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
         """A polish has as many passes as are cheap, and need not converge."""

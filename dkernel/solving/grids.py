@@ -19,8 +19,8 @@ from dkernel.execution import process_cache
 from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning, add_scores, add_sums
-from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
-from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, joined
+from dkernel.local.grid_machine import coarse_to_fine, pack_coef, unpack_coef
+from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, U32
 from dkernel.persistence.journal import Journal
@@ -36,7 +36,7 @@ RESIDUAL_WIDTHS = 2.0, 0.05
 The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with
 windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
 
-LOSS_DIGITS = 40  # losses are added as integers, with so many binary digits after the point
+LOSS_DIGITS = 40  # binary digits after the point of losses, which are added as integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,13 +181,13 @@ class GridRound(ExactStatistic[BinSums]):
 
     def _rows(self, block: Block, piece: RowSlice) -> _GridRows:
         name = "rows", piece.number
-        found: _GridRows | None = process_cache.get(self.shared, name)
-        if found is None:
+        rows: _GridRows | None = process_cache.get(self.shared, name)
+        if rows is None:
             X, Y, weight, keep = self.problem.all_rows(block, piece)
-            found = _GridRows(self.inputs(X), Y, weight, keep)
+            rows = _GridRows(self.inputs(X), Y, weight, keep)
             if self.keep_rows:
-                process_cache.put(self.shared, name, found)
-        return found
+                process_cache.put(self.shared, name, rows)
+        return rows
 
     def _codes(self, rows: _GridRows, piece: RowSlice, number: int) -> U32:
         """Codes of the rows of a piece in a group of grids: a round takes the sums of a group, the next its scores."""
@@ -221,13 +221,13 @@ class GridRound(ExactStatistic[BinSums]):
     def _first_scores(self, block: Block, piece: RowSlice) -> F32:
         """Scores of the global stage, an array of the caller's own."""
         name = "first scores", piece.number
-        found: F32 | None = process_cache.get(self.shared, name)
-        if found is None:
+        first: F32 | None = process_cache.get(self.shared, name)
+        if first is None:
             scores = self.problem.components.scores(block.X[piece.place.rows], *self.start)
-            found = np.ascontiguousarray(scores, np.float32)
+            first = np.ascontiguousarray(scores, np.float32)
             if self.shared != self.run:
-                process_cache.put(self.shared, name, found)
-        return found.copy() if self.shared != self.run else found
+                process_cache.put(self.shared, name, first)
+        return first.copy() if self.shared != self.run else first
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,12 +343,12 @@ class GridSolver(StateMachine[GridState, GridFit]):
     def plan(self, state: GridState) -> Callable[[], BinSums] | None:
         return None if state.ended or state.steps == self.rounds else lambda: self._read(state)
 
-    def advance(self, state: GridState, found: BinSums) -> GridState:
+    def advance(self, state: GridState, sums: BinSums) -> GridState:
         residual, settings, part = self.residual, self.settings, self._part(state.steps)
         coef = np.zeros((GRID_GROUP, part.n_bins, residual.problem.targets.outputs), np.float32)
         ridge = settings.ridge * settings.n_grids
-        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
-        after = self._after(state, change, _line(residual, found, state.steps))
+        change = join_steps(coef, sums.table, self.fixed, ridge, part.codes(self.sample.T), residual.sample.weight)
+        after = self._after(state, change, _line(residual, sums, state.steps))
         judged = residual.figures(after.scores)
         after.history[-1].update((f"holdout_{name}", value) for name, value in judged.items() if name != "rows")
         return after
@@ -363,13 +363,13 @@ class GridSolver(StateMachine[GridState, GridFit]):
     def kept(self, journal: Journal) -> GridState | None:
         state = self.start()
         for part in journal.parts(self.name):
-            state = self._after(state, unpacked(part["change"], self.settings.bits), part["line"])
+            state = self._after(state, unpack_coef(part["change"], self.settings.bits), part["line"])
         return state
 
     def keep(self, journal: Journal, state: GridState) -> None:
         if journal.keeps:
             assert state.change is not None
-            journal.add_part(self.name, {"change": packed(state.change), "line": state.history[-1]})
+            journal.add_part(self.name, {"change": pack_coef(state.change), "line": state.history[-1]})
 
     def _part(self, number: int) -> Binning:
         return self.settings.binning.part(number * GRID_GROUP, (number + 1) * GRID_GROUP)

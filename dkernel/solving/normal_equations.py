@@ -23,7 +23,7 @@ from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Found, Solver, SolverResult, judged
+from dkernel.solving.driver import OneStepState, Solver, SolverResult, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
@@ -38,11 +38,11 @@ GRAM_FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each
 
 
 def _folds(columns: int) -> int:
-    """Folds of the rows: 1 where so many matrices would be too many bytes."""
+    """Folds of the rows: 1 where a matrix for each would be too many bytes."""
     return GRAM_FOLDS if columns <= MOST_FOLDED else 1
 
 
-class NormalEquations(Solver[Found]):
+class NormalEquations(Solver[OneStepState]):
     """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized."""
 
     stage = "normal"
@@ -67,25 +67,27 @@ class NormalEquations(Solver[Found]):
     def squares(cls, columns: int) -> int:
         return _folds(columns)
 
-    def start(self) -> Found:
-        return Found()
+    def start(self) -> OneStepState:
+        return OneStepState()
 
-    def plan(self, state: Found) -> Callable[[], Any] | None:
+    def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         if state.value is None:
             self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
             return partial(self.over_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
-    def advance(self, state: Found, found: Any) -> Found:
+    def advance(self, state: OneStepState, result: Any) -> OneStepState:
         if state.value is None:
             self.fit.run.progress.phase("normal equations")
-            value = self._path(found)
+            value = self._path(result)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
-        figures, lines = judged(self.fit.problem.targets, [self.alphas[state.value["best"]]], found, self.stage)
+        figures, lines = best_of_alphas(
+            self.fit.problem.targets, [self.alphas[state.value["best"]]], result, self.stage
+        )
         return replace(state, holdout=figures, history=state.history + lines, steps=2)
 
-    def finish(self, state: Found) -> SolverResult:
+    def finish(self, state: OneStepState) -> SolverResult:
         value = state.value
         assert value is not None
         path = value["path"]
@@ -125,8 +127,10 @@ class NormalEquations(Solver[Found]):
             "freedom": [ridge.freedom(alpha) for alpha in self.alphas],
         }
         if len(parts) > 1 and all(part.weight > 0 for part in parts):
-            figures["kfold"] = [unit * float(error) for error in _crossed(parts, coordinates.metric, self.alphas)]
-        figures["loo"] = [unit * float(error) for error in _left_out(self.fit, ridge, self.alphas)]
+            figures["kfold"] = [
+                unit * float(error) for error in _cross_validate(parts, coordinates.metric, self.alphas)
+            ]
+        figures["loo"] = [unit * float(error) for error in _leave_one_out(self.fit, ridge, self.alphas)]
         best = int(np.argmin(figures.get("kfold", figures["gcv"])))
         alpha = self.alphas[best]
         variance = _variance(ridge, alpha) if problem.targets.classes is None else None
@@ -145,7 +149,7 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     }
 
 
-def _crossed(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
+def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):
@@ -175,7 +179,7 @@ class LeaveOneOut(Statistic[Array, Array]):
         return left + right
 
 
-def _left_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
+def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
     # rows of the sample that are left out one by one, at two D x D products each
     some = part_of(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:

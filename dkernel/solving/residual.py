@@ -93,8 +93,8 @@ class Residual:
         if not len(rows.Y):
             return {}
         loss = self.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
-        found = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
-        return found | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
+        of_holdout = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
+        return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
         """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""

@@ -61,7 +61,7 @@ def _is_sketched(sizes: Sizes, recipe: Recipe) -> bool:
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
-    """Bytes of the squares of the components that the client has at one time while it prepares or solves.
+    """Bytes of the D x D matrices that the client holds at one time while it prepares or solves.
 
     The covariance, of landmarks the metric and its root, and one that comes or goes; then, of landmarks with the
     metric, a factor for each alpha of the path that can have a ridge of its own, the last of them in the place of the

@@ -93,7 +93,7 @@ class Passes(Solver[PassState]):
         assert state.best is not None
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
-        return replace(state.best, history=list(state.history), facts=_unlearned(state.history, nothing))
+        return replace(state.best, history=list(state.history), facts=_rounds_not_learned(state.history, nothing))
 
     def plan(self, state: PassState) -> Callable[[], Any] | None:
         judge = self.judge
@@ -105,12 +105,12 @@ class Passes(Solver[PassState]):
         over = state.ended or state.epoch == len(self.fit.schedules) or self._is_enough(state)
         return None if over else self._round(state)
 
-    def advance(self, state: PassState, found: Any) -> PassState:
+    def advance(self, state: PassState, result: Any) -> PassState:
         if state.watched is not None:
-            line = {**state.watched, "holdout_loss": float(found.loss[0] / found.weight)}
-            right = self._merit(float(found.right[0]), found.n)
-            return self._reported(state, line | {f"holdout_{name}": value for name, value in right.items()})
-        return self._judged(state, found) if self._is_over(state) else self._after_round(state, *found)
+            line = {**state.watched, "holdout_loss": float(result.loss[0] / result.weight)}
+            right = self._merit(float(result.right[0]), result.n)
+            return self._report(state, line | {f"holdout_{name}": value for name, value in right.items()})
+        return self._judge_pass(state, result) if self._is_over(state) else self._after_round(state, *result)
 
     def _is_over(self, state: PassState) -> bool:
         """True if a pass, or the start, is to be judged."""
@@ -133,7 +133,7 @@ class Passes(Solver[PassState]):
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.problem.targets.merit(right, n)
 
-    def _reported(self, state: PassState, line: dict[str, Any]) -> PassState:
+    def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
     def _candidates(self, state: PassState) -> dict[str, Array]:
@@ -145,15 +145,15 @@ class Passes(Solver[PassState]):
             return {"last": candidates["last"]}
         return candidates
 
-    def _judged(self, state: PassState, figures: LossSums | None) -> PassState:
+    def _judge_pass(self, state: PassState, figures: LossSums | None) -> PassState:
         """Take the best candidate after the last round of a pass, or undo the pass."""
-        found, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
+        candidate, lines = self._choose(self._candidates(state), "start" if state.best is None else state.name, figures)
         if state.best is None:
-            return replace(state, best=found, history=lines)
+            return replace(state, best=candidate, history=lines)
         state = replace(state, history=state.history + lines, steps=state.steps + 1)
         best = state.best
         assert best is not None
-        failed = self._worse(found, best)
+        failed = self._worse(candidate, best)
         v = state.before if failed else state.sgd.v
         # A pass is tried again twice, each time with a smaller step.
         if failed and state.retries < 2 and not state.ended:
@@ -165,7 +165,7 @@ class Passes(Solver[PassState]):
             )
         # The start was fitted to the sample alone: a pass replaces it unless it failed.
         if not failed:
-            best = found if figures is None or best.iterate == "start" else min(best, found, key=_loss)
+            best = candidate if figures is None or best.iterate == "start" else min(best, candidate, key=_loss)
         return replace(state, sgd=self.solver.start(v), before=v, best=best, epoch=state.epoch + 1)
 
     def _round(self, state: PassState) -> Callable[[], Any]:
@@ -194,35 +194,35 @@ class Passes(Solver[PassState]):
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
-        # Callbacks see the holdout's loss after so many rounds.
+        # Callbacks see the holdout's loss after a few rounds.
         if self.fit.watched and len(self.fit.split.holdout.X) and (i + 1) % 8 == 0:
             return replace(state, watched=line)
-        return self._reported(state, line)
+        return self._report(state, line)
 
     def _choose(
-        self, candidates: dict[str, Array], name: str, found: LossSums | None
+        self, candidates: dict[str, Array], name: str, sums: LossSums | None
     ) -> tuple[SolverResult, tuple[dict[str, Any], ...]]:
         """The candidate and the alpha with the smallest loss on the holdout, and their line of the history."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
         shares = self.solver.shares or [1.0] * len(alphas)
-        if found is None:
+        if sums is None:
             v = candidates.get(WINDOW, next(iter(candidates.values())))
             iterate = WINDOW if WINDOW in candidates else name
             return SolverResult(np.ascontiguousarray(v[:, :outputs]), alphas[0], shares[0], iterate, [], {}), ()
         names = list(candidates)
-        loss = found.loss / found.weight
+        loss = sums.loss / sums.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": int(found.n)} | self._merit(float(found.right[i]), found.n)
+        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self._merit(float(sums.right[i]), sums.n)
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
         path = line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
         return SolverResult(v, alphas[j], shares[j], iterate, [], figures, tried=path), (line,)
 
-    def _worse(self, found: SolverResult, before: SolverResult) -> bool:
-        if not found.holdout:
-            return not np.isfinite(found.v).all()
-        loss = found.holdout["loss"]
+    def _worse(self, candidate: SolverResult, before: SolverResult) -> bool:
+        if not candidate.holdout:
+            return not np.isfinite(candidate.v).all()
+        loss = candidate.holdout["loss"]
         return not loss <= WORSE_PASS * before.holdout["loss"]
 
 
@@ -238,7 +238,7 @@ def _loss(outcome: SolverResult) -> float:
     return outcome.holdout["loss"]
 
 
-def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, Any]:
+def _rounds_not_learned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, Any]:
     """Losses of the last pass, if one round has more than all others together, and more than scores of 0 have.
 
     Steps are cut where few far rows make the gradient long, so rounds may not learn them.
@@ -250,15 +250,15 @@ def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, A
     Examples
     --------
     >>> lines = [{"pass": 1, "round": i, "loss": 0.25} for i in range(8)]
-    >>> _unlearned(lines, 0.5)
+    >>> _rounds_not_learned(lines, 0.5)
     {}
     >>> lines[5]["loss"] = 30.0
-    >>> _unlearned(lines, 0.5)
+    >>> _rounds_not_learned(lines, 0.5)
     {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
 
     A pass that is undone and done again counts once:
 
-    >>> _unlearned(lines + lines, 0.5)
+    >>> _rounds_not_learned(lines + lines, 0.5)
     {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
     """
     lines = [line for line in history if "round" in line]

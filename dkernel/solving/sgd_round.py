@@ -50,7 +50,7 @@ WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
 CLIP = 2.0  # a gradient is cut to this many times its usual length
-LENGTH_ROUNDS = 8  # the usual length is a mean of so many rounds
+LENGTH_ROUNDS = 8  # rounds whose mean is the usual length
 
 
 @stored("SGDState")
@@ -114,9 +114,9 @@ class PSGD(AlphaPath):
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
             step = factor * P.step(batch, self.loss) * np.minimum(shares[heads], 1.0)
-            found = P.solve(direction[:, heads])
-            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], found)
-            moves[:, heads] = step * found
+            preconditioned = P.solve(direction[:, heads])
+            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], preconditioned)
+            moves[:, heads] = step * preconditioned
             gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
@@ -142,7 +142,7 @@ class PSGD(AlphaPath):
 
         Parameters
         ----------
-        batch : b / R^2, as so many steps the noise of one allows
+        batch : b / R^2, the number of steps that the noise of one allows
         rounds : of the pass: what a move is still felt in should be a small part of them
         """
         # The memory 1 / (1 - β) is at most a quarter of the rounds of a pass.

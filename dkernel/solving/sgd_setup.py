@@ -38,23 +38,23 @@ LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
 # components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
-# The sample has so many rows for each effective dimension; without the damped directions 16 are needed. A large source,
+# Rows of the sample for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
-NEAR_RHO = 4  # the alphas of a large source are at most so many times ρ
-# The path ends at so many times the alpha of the choice, or with the next alpha. More components mostly want the same
+NEAR_RHO = 4  # times ρ: the most that the alphas of a large source are
+# Times the alpha of the choice, at which the path ends, or with the next alpha. More components mostly want the same
 # or less, but an end at the choice's own leaves a smooth function of 2,000 rows 25 times the squared error.
 ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are nothing
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 COVARIANCE_ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
-WARM_ROUNDS, WARM_EPOCHS = 16, 2  # the start on the sample takes so many
+WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
-SMALL_EPOCHS = 8  # a sample that is much of the data gets so many, since nothing else will teach what its rows can
+SMALL_EPOCHS = 8  # epochs of a sample that is much of the data, since nothing else will teach what its rows can
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
-WIDE_HELD = 1000  # a sketch is measured on so many rows outside the sample: each costs all its columns
+WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64  # alphas and outputs together; more are not read for the price of one
 # A smaller holdout tells two alphas apart by luck, so the sample's choice stands. Where all rows are few, fits come
 # nearer to their optima, and the losses of neighbours are apart on 250 rows.
@@ -65,10 +65,10 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def on_client(sampled: Sampled, little: bool = False) -> Sampled:
-    """The problem with its work in this process, if that is `little` or workers would not be quicker."""
+def on_client(sampled: Sampled, small: bool = False) -> Sampled:
+    """The problem with its work in this process, if that is `small` or workers would not be quicker."""
     executor = sampled.run.executor
-    if not (little or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
+    if not (small or executor.keeps_work_here(large=not is_wide(sampled.coordinates))):
         return sampled
     return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
 
@@ -165,7 +165,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
             certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
-    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(sampled, covariance, ridges), certified)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorize(sampled, covariance, ridges), certified)
 
 
 def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
@@ -237,9 +237,9 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorized(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+def _factorize(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held(sampled, part_of(sampled.split.held, slice(most)))
+    held = _held_components(sampled, part_of(sampled.split.held, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
@@ -260,7 +260,7 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held(sampled: SampledProblem, block: Block) -> Array:
+def _held_components(sampled: SampledProblem, block: Block) -> Array:
     components, coordinates = sampled.problem.components, sampled.coordinates
     F = with_intercept(components, block.X, component_dtype(components.map))
     if coordinates.basis is None:

@@ -88,7 +88,7 @@ def features_of(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> 
     """Features of raw rows in the coordinates of a sketch, (width, rows), slice by slice."""
     for i, groups in enumerate(slices_of(problem.components.groups)):
         F = in_tiles(problem.components, X, groups).astype(np.float64)
-        yield _whitened(coordinates, i, F.T)
+        yield _whiten(coordinates, i, F.T)
     yield np.ones((1, len(X)))
 
 
@@ -100,12 +100,12 @@ def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
     >>> [[first for first, _, _ in part] for part in slices_of([(i, 1, 512) for i in range(0, 3072, 512)])]
     [[0, 512, 1024, 1536], [2048, 2560]]
     """
-    found: list[list[Group]] = []
+    slices: list[list[Group]] = []
     for group in groups:
-        if not found or group[0] + group[1] * group[2] - found[-1][0][0] > BLOCK_COLUMNS:
-            found.append([])
-        found[-1].append(group)
-    return [tuple(part) for part in found]
+        if not slices or group[0] + group[1] * group[2] - slices[-1][0][0] > BLOCK_COLUMNS:
+            slices.append([])
+        slices[-1].append(group)
+    return [tuple(part) for part in slices]
 
 
 def _range(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:
@@ -141,10 +141,10 @@ class CovarianceSum(Statistic[GradientSum, GradientSum]):
 
 def _inside(coordinates: Coordinates, i: int, part: F32) -> F32:
     """Columns of the sketch in the coordinates w."""
-    return np.ascontiguousarray(_whitened(coordinates, i, part.T.astype(np.float64)).T, dtype=np.float32)
+    return np.ascontiguousarray(_whiten(coordinates, i, part.T.astype(np.float64)).T, dtype=np.float32)
 
 
-def _whitened(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> NDArray[np.float64]:
+def _whiten(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> NDArray[np.float64]:
     """The columns of slice i, one a row, in the coordinates w."""
     if isinstance(coordinates.basis, BlockBasis):
         return coordinates.basis.T.of(i, part)

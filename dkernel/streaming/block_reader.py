@@ -18,7 +18,7 @@ from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.homes import MOST_UNEVEN, homes
-from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
+from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
@@ -27,7 +27,7 @@ ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
 WINDOW_TASKS = 8
-# A journal gets a long reading in parts: a sixteenth at a time, and at least so many bytes of the source.
+# A journal gets a long reading in parts: a sixteenth of the source at a time, and at least MOST_BYTES.
 JOURNAL_PARTS, PART_BYTES = 16, 256 * 2**20
 
 
@@ -101,7 +101,7 @@ class BlockReader:
 
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
-        groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
+        groups = group_units(source.units, source.row_bytes + ROW_OVERHEAD)
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
@@ -131,11 +131,11 @@ class BlockReader:
         new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
 
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            there, found = set(window), dict[int, list[RowSlice]]()
+            there, by_chunk = set(window), dict[int, list[RowSlice]]()
             for piece in pieces:
                 if piece.place.unit in there:
-                    found.setdefault(positions[piece.chunk], []).append(piece)
-            return found
+                    by_chunk.setdefault(positions[piece.chunk], []).append(piece)
+            return by_chunk
 
         sums: dict[Node, S] = {}
         for _, some in self._sums(
@@ -168,7 +168,7 @@ class BlockReader:
         holders = self.executor.holders([unit.task for unit in units])
         if not any(holders):
             return {}
-        found, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
+        workers, moved = homes([unit.n_rows for unit in units], holders, self.executor.processes())
         if moved:
             warnings.warn(
                 f"A worker holds more than {MOST_UNEVEN} times its share of the rows: {len(moved)} of {len(units)} "
@@ -176,7 +176,7 @@ class BlockReader:
                 DKernelWarning,
                 stacklevel=2,
             )
-        return dict(enumerate(found))
+        return dict(enumerate(workers))
 
     @cached_property
     def _window(self) -> int:
@@ -211,10 +211,10 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
+            workers = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
             blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
-            places = dict(zip(chunks, found, strict=True))
+            places = dict(zip(chunks, workers, strict=True))
             return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
         results = self.visit(windows, calls, following=following, needed=needed)
@@ -253,10 +253,10 @@ class BlockReader:
         windows = self._windows_of_groups(units)
 
         def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
-            found: dict[tuple[int, int], list[RowSlice]] = {}
+            by_block: dict[tuple[int, int], list[RowSlice]] = {}
             for piece in (pieces[number] for unit in window for number in inside[unit]):
-                found.setdefault(_block_of(piece), []).append(piece)
-            return {kept.blocks + i: mine for i, mine in enumerate(found.values())}
+                by_block.setdefault(_block_of(piece), []).append(piece)
+            return {kept.blocks + i: mine for i, mine in enumerate(by_block.values())}
 
         with kept:
             for window, sums in self._sums(statistic, windows, blocks, key, held, broadcast):
@@ -282,9 +282,9 @@ class BlockReader:
                 for call, handle in zip(self._left, new, strict=True)
             ]
 
-        found = list(chain.from_iterable(self._of_groups(calls, progress)))
+        summaries = list(chain.from_iterable(self._of_groups(calls, progress)))
         self._left = []
-        return handles, found
+        return handles, summaries
 
     def stored(self, handles: Sequence[Handle]) -> "BlockReader":
         """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
@@ -315,7 +315,7 @@ class BlockReader:
         *,
         following: Sequence[int] = (),
         needed: Container[int] = (),
-        readers: Mapping[int, str | None] | None = None,
+        read_on: Mapping[int, str | None] | None = None,
     ) -> Iterator[list[Any]]:
         """The results of the calls that each window of units is to have, while the next window is being read.
 
@@ -325,11 +325,11 @@ class BlockReader:
         ----------
         following : units that are read while the calls of the last window run
         needed : units that are not forgotten after their window
-        readers : the worker that is to read a unit, where that counts
+        read_on : unit -> address of the worker that is to read it; None for any
         """
         for window, coming in zip(windows, [*windows[1:], following], strict=True):
-            self._compute([], [unit for unit in window if unit not in self._held], readers)
-            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], readers)
+            self._compute([], [unit for unit in window if unit not in self._held], read_on)
+            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], read_on)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in coming and unit not in needed])
 
@@ -367,7 +367,7 @@ class BlockReader:
         return list(groups.values())
 
     def _compute(
-        self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
+        self, calls: Sequence[Call], ahead: Sequence[int] = (), read_on: Mapping[int, str | None] | None = None
     ) -> list[Any]:
         """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
@@ -375,20 +375,20 @@ class BlockReader:
         groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            if readers or self._homes:
-                wanted = [(readers or self._homes).get(group.start) for group in groups]
+            if read_on or self._homes:
+                wanted = [(read_on or self._homes).get(group.start) for group in groups]
                 results, handles = self.executor.compute(calls, tasks, wanted)
             else:
                 results, handles = self.executor.compute(calls, tasks)
         except KilledCallError as error:
-            killed = self._killed_alone(error.key) or error
+            killed = self._find_killer(error.key) or error
             where = self._where(killed.key, [*calls, *self._left])
             raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
         self._read |= zip(groups, handles, strict=True)
         self._held.update(ahead)
         return results
 
-    def _killed_alone(self, key: str) -> KilledCallError | None:
+    def _find_killer(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
         parts = self._read_by(key)
         for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
@@ -431,7 +431,7 @@ class BlockReader:
         first = sum(other.n_rows for _, other in self._parts_of_units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
         others = len(set(numbers)) - 1
-        or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""
+        or_one = f", or one of {others} other parts that the same task reads," if others else ""
         return (
             f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {size / 2**20:,.1f} MiB "
             f"when they are read){or_one} cannot be worked on."

@@ -89,9 +89,9 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
         try:
             values = pd.to_datetime(pd.Series(values), format="ISO8601").to_numpy()
         except ValueError:
-            found = values[0]
+            first = values[0]
             raise DataError(
-                f"holdout_by: the column {column!r} holds {found!r}. Dates as 2026-01-31, or numbers, are needed."
+                f"holdout_by: the column {column!r} holds {first!r}. Dates as 2026-01-31, or numbers, are needed."
             ) from None
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(np.int64)
@@ -99,9 +99,9 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
 
 
 def _values(kept: pa.Table, column: str) -> NDArray[Any]:
-    found = kept.column(column)
-    values: NDArray[Any] = found.to_pandas().to_numpy()
+    cells = kept.column(column)
+    values: NDArray[Any] = cells.to_pandas().to_numpy()
     empty = values.dtype.kind in "OU" and bool((values == "").any())  # an empty field of a CSV
-    if found.null_count or empty or (values.dtype.kind == "f" and np.isnan(values).any()):
+    if cells.null_count or empty or (values.dtype.kind == "f" and np.isnan(values).any()):
         raise DataError(f"holdout_by: the column {column!r} has a missing value, and every row needs one.")
     return values

@@ -81,5 +81,5 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
         return values.astype(np.int64, copy=False).view(np.uint64)
     kinds, places = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)
     hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in kinds.tolist()]
-    found = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
-    return (found if places is None else found[places]).reshape(values.shape)
+    hashes = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
+    return (hashes if places is None else hashes[places]).reshape(values.shape)

@@ -28,7 +28,7 @@ def homes(
     """
     held = dict.fromkeys(sorted(threads), 0)
     share = sum(rows) / max(1, sum(threads.values()))
-    found: list[str | None] = [None] * len(rows)
+    workers: list[str | None] = [None] * len(rows)
     left = []
 
     def load(worker: str, more: int) -> float:
@@ -40,10 +40,10 @@ def homes(
         if at is None or load(at, n) > MOST_UNEVEN * share:
             left.append(unit)
         else:
-            found[unit], held[at] = at, held[at] + n
+            workers[unit], held[at] = at, held[at] + n
     for unit in left:
         n = rows[unit]
         at = min(held, key=lambda worker: (load(worker, n), worker not in holders[unit]), default=None)
         if at is not None:
-            found[unit], held[at] = at, held[at] + n
-    return found, [unit for unit in left if holders[unit] and found[unit] not in holders[unit]]
+            workers[unit], held[at] = at, held[at] + n
+    return workers, [unit for unit in left if holders[unit] and workers[unit] not in holders[unit]]

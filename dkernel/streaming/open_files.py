@@ -42,48 +42,48 @@ def open_files(paths: Sequence[str], executor: Executor | None = None, **options
         whole = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, paths)]
         at = _worker_that_sees(whole, executor, sorted(workers), error)
         source: Source
-        ((source, fills),) = _asked(executor, [(at, _opened, (whole, options))])
+        ((source, fills),) = _ask(executor, [(at, _open, (whole, options))])
         again = partial(open_files, paths, executor, **{**options, "holes": True})
         return replace(source, filled=again if fills else None)
 
 
 def _worker_that_sees(paths: Sequence[str], executor: Executor, workers: Sequence[str], unseen: DataError) -> str:
     """One of the workers, which all see the same files under these names."""
-    digests = dict(zip(workers, _asked(executor, [(at, _digest, (paths,)) for at in workers]), strict=True))
+    digests = dict(zip(workers, _ask(executor, [(at, _digest, (paths,)) for at in workers]), strict=True))
     seen = next((worker for worker in workers if digests[worker]), None)
     if seen is None:
         raise DataError(f"{unseen} None of the {len(workers)} workers sees it either.")
     other = next((worker for worker in workers if digests[worker] != digests[seen]), None)
     if other is not None:
-        (host, files), (there, known) = _asked(executor, [(at, _listed, (paths,)) for at in (other, seen)])
+        (host, files), (there, known) = _ask(executor, [(at, _list, (paths,)) for at in (other, seen)])
         for name in sorted({*files, *known}):
             if files.get(name) != known.get(name):
                 raise differing(name, (host, files.get(name)), (there, known.get(name)))
     return seen
 
 
-def _asked(executor: Executor, questions: Sequence[tuple[str, Any, tuple[Any, ...]]]) -> list[Any]:
+def _ask(executor: Executor, questions: Sequence[tuple[str, Any, tuple[Any, ...]]]) -> list[Any]:
     """The answers of workers to questions: whom, the function, its arguments."""
     calls = [Call(f"dkernel-open-{uuid4().hex}", function, args, at) for at, function, args in questions]
     return executor.compute(calls)[0]
 
 
-def _listed(paths: Sequence[str]) -> tuple[str, dict[str, tuple[int, str]]]:
+def _list(paths: Sequence[str]) -> tuple[str, dict[str, tuple[int, str]]]:
     """This machine, and size and stamp of each file that it sees under these names; runs on a worker."""
     try:
-        found = expand(paths)
+        files = expand(paths)
     except UnseenFileError:
-        found = []
-    return platform.node(), {file.name: (file.size, file.stamp) for file in found}
+        files = []
+    return platform.node(), {file.name: (file.size, file.stamp) for file in files}
 
 
 def _digest(paths: Sequence[str]) -> str:
     """A hash of the files that this machine sees; "" where it sees none."""
-    files = _listed(paths)[1]
+    files = _list(paths)[1]
     return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest() if files else ""
 
 
-def _opened(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool]:
+def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool]:
     """The source, and whether it can be opened again with an encoding of its missing values; runs on a worker."""
     threads = worker_of_task().state.nthreads
     source = open_source(paths, **options, compute=partial(compute, scheduler=get_threaded, num_workers=threads))

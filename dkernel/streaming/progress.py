@@ -107,15 +107,15 @@ class Progress:
 
     def seconds(self) -> dict[str, float]:
         """Phase -> seconds of it so far, in the order of the first of each."""
-        found: dict[str, float] = {}
+        by_phase: dict[str, float] = {}
         with self._lock:
             trail = list(self.trail)
             if self._name:
                 trail.append((self._name, self._clock() - (self._first or 0.0), self._rows))
         for (name, begin, _), (following, end, _) in pairwise(trail):
             if name == following:
-                found[name] = round(found.get(name, 0.0) + end - begin, 3)
-        return found
+                by_phase[name] = round(by_phase.get(name, 0.0) + end - begin, 3)
+        return by_phase
 
     def message(self, text: str) -> None:
         """One line of its own, above a bar."""
@@ -186,7 +186,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            # A phase without rows is worth a line at its end if it took so many seconds.
+            # A phase without rows is worth a line at its end if it took long enough.
             if self._rows or self._total or state["seconds"] >= 0.05:
                 self._line(format_progress(state, ended=True))
 

@@ -9,7 +9,7 @@ from typing import Any
 from dask.delayed import Delayed
 from dask.local import get_sync
 
-from dkernel.data.block import Block, concatenated
+from dkernel.data.block import Block, concatenate_blocks
 from dkernel.data.source import Source, Unit
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 
@@ -22,27 +22,27 @@ Task = tuple[Mapping[Any, Any], Any]
 """A graph of one task, and its key."""
 
 
-def grouped(units: Sequence[Unit], row_bytes: int) -> list[range]:
+def group_units(units: Sequence[Unit], row_bytes: int) -> list[range]:
     """The numbers of the units in runs of neighbours, each for one task; a unit that other tasks make is one alone.
 
     Examples
     --------
     >>> units = [Unit((n,), Delayed(f"k{n}", {f"k{n}": n}), "a.npy") for n in (1, 2, 3, 10**6, 4)]
-    >>> grouped(units, 8)
+    >>> group_units(units, 8)
     [range(0, 3), range(3, 4), range(4, 5)]
     """
-    found: list[range] = []
+    groups: list[range] = []
     held = 0
     for number, unit in enumerate(units):
         size = unit.n_rows * row_bytes
         small = size <= MOST_BYTES and len(unit.task.__dask_graph__()) == 1
-        if small and held and held + size <= MOST_BYTES and len(found[-1]) < MOST_UNITS:
-            found[-1] = range(found[-1].start, number + 1)
+        if small and held and held + size <= MOST_BYTES and len(groups[-1]) < MOST_UNITS:
+            groups[-1] = range(groups[-1].start, number + 1)
             held += size
         else:
-            found.append(range(number, number + 1))
+            groups.append(range(number, number + 1))
             held = max(1, size) if small else 0
-    return found
+    return groups
 
 
 def task_of(units: Sequence[Unit], read: Callable[[Sequence[Task]], Any] | None = None) -> Delayed:
@@ -61,7 +61,7 @@ def read_together(tasks: Sequence[Task]) -> tuple[Any, ...]:
     return tuple(get_sync(dict(graph), key) for graph, key in tasks)
 
 
-def joined(source: Source) -> Source:
+def join_units(source: Source) -> Source:
     """The source with each run of units of fewer than JOINED rows as one unit of up to PIECE_ROWS, a piece.
 
     Units whose rows other tasks make stay, since these may be on many workers, and so do sparse rows.
@@ -69,7 +69,7 @@ def joined(source: Source) -> Source:
     Examples
     --------
     >>> units = tuple(Unit((n,), Delayed(f"k{n}", {f"k{n}": n}), f"{n}.npy") for n in (20, 30, 4000, 40))
-    >>> [unit.rows for unit in joined(Source(units, ("x",))).units]
+    >>> [unit.rows for unit in join_units(Source(units, ("x",))).units]
     [(50,), (4000,), (40,)]
     """
     runs: list[list[Unit]] = []
@@ -86,18 +86,18 @@ def joined(source: Source) -> Source:
             room = PIECE_ROWS - unit.n_rows if small else 0
     if source.sparse or not runs or len(runs) == len(source.units):
         return source
-    return replace(source, units=tuple(run[0] if len(run) == 1 else _joined(run) for run in runs))
+    return replace(source, units=tuple(run[0] if len(run) == 1 else _join_run(run) for run in runs))
 
 
-def _joined(units: Sequence[Unit]) -> Unit:
-    task = task_of(units, read_joined)
+def _join_run(units: Sequence[Unit]) -> Unit:
+    task = task_of(units, read_and_join)
     place = f"{units[0].place} to {units[-1].place}"
     return Unit((sum(unit.n_rows for unit in units),), task, place, tuple(units))
 
 
-def read_joined(tasks: Sequence[Task]) -> tuple[Block, ...]:
+def read_and_join(tasks: Sequence[Task]) -> tuple[Block, ...]:
     """The one block of the rows of these tasks; runs on a worker."""
-    return (concatenated([block for blocks in read_together(tasks) for block in blocks]),)
+    return (concatenate_blocks([block for blocks in read_together(tasks) for block in blocks]),)
 
 
 def call_each(function: Callable[..., Any], items: Sequence[Sequence[Any]]) -> list[Any]:

@@ -155,11 +155,11 @@ def tree_nodes(first: int, last: int) -> list[tuple[int, int, int]]:
     >>> tree_nodes(0, 7), tree_nodes(6, 12)
     ([(0, 4, 2), (4, 6, 1), (6, 7, 0)], [(6, 8, 1), (8, 12, 2)])
     """
-    found = []
+    nodes = []
     while first < last:
         level = (last - first).bit_length() - 1
         if first:
             level = min(level, (first & -first).bit_length() - 1)
-        found.append((first, first + (1 << level), level))
+        nodes.append((first, first + (1 << level), level))
         first += 1 << level
-    return found
+    return nodes

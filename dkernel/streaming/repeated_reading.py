@@ -1,7 +1,7 @@
 """Sums that are exact in any order, over rows that have a state from one reading to the next.
 
-Sums of integers need no tree: each call adds all its rows to one total, and the totals of the calls add up to the same
-whoever made them. What a row keeps (its scores so far) stays in the process that has last seen it
+Sums of integers need no tree: each call adds its rows to one total, and the sum of the totals does not depend
+on which call has which rows. What a row keeps (its scores so far) stays in the process that has last seen it
 (`dkernel.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
 """
 
@@ -62,13 +62,13 @@ class RepeatedReading:
 
     Parameters
     ----------
-    feed : of the blocks
+    reader : of the blocks
     pieces : all that are read, each time
     run : name of the run in the process cache
     """
 
-    def __init__(self, feed: BlockReader, pieces: Iterable[RowSlice], run: str) -> None:
-        self.feed, self.run = feed, run
+    def __init__(self, reader: BlockReader, pieces: Iterable[RowSlice], run: str) -> None:
+        self.reader, self.run = reader, run
         self._pieces: dict[int, list[RowSlice]] = {}
         for piece in pieces:
             self._pieces.setdefault(piece.place.unit, []).append(piece)
@@ -94,32 +94,29 @@ class RepeatedReading:
         advance : called with the rows of each window
         last : no reading follows this one
         """
-        executor, windows = self.feed.executor, self.feed.windows(list(self._pieces))
-        found: list[T] = []
+        executor, windows = self.reader.executor, self.reader.windows(list(self._pieces))
+        totals: list[T] = []
 
         def calls(window: Sequence[int]) -> list[Call]:
             pieces = [piece for unit in window for piece in self._pieces[unit]]
-            return [
-                self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._dealt(pieces)
-            ]
+            return [self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._deal(pieces)]
 
-        readers = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
-        results = self.feed.visit(windows, calls, following=() if last else windows[0], readers=readers)
+        read_on = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
+        results = self.reader.visit(windows, calls, following=() if last else windows[0], read_on=read_on)
         for window, answers in zip(windows, results, strict=True):
             lost = {number for _, numbers in answers for number in numbers}
             if lost:
                 again = [piece for unit in window for piece in self._pieces[unit] if piece.number in lost]
                 whole = restore()
                 more = [
-                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at)
-                    for at, some in self._dealt(again)
+                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at) for at, some in self._deal(again)
                 ]
                 answers = [*answers, *executor.compute(more)[0]]
                 executor.release([whole])
             for total, _ in answers:
-                found = [statistic.merge(found[0], total)] if found else [total]
+                totals = [statistic.merge(totals[0], total)] if totals else [total]
             advance(sum(piece.n for unit in window for piece in self._pieces[unit]))
-        return found[0]
+        return totals[0]
 
     def _call(self, key: str, held: Handle, broadcast: Handle, pieces: Sequence[RowSlice], at: str | None) -> Call:
         blocks: dict[tuple[int, int], tuple[int, Handle]] = {}
@@ -127,19 +124,19 @@ class RepeatedReading:
         for piece in pieces:
             place = piece.place.unit, piece.place.block
             if place not in blocks:
-                blocks[place] = len(blocks), self.feed.block(piece)
+                blocks[place] = len(blocks), self.reader.block(piece)
             numbered.append((blocks[place][0], piece))
         handles = [handle for _, handle in blocks.values()]
         return Call(f"{key}-{len(pieces)}", add_up, (held, broadcast, handles, numbered), at)
 
-    def _dealt(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
+    def _deal(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
         """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
-        threads = self.feed.executor.processes()
+        threads = self.reader.executor.processes()
         if not threads:
-            return [(None, some) for some in _even(pieces, self.feed.executor.slots)]
+            return [(None, some) for some in _even(pieces, self.reader.executor.slots)]
         rows = dict.fromkeys(sorted(threads), 0)
         mine: dict[str, list[RowSlice]] = {worker: [] for worker in rows}
-        places = {piece.place.unit: self.feed.place(piece.place.unit) for piece in pieces}
+        places = {piece.place.unit: self.reader.place(piece.place.unit) for piece in pieces}
         spread = set(places.values()) >= threads.keys()
         for piece in pieces:
             home = self._homes.get(piece.number)
@@ -159,17 +156,17 @@ class RepeatedReading:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Forget the states of the rows; after an error those of other processes go with the lease of their tasks."""
         process_cache.drop(self.run)
-        workers = self.feed.executor.processes() if kind is None else {}
+        workers = self.reader.executor.processes() if kind is None else {}
         calls = [Call(f"{self.run}-drop-{at}", process_cache.drop, (self.run,), at) for at in workers]
         if calls:
-            self.feed.executor.compute(calls)
+            self.reader.executor.compute(calls)
 
 
 def _even(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
-    """The pieces in their order, in at most so many runs of about as many rows."""
+    """The pieces in their order, in at most `parts` runs of about as many rows."""
     total, before = sum(piece.n for piece in pieces), 0
-    found: dict[int, list[RowSlice]] = {}
+    parts_of: dict[int, list[RowSlice]] = {}
     for piece in pieces:
-        found.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
+        parts_of.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
         before += piece.n
-    return list(found.values())
+    return list(parts_of.values())

@@ -73,7 +73,7 @@ class Partition(Sequence[RowSlice]):
     ----------
     units : rows of the chunks of each unit
     parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
-    strided : a piece takes every so many-th row of its chunk in place of neighbours
+    strided : a piece takes rows of its chunk at equal steps in place of neighbours
     """
 
     def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
@@ -165,7 +165,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     ----------
     units : rows of the chunks of each unit
     rounds : a source of few rows is cut finer, so that there are this many pieces
-    strided : a piece takes every so many-th row of its chunk, which may be sorted, in place of neighbours
+    strided : a piece takes rows of its chunk, which may be sorted, at equal steps in place of neighbours
 
     Examples
     --------
@@ -194,7 +194,7 @@ def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
     return max(LEAST_UNITS, BUNDLE_BYTES // max(1, max(sizes)))
 
 
-def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
+def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
     """The order "chunks": bundles of units in an order drawn for this pass, mixed pieces within, cut into equal rounds.
 
     The pieces of a unit come in an order drawn too, evenly spread over its bundle: a round has as much of each unit as
@@ -202,7 +202,7 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
 
     Examples
     --------
-    >>> [len(r) for r in shuffled([[4096], [4096]], 2, seed=0, epoch=0).rounds]
+    >>> [len(r) for r in shuffle_order([[4096], [4096]], 2, seed=0, epoch=0).rounds]
     [2, 2]
     """
     cut = cut_pieces(units, rounds, strided=True)
@@ -219,10 +219,10 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
             inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
         queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
-    return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
+    return Schedule(_deal(cut, np.concatenate(queue), rounds), "chunks")
 
 
-def _dealt(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
+def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
     """The queue in `rounds` runs of nearly equal rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0
@@ -234,12 +234,12 @@ def _dealt(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
     return _Rounds(cut, out)
 
 
-def interleaved(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
+def interleave_order(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     """The order "interleaved": each round takes every step-th row of every chunk, with its own start.
 
     Examples
     --------
-    >>> schedule = interleaved([[6], [6]], 3)
+    >>> schedule = interleave_order([[6], [6]], 3)
     >>> [[(p.first, p.step, p.n) for p in r] for r in schedule.rounds]
     [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
     """

@@ -24,7 +24,7 @@ Sizes = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True)
 class PieceRun:
-    """Pieces first, ..., last - 1 of those that a round has of a chunk."""
+    """Pieces first, ..., last - 1 of the pieces of a chunk that a round has."""
 
     chunk: int
     first: int
@@ -90,20 +90,20 @@ def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[st
 
 
 def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
-    """The pieces of these chunks in their order, cut into so many parts of about as many rows."""
+    """The pieces of these chunks in their order, cut into `parts` parts of about as many rows each."""
     total = sum(sum(sizes[chunk]) for chunk in chunks)
-    found: dict[int, list[PieceRun]] = {}
+    cut: dict[int, list[PieceRun]] = {}
     before = 0
     for chunk in chunks:
         for first, last in _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))]:
             rows = sum(sizes[chunk][first:last])
-            runs = found.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
+            runs = cut.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
             if runs and runs[-1].chunk == chunk:
                 runs[-1] = PieceRun(chunk, runs[-1].first, last)
             else:
                 runs.append(PieceRun(chunk, first, last))
             before += rows
-    return [tuple(runs) for runs in found.values()]
+    return [tuple(runs) for runs in cut.values()]
 
 
 def _grains(pieces: int) -> list[tuple[int, int]]:
@@ -114,22 +114,22 @@ def _grains(pieces: int) -> list[tuple[int, int]]:
 
 def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[PieceRun]]]:
     """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
-    found: list[tuple[Node, list[PieceRun]]] = []
+    nodes: list[tuple[Node, list[PieceRun]]] = []
     whole: list[PieceRun] = []
     for run in share.runs:
         if (run.first, run.last) == (0, len(sizes[run.chunk])):
             whole.append(run)
             continue
         for first, last, level in tree_nodes(run.first, run.last):
-            found.append((Node(run.chunk, first, level), [PieceRun(run.chunk, first, last)]))
+            nodes.append((Node(run.chunk, first, level), [PieceRun(run.chunk, first, last)]))
     while whole:
         begin, count = whole[0].chunk, 1
         while count < len(whole) and whole[count].chunk == begin + count:
             count += 1
         for first, last, level in tree_nodes(begin, begin + count):
-            found.append((Node(first, None, level), whole[first - begin : last - begin]))
+            nodes.append((Node(first, None, level), whole[first - begin : last - begin]))
         del whole[:count]
-    return found
+    return nodes
 
 
 def whole_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:

@@ -18,12 +18,14 @@ from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows
 
 
-def store_shuffled(feed: BlockReader, schedule: Schedule, place: Place, progress: Any) -> tuple[BlockReader, Schedule]:
+def store_shuffled(
+    reader: BlockReader, schedule: Schedule, place: Place, progress: Any
+) -> tuple[BlockReader, Schedule]:
     """The reader of the stored rows, and the schedule that finds the same pieces there."""
     inside: dict[int, list[RowSlice]] = {}
     for piece in schedule.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
-    handles, _ = feed.leave_each(
+    handles, _ = reader.leave_each(
         store_unit, f"{place.run}-store", progress, lambda unit: (place, inside.get(unit, [])), len
     )
     moved: dict[int, RowRange] = {}
@@ -34,12 +36,12 @@ def store_shuffled(feed: BlockReader, schedule: Schedule, place: Place, progress
         ends[home] = start + piece.n
         moved[piece.number] = RowRange(*home, start, start + piece.n)
     turns = tuple(tuple(replace(piece, place=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
-    return feed.stored(handles), Schedule(turns, schedule.order)
+    return reader.stored(handles), Schedule(turns, schedule.order)
 
 
 def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
     """The rows of a unit in the order of its pieces, one block a chunk; runs on a worker."""
-    found = []
+    stored = []
     for number, block in enumerate(blocks):
         mine = [np.arange(block.rows)[piece.place.rows] for piece in pieces if piece.place.block == number]
         order = np.concatenate([np.empty(0, np.int64), *mine])
@@ -49,5 +51,5 @@ def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]
             for name, rows in values.items()
             if rows is not None
         }
-        found.append(StoredBlock(fields))
-    return tuple(found)
+        stored.append(StoredBlock(fields))
+    return tuple(stored)

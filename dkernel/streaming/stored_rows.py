@@ -56,10 +56,10 @@ class StoredRows:
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(len(self))
-        found = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
-        if found.size:
-            self._file.read(self._first + start * (found.nbytes // len(found)), found)
-        return found
+        values = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
+        if values.size:
+            self._file.read(self._first + start * (values.nbytes // len(values)), values)
+        return values
 
     def __reduce__(self) -> Any:
         return type(self), (self[:], self.place)
@@ -79,8 +79,8 @@ class StoredBlock:
     def read(self, piece: RowSlice) -> tuple[Block, RowSlice]:
         """The rows of a piece as a block, and the piece as all rows of this."""
         start, stop = piece.place.start, piece.place.stop
-        found = {name: rows_from(arrays.get, start, stop) for name, arrays in self.fields.items()}
-        return Block(**found), replace(piece, place=RowRange(0, 0, 0, piece.n))
+        fields = {name: rows_from(arrays.get, start, stop) for name, arrays in self.fields.items()}
+        return Block(**fields), replace(piece, place=RowRange(0, 0, 0, piece.n))
 
 
 def in_memory(block: Block | StoredBlock, piece: RowSlice) -> tuple[Block, RowSlice]:

@@ -17,7 +17,7 @@ from dkernel.errors import DataError
 from dkernel.execution.process import imported_ahead
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.rows import contiguous, largest, like_numbers, stacked
+from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
@@ -190,7 +190,9 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             kept = kept[weight[kept] > 0]
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
-        alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
+        alike, moments, low, high, sums = (_figures_of_numbers if plain and X.flags.c_contiguous else _figures_of)(
+            X, y, weight, piece
+        )
         # A row of weight k is k rows, and one of weight 0 is none.
         counted = None if y is None else _count(y if weight is None else y[weight > 0])
         labels = counted if y is None or weight is None else _count(y, weight)
@@ -236,7 +238,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         )
 
     def finish(self, total: ChunkCounts) -> SurveyResult:
-        hashes, X, y, weight = _joined(total.rows)
+        hashes, X, y, weight = _join(total.rows)
         order = np.argsort(hashes, kind="stable")[: self.size]
         y, weight = (None if part is None else part[order] for part in (y, weight))
         reservoir = Reservoir(X[order], y, weight, hashes[order])
@@ -259,7 +261,7 @@ Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.fl
 """Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
 
 
-def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
+def _figures_of(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     numbers = like_numbers(X)
     seen = numbers if weight is None else numbers[weight > 0]
     alike = moments = ColumnMoments.of(seen) if len(seen) else ColumnMoments.none(numbers.shape[1])
@@ -271,12 +273,12 @@ def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -
     return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
 
 
-def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
+def _figures_of_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     """The same of rows of numbers, in two readings of them."""
     odd = odd_numbers(piece.first, piece.n, piece.step)
-    (mean, squares, low, high), found = tally(X, odd)
+    (mean, squares, low, high), sums = tally(X, odd)
     moments = ColumnMoments(len(X), mean, squares)
-    return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
+    return moments, moments, low, high, with_others(np.append(sums, np.zeros(2, np.uint64)), y, weight, odd)
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -285,11 +287,11 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     Each piece of a hundred million rows has one row of the reservoir or none: arrays for fifty thousand pieces took
     20 MB, which grew with the rows.
     """
-    return rows if len(rows) <= MOST_PARTS else [_joined(rows)]
+    return rows if len(rows) <= MOST_PARTS else [_join(rows)]
 
 
-def _joined(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(None if parts[0] is None else stacked(list(parts)) for parts in zip(*rows, strict=True))
+def _join(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(None if parts[0] is None else stack(list(parts)) for parts in zip(*rows, strict=True))
 
 
 def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:

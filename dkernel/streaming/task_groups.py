@@ -31,5 +31,5 @@ def group_of(phase: str) -> str:
     >>> group_of("pass 2/3"), group_of("choose the width of grids"), group_of("prepare"), group_of("")
     ('pass', 'grids', 'setup', '')
     """
-    found = next((group for word, group in _GROUP_WORDS.items() if word in phase), "setup")
-    return found if phase else ""
+    name = next((group for word, group in _GROUP_WORDS.items() if word in phase), "setup")
+    return name if phase else ""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.execution.versions import versions
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
@@ -62,7 +62,7 @@ def build_model(
         recipe=settle_recipe(request, data, chosen, fit, outcome, local),
         scaling=components.scaling,
         map=components.map,
-        coef=np.ascontiguousarray(coef) if landmarks is None else _merged(landmarks, coef),
+        coef=np.ascontiguousarray(coef) if landmarks is None else _merge(landmarks, coef),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
         columns=source.table_columns,
@@ -75,7 +75,7 @@ def build_model(
     return with_uncertainty(model, fit, outcome)
 
 
-def _merged(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+def _merge(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """The coefficients with those of equal landmarks summed in the first of these, and 0 in the others.
 
     The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
@@ -98,7 +98,7 @@ def settle_recipe(
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
     asked, sizes = data.recipe, fit.sizes
     settled = {
-        "loss": loss_named(chosen.loss or asked.loss).text,
+        "loss": parse_loss(chosen.loss or asked.loss).text,
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
@@ -111,7 +111,7 @@ def settle_recipe(
     }
     if not asked.constant_map:
         kind = "none" if local is None or local.machine is None else local.machine.kind
-        settled["local"] = asked.local if asked.local_stage == kind else kind  # with the settings that were given
+        settled["local"] = asked.local_as(kind)
     return SettledRecipe(asked.replace(**settled))
 
 
@@ -134,6 +134,10 @@ def _facts(
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
         facts["certificate"] = certificate(map, components.scaling.apply(held.X), request.plan.flops)
+    moments = data.survey.moments
+    # A standard scaling has them, and sparse rows are surveyed in folded columns.
+    if components.scaling.kind != "standard" and not (map.sparse or map.objects):
+        facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts
@@ -144,11 +148,11 @@ def _facts(
     return facts
 
 
-def _in_columns(fit: FitProblem, found: Mapping[str, Any]) -> Variance:
+def _in_columns(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
-    noise, alpha, n = fit.problem.targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
+    noise, alpha, n = fit.problem.targets.width**2 * np.array(variance["noise"]), variance["alpha"], variance["weight"]
     has_rest = fit.problem.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
-    factor = np.ascontiguousarray(fit.coordinates.expand(found["basis"]))
+    factor = np.ascontiguousarray(fit.coordinates.expand(variance["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])
-    return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
+    return Variance(factor, variance["offset"], scale if len(noise) > 1 else scale[:, 0])

@@ -24,20 +24,20 @@ def cautions(
     classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
-        yield "rare classes", f"{_listed(single)}: one row each, learned from it alone or, held out, from none"
+        yield "rare classes", f"{_join_names(single)}: one row each, learned from it alone or, held out, from none"
     encoded = source.encoding.columns if source.encoding else ()
     levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
     if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:
-        yield "alike", f"{_listed(alike)}: only spaces or capitals differ, and these are different values"
+        yield "alike", f"{_join_names(alike)}: only spaces or capitals differ, and these are different values"
     if source.sparse or source.objects:
         return
     columns = _columns(source)
     level = survey.low == survey.high
     if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
-        yield "constant", f"{_listed(constant)}: one value in all rows, so useless"
+        yield "constant", f"{_join_names(constant)}: one value in all rows, so useless"
     numbers = {name: places[0] for name, places in columns.items() if len(places) and not level[places[0]]}
     if counting := [name for name, j in numbers.items() if source.weight is None and _counts_rows(survey, j)]:
-        yield "row numbers", f"{_listed(counting)}: these number the rows, so exclude them"
+        yield "row numbers", f"{_join_names(counting)}: these number the rows, so exclude them"
     sample = survey.reservoir
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
@@ -48,15 +48,15 @@ def cautions(
     }
     if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
         text = "as numbers 20191231 and 20200101 are far apart; make dates of them (pandas.to_datetime)"
-        yield "whole dates", f"{_listed(dates)}: {text}"
-    if far := [f"{name} {_shown(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
+        yield "whole dates", f"{_join_names(dates)}: {text}"
+    if far := [f"{name} {_show(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
-        yield "far values", f"{_listed(far)}: {text}"
+        yield "far values", f"{_join_names(far)}: {text}"
     if len(X) >= 20 and y.ndim == 1:  # fewer rows are alike by chance
         names = {name: places for name, places in columns.items() if not level[places].all()}
         if copies := (_same_groups if classes else _same_lines)(X, y, names):
             text = "exclude what is not known when predictions are made"
-            yield "copies", f"{_listed(copies)}: on {len(X):,} rows these say the label exactly; {text}"
+            yield "copies", f"{_join_names(copies)}: on {len(X):,} rows these say the label exactly; {text}"
 
 
 def _alike(words: Iterable[Any]) -> list[str]:
@@ -68,12 +68,12 @@ def _alike(words: Iterable[Any]) -> list[str]:
     (["'yes' and 'yes '"], [])
     """
     first: dict[str, str] = {}
-    found = []
+    pairs = []
     for word in (str(word) for word in words if isinstance(word, str)):
         other = first.setdefault(" ".join(word.split()).casefold(), word)
         if other != word:
-            found.append(f"{other!r} and {word!r}")
-    return found
+            pairs.append(f"{other!r} and {word!r}")
+    return pairs
 
 
 def _counts_rows(survey: SurveyResult, j: int) -> bool:
@@ -81,11 +81,11 @@ def _counts_rows(survey: SurveyResult, j: int) -> bool:
     n, low, high = survey.moments.n, survey.low[j], survey.high[j]
     if n < 20 or low % 1 or high - low != n - 1:
         return False
-    found = survey.moments.mean[j] - low, survey.moments.squares[j] / n
-    return bool(np.allclose(found, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
+    figures = survey.moments.mean[j] - low, survey.moments.squares[j] / n
+    return bool(np.allclose(figures, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
 
 
-def _shown(value: float, start: float | None) -> str:
+def _show(value: float, start: float | None) -> str:
     return f"{value:.7g}" if start is None else str(np.datetime64(round(value + start), "s"))
 
 
@@ -100,12 +100,12 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     least = max(2, FREQUENT * len(x))
     if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
         return []
-    found, counts = np.unique(x.astype(np.float64), return_counts=True)
-    if len(found) < SEVERAL_VALUES:
+    values, counts = np.unique(x.astype(np.float64), return_counts=True)
+    if len(values) < SEVERAL_VALUES:
         return []
-    width = found[-2] - found[1]
-    ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
-    return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= least]
+    width = values[-2] - values[1]
+    ends = ((0, values[1] - values[0]), (-1, values[-1] - values[-2]))
+    return [float(values[i]) for i, gap in ends if gap > width and counts[i] >= least]
 
 
 def _form_of_dates(x: NDArray[Any]) -> str | None:
@@ -144,15 +144,15 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     n = int(codes.max()) + 1
     first = np.sort(X[:64], axis=0)  # these rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
-    found = []
+    names = []
     for name, places in columns.items():
         if n < 2 or (different[list(places)] > n).any():
             continue
         _, groups = np.unique(X[:, list(places)], axis=0, return_inverse=True)
         pairs = np.unique(np.stack([groups.reshape(-1), codes.reshape(-1)]), axis=1)
         if pairs.shape[1] == n == int(groups.max()) + 1:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence[int]]) -> list[str]:
@@ -160,7 +160,7 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
     target = y.astype(np.float64)
     target -= target.mean()
     width = float(np.sqrt(target @ target))
-    found = []
+    names = []
     for name, places in columns.items():
         x = X[:, places[0]].astype(np.float64)
         x -= x.mean()
@@ -168,9 +168,9 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
         if size and width:
             left = target / width - x / size * float(target @ x) / (size * width)
             if float(np.sqrt(left @ left)) < 1e-5:  # float32 leaves this share of the deviation of a copy
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -14,6 +14,7 @@ from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
+from dkernel.local_settings import Cells
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
@@ -29,8 +30,8 @@ from dkernel.training.result import LocalStage
 CELL_ROWS = 4096
 OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
-LEAST_SAMPLE = 128  # a cut leaves so many rows of the sample on each side, so cells have their share within a tenth
-# Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
+LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
+# Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, 2048
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)
@@ -39,12 +40,14 @@ CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 
 def cell_rows_of(recipe: Recipe) -> int:
     """Rows of a cell that a recipe asks for."""
-    return CELL_ROWS if isinstance(recipe.cells.rows, str) else recipe.cells.rows
+    rows = recipe.settings(Cells).rows
+    return CELL_ROWS if isinstance(rows, str) else rows
 
 
 def overlap_of(recipe: Recipe) -> float:
     """Rows of the bands of a cell, as a share of its own."""
-    return OVERLAP if isinstance(recipe.cells.overlap, str) else recipe.cells.overlap
+    overlap = recipe.settings(Cells).overlap
+    return OVERLAP if isinstance(overlap, str) else overlap
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
@@ -57,7 +60,7 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_CELL_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = recipe.cells.partitions
+    partitions = recipe.settings(Cells).partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
@@ -110,14 +113,14 @@ def fit_cell_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare cells")
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
@@ -133,7 +136,7 @@ def fit_cell_stage(
         LEAST_SAMPLE,
         overlap,
         recipe.seed,
-        recipe.cells.partitions,
+        recipe.settings(Cells).partitions,
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
@@ -143,17 +146,17 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _chosen(residual, problem, rows, found.place)
+        return _choose(residual, problem, rows, findings.place)
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)
     rows.close()
     unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (outputs,))
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
-    return _judged(residual, machine, fit.history, settings)
+    return _judge(residual, machine, fit.history, settings)
 
 
-def _judged(
+def _judge(
     residual: Residual,
     machine: CellMachine,
     history: list[dict[str, Any]],
@@ -172,7 +175,7 @@ def _judged(
     return LocalStage.judged(machine, history, facts, words, residual, scores)
 
 
-def _chosen(
+def _choose(
     residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None
 ) -> tuple[float, float, float, int]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells.

@@ -5,9 +5,9 @@ from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.reservoir_split import counted
+from dkernel.problem.reservoir_split import count_weighted
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
@@ -32,21 +32,21 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
         or recipe.names_local
         or validation is not None
     )
-    solvable = SOLVERS["exact"].takes(loss_named(recipe.loss))
+    solvable = SOLVERS["exact"].takes(parse_loss(recipe.loss))
     return recipe.replace(solver="exact" if solvable and is_few(source) and not asks else "psgd")
 
 
-def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
+def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
     """The source, and of few rows, where the recipe's solver merges them, each different one once."""
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     return deduplicate(source, recipe, executor) if SOLVERS[recipe.solver].merges and is_few(source) else source
 
 
-def checked(
+def settle_source(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
 ) -> tuple[Source, Recipe]:
     """The source as it is learned from, and the recipe with its solver; data and recipe that do not fit are refused."""
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     check_together(source, recipe, chosen)
@@ -57,7 +57,7 @@ def checked(
             "holdout=0.05."
         )
     if not SOLVERS[settled.solver].in_memory:
-        return merged(source, recipe, executor), settled
+        return merge_copies(source, recipe, executor), settled
     if validation is not None:
         raise RecipeError(
             f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
@@ -72,4 +72,4 @@ def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None 
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), source)
+    check_local(recipe, parse_loss(recipe.loss), source)

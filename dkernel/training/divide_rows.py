@@ -23,7 +23,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.rows import contiguous, stacked
+from dkernel.numerics.rows import contiguous, stack
 from dkernel.problem.reservoir_split import read_once
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
@@ -32,11 +32,11 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
 MOST_GROUPS = 2**16  # with the smallest hashes: those that a share of the rows needs are among them
-MOST_TIMES = 2**16  # a quantile of so many times is known to a few thousandths
+MOST_TIMES = 2**16  # times whose quantile is known to a few thousandths
 MOST_SHARE = 0.5  # a holdout of more rows than are learned from is a mistake
 
 
-def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
+def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source, Block, str]:
     """The source without the holdout that a recipe asks for, the rows of this, and in words which they are.
 
     Raises
@@ -55,19 +55,19 @@ def divided(source: Source, recipe: Recipe, executor: Executor) -> tuple[Source,
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
     rule = Division(kind, column, limit)
-    found = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
-    rows = sum(found.held.values())
+    result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
+    rows = sum(result.held.values())
     if rows > MOST_SHARE * source.n_rows:
         raise DataError(
             f"holdout_by={recipe.holdout_by!r} leaves out {rows:,} of {source.n_rows:,} rows, more than half: {said}. "
             "Use another column, or a smaller holdout."
         )
-    kept = {chunk: n - found.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), found.block(), f"{rows:,} rows, {said}"
+    kept = {chunk: n - result.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
+    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
-    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divided` leaves out."""
+    """Which rows (n,) are left out, of rows with these groups (n,): the same as `divide_source` leaves out."""
     if not recipe.holdout:
         raise RecipeError("holdout=0 leaves no row out, and groups say which. Use one of them.")
     hashes, place = hashes_of(groups)
@@ -188,7 +188,7 @@ class _Held(Statistic[_Sample, _Sample]):
         held = dict(left.held)
         for chunk, n in right.held.items():
             held[chunk] = held.get(chunk, 0) + n
-        rows = [None if a is None else stacked([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
+        rows = [None if a is None else stack([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
         return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))
 
 

@@ -29,12 +29,12 @@ from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.read_groups import joined
+from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import check_together, checked, with_solver
-from dkernel.training.divide_rows import divided
+from dkernel.training.checks import check_together, settle_source, with_solver
+from dkernel.training.divide_rows import divide_source
 from dkernel.training.local_stage import LOCAL_STAGES, fit_local, local_pieces, residual_of
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
@@ -62,7 +62,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
     beside : costs of what a command does after the fit
     """
     check_together(source, recipe)
-    source = joined(source)
+    source = join_units(source)
     recipe = with_solver(recipe.for_columns(source.columns), source)
     return Plan.of(source, recipe, executor, _outputs(source, recipe, executor), beside).as_dict()
 
@@ -116,8 +116,8 @@ def train(
     def fit(source: Source, recipe: Recipe) -> TrainResult:
         judges, held = validation(source, recipe) if callable(validation) else validation, ""
         if recipe.division is not None and judges is None:
-            source, judges, held = divided(source, recipe, executor)
-        source, recipe = checked(source, recipe, executor, chosen, judges)
+            source, judges, held = divide_source(source, recipe, executor)
+        source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: group_of(shown.now)
@@ -224,14 +224,14 @@ def _fit_ways(
         if fitted and (run.stopped or fitted[0].order):
             break
         fitted.append(_fit_way(request, run, data, chosen, features, stages, reader, opened))
-    best = min(fitted, key=_judged_by(fitted))
+    best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
         best.problem.run.note("way", f"{best.chosen.why['way']}; losses on the holdout {losses}")
     return best
 
 
-def _judged_by(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
+def _loss_to_compare(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
     """What fitted ways are compared by: the loss on the holdout, and of different losses the wrong labels."""
     if len({way.problem.problem.loss.text for way in fitted}) > 1:
         return lambda way: -way.holdout["accuracy"]
@@ -265,8 +265,8 @@ def _fit_way(
     opened.callback(reader.close)
     problem = replace(problem, schedules=schedules, reader=reader)
     outcome = _solve(request, problem)
-    found = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
-    local = _fit_local(request, data, problem, outcome, found) if found else None
+    findings = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    local = _fit_local(request, data, problem, outcome, findings) if findings else None
     return FittedWay(text, request, data, chosen, problem, outcome, order, local)
 
 

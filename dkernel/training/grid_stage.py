@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
+from dkernel.data.source import Source
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
+from dkernel.local_settings import Grids
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.coordinate_search import Place
-from dkernel.selection.grid_inputs import category_groups, feature_names, relevances
+from dkernel.selection.grid_inputs import category_groups, feature_names, given_groups, relevances
 from dkernel.selection.relevance import RELEVANCE_ROWS
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
@@ -38,14 +40,14 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalStage
 
-GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
+GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for, some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
-MOST_GRID_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
+MOST_GRID_BYTES = 2**30  # bytes of the coefficients, which the client holds: of very many classes there are fewer grids
 # The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
 # rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
 # and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
-TRIED_PIECE = 4096  # these rows come in pieces of so many
+TRIED_PIECE = 4096  # rows of each piece of these
 MOST_NAMED = 8  # groups of features that are named in words
 
 
@@ -62,9 +64,9 @@ def automatic_grids(n: int) -> int:
 
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
-    n = sizes.n
-    if isinstance(recipe.grids.n_grids, int):
-        return GRID_GROUP * -(-recipe.grids.n_grids // GRID_GROUP)
+    n, wanted = sizes.n, recipe.settings(Grids).n_grids
+    if isinstance(wanted, int):
+        return GRID_GROUP * -(-wanted // GRID_GROUP)
     room = MOST_GRID_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
@@ -95,7 +97,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
     (128, 64)
     """
-    if isinstance(recipe.grids.n_grids, int):
+    if isinstance(recipe.settings(Grids).n_grids, int):
         return TRIED_GRIDS
     return max(GRID_GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GRID_GROUP * GRID_GROUP)
 
@@ -119,11 +121,13 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GRID_GROUP * bins * 8 * (2 * outputs + 2)
     model_bytes, counted = grids * grid_bytes(bins, outputs), 0
-    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.settings(Grids).n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, p) - sizes.model_bytes(outputs)
         counted = int(model_bytes > room)  # a reading, of the bins that have rows
         model_bytes = min(model_bytes, max(room, GRID_GROUP * grid_bytes(bins, outputs)))
-    copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
+    copied = int(
+        coef * (1.25 - exp(-n / bins))
+    )  # a share exp(-n / bins) of the bins that a hash chooses has none of n rows
     return Cost(
         "grids",
         GRID_FLOPS * ((1 + outputs) / 2 * rows + 0.5 * counted * n * GRID_GROUP) + TABLE_FLOPS * outputs * tables,
@@ -139,6 +143,13 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     )
 
 
+def check_groups(recipe: Recipe, source: Source) -> None:
+    """Refuse groups of features that the source does not have."""
+    groups = recipe.settings(Grids).one_hot
+    if isinstance(groups, tuple):
+        given_groups(source, groups)
+
+
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
     """The groups of several features, as "a to c; x to y"."""
     several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
@@ -152,18 +163,18 @@ def fit_grid_stage(
     recipe: Recipe,
     n: int,
     callback: Callable[[dict[str, Any]], Any] | None = None,
-    found: RaceFindings = NOTHING,
+    findings: RaceFindings = NOTHING,
 ) -> LocalStage:
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
     Parameters
     ----------
     n : rows
-    found : by a race
+    findings : by a race
     """
     residual.run.progress.phase("prepare grids")
     source, moments = residual.fit.reader.source, survey.moments
-    groups = category_groups(source, residual.sampled.X, recipe.grids.one_hot)
+    groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
     inputs = GridInputs(moments.mean, groups)
 
     def learn() -> NDArray[np.float64]:
@@ -172,7 +183,7 @@ def fit_grid_stage(
         scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
-    seen = residual.run.journal.stage("relevance", learn) if found.relevances is None else found.relevances
+    seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
     n_grids = grids_of(recipe, sizes, residual.problem.targets.outputs)
     rows, few = sum(piece.n for piece in residual.pieces), tried_grids(recipe, n, n_grids)
@@ -186,14 +197,14 @@ def fit_grid_stage(
     if residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
-            "grids-width", lambda: _chosen(tried, settings, len(seen), few, found.place)
+            "grids-width", lambda: _choose(tried, settings, len(seen), few, findings.place)
         )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     wanted = settings(place, n_grids, n)
-    if recipe.grids.n_grids == "auto" and recipe.max_model_size is None:
+    if recipe.settings(Grids).n_grids == "auto" and recipe.max_model_size is None:
         room = default_model_bytes(n, sizes.p) - sizes.model_bytes(residual.problem.targets.outputs)
         n_grids = grids_within(residual, wanted, room)
         wanted = settings(place, n_grids, n)
@@ -236,10 +247,10 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(
+def _choose(
     residual: Residual, settings: Callable[..., GridSettings], seen: int, grids: int, start: Place | None
 ) -> tuple[Place, float]:
-    """Place of the settings with the smallest loss on the holdout, and that loss, with so many grids.
+    """Place of the settings with the smallest loss on the holdout, and that loss, with `grids` grids.
 
     Parameters
     ----------

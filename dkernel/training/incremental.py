@@ -66,13 +66,13 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
-        targets = _centred(block.y.astype(np.float64), block.weight)
+        targets = _center(block.y.astype(np.float64), block.weight)
     problem = Problem(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
-    problem = weighted(problem, model, counts)
+    problem = weight_classes(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
         run = FitRun(executor, f"dkernel-stream-{_digest(block)}", Progress("none"))
-        sampled = SampledProblem(run, problem, coordinates, _split(model.recipe.seed, block))
+        sampled = SampledProblem(run, problem, coordinates, _split_rows(model.recipe.seed, block))
         solver = prepare(sampled, [float(model.recipe.alpha)], rows).solver
         inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
@@ -83,7 +83,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
 def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = stream_.model, stream_.model.recipe.seed
-    problem = weighted(stream_.problem, model, counts)
+    problem = weight_classes(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
@@ -125,7 +125,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     return replace(model, coef=coef, intercept=intercept, classes=classes)
 
 
-def _centred(y: Array, weight: Array | None) -> Targets:
+def _center(y: Array, weight: Array | None) -> Targets:
     """The targets of a regression by these rows, of several targets each by itself."""
     if y.ndim == 1:
         center = np.average(y, weights=weight)
@@ -136,14 +136,14 @@ def _centred(y: Array, weight: Array | None) -> Targets:
     return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
 
 
-def weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
+def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
     """The problem with the weights that its recipe gives to classes of these counts."""
     # A class that has not come yet counts as one row: it has no weight to speak of, and is no division by zero.
     known = {label: n or 1 for label, n in counts.items()}
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 
 
-def _split(seed: int, block: Block) -> ReservoirSplit:
+def _split_rows(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(LEVERAGE_ROWS, max(1, len(order) // 10))
     sample = _part(block, order[held:][:MOST_SAMPLE])

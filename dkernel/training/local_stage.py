@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.cost import Cost
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local import binning, grids, inputs
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
@@ -19,7 +19,7 @@ from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
-from dkernel.selection.grid_inputs import GROUP_SAMPLE, given_groups
+from dkernel.selection.grid_inputs import GROUP_SAMPLE
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
@@ -27,11 +27,11 @@ from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage
-from dkernel.training.grid_stage import fit_grid_stage, grid_cost
+from dkernel.training.grid_stage import check_groups, fit_grid_stage, grid_cost
 from dkernel.training.result import LocalStage, best_stage
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
-# "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
+# Rows that "auto" judges by, a twentieth of the rows that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
@@ -50,12 +50,16 @@ class LocalKind:
     cost : (rows, features, recipe, outputs) -> Cost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     loops : compiled ones that it needs
+    check : (recipe, source) -> refuses settings that these rows cannot have
+    learns_rest : whether few components are enough before it
     """
 
     fit: Callable[..., LocalStage]
     cost: Callable[[int, int, Recipe, int], Cost]
     smooths: bool = False
     loops: tuple[CompiledLoop, ...] = ()
+    check: Callable[[Recipe, Source], None] | None = None
+    learns_rest: bool = False
 
     def takes(self, loss: Loss) -> bool:
         """True if it can learn the residual of this loss."""
@@ -68,24 +72,27 @@ LOCAL_STAGES = {
         grid_cost,
         smooths=True,
         loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
+        check=check_groups,
     ),
-    "cells": LocalKind(fit_cell_stage, cell_cost),
+    # After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
+    "cells": LocalKind(fit_cell_stage, cell_cost, learns_rest=True),
 }
 """Word of a recipe -> its local stage."""
 
 
 def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
     """Refuse a local stage that there is not."""
-    if isinstance(recipe.grids.one_hot, tuple):
-        given_groups(source, recipe.grids.one_hot)
     if not recipe.names_local:
         return
+    stage = LOCAL_STAGES[recipe.local_stage]
+    if stage.check is not None:
+        stage.check(recipe, source)
     if source.objects or source.sparse:
         rows = "sparse rows" if source.sparse else "columns of objects"
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not LOCAL_STAGES[recipe.local_stage].takes(loss):
+    if not stage.takes(loss):
         other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
             f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
@@ -103,7 +110,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
     if recipe.local != "auto":
         return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
-    fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
+    fits = parse_loss(recipe.loss).smooth and not source.objects and not source.sparse
     least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
     if not (is_open(recipe) and fits) or sizes.holdout < least:
         return {}
@@ -136,9 +143,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind, found in stages.items():
+    for kind, findings in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, found))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, findings))
     return best_stage(tried)
 
 

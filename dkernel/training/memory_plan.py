@@ -23,10 +23,10 @@ from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import survey_cost
 from dkernel.training.local_stage import local_costs
 
-COPIES = 4  # a worker may hold so many units of others beside its own
-UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
+COPIES = 4  # units of others that a worker may hold beside its own
+UNEVEN = 1.5  # times its share of a source that is kept, which one of the workers may hold
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
-FEW_SLOTS = 8  # so many are used whatever the work: to ask fewer saves little
+FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,7 @@ class Plan:
     least_bytes : of the client and a worker together, if the sample finds the fewest components to be enough
     reading_bytes : of each worker while it reads, or fits a local stage: with fewer columns it is hardly less
     memory_limit : of each worker, None where none is known
+    client_memory_limit : of the client, None where none was given
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
     survey_flops, choice_flops, setup_flops, pass_flops : of each stage
@@ -188,6 +189,7 @@ class Plan:
     model_bytes: int = 0
     slots: int = 1
     enough_slots: int = 1
+    client_memory_limit: int | None = None
 
     @classmethod
     def of(
@@ -230,7 +232,7 @@ class Plan:
         phases = list(_phases(list(stages), source, executor))
         most = max(phase.client for phase in phases)
         client = client_base + 3 * reservoir + most
-        held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
+        held = _held_bytes(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
 
         def largest(held: int, kept: bool) -> int:
             """Bytes of a worker, or of this process beside those of the client, in the largest of the phases."""
@@ -257,6 +259,7 @@ class Plan:
             reading_bytes=int(reading),
             client_bytes=int(client),
             memory_limit=limit,
+            client_memory_limit=executor.client_memory_limit,
             kept=kept,
             in_process=executor.in_process,
             survey_flops=stages.survey.flops,
@@ -293,10 +296,16 @@ class Plan:
                 f"Raise --memory-limit to {enough}{fewer}, or give a source in smaller chunks."
             )
         here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
-        if here > _installed():
+        if self.client_memory_limit is not None and here > self.client_memory_limit:
+            raise MemoryBudgetError(
+                f"This process needs about {_mib(here)} and has a limit of {_mib(self.client_memory_limit)}. "
+                f"Raise --client-memory-limit to {-(-here // 2**20)}MiB, or use fewer than "
+                f"n_components={self.columns}."
+            )
+        if here > _memory():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine or its container has {_mib(_installed())}. Use fewer components."
+                f"and the machine or its container has {_mib(_memory())}. Use fewer components."
             )
 
     def check_seconds(self, limit: float | None) -> None:
@@ -343,6 +352,7 @@ _PLAN_WORDS = {
     "least_bytes": "memory if a smaller map suffices",
     "reading_bytes": "least memory, each worker",
     "memory_limit": "limit of each worker",
+    "client_memory_limit": "limit of the client",
     "kept": "data kept in memory",
     "survey_flops": "work of the survey",
     "choice_flops": "work of the choice",
@@ -371,9 +381,10 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
     # The memory of the worker says where it works, and the readings which of them are the local stage's.
-    shown = {
-        name: _in_words(name, value) for name, value in plan.items() if name not in ("in_process", "local_readings")
-    }
+    hidden = {"in_process", "local_readings"} | (
+        {"client_memory_limit"} if not plan.get("client_memory_limit") else set()
+    )
+    shown = {name: _in_words(name, value) for name, value in plan.items() if name not in hidden}
     if plan.get("local_readings"):
         shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
     return [(_PLAN_WORDS.get(name, name), value) for name, value in shown.items()]
@@ -386,7 +397,7 @@ def _in_words(name: str, value: Any) -> str:
         return ", ".join(value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name.endswith("_bytes") or name == "memory_limit":
+    if name.endswith(("_bytes", "memory_limit")):
         return _mib(value)
     if name.endswith("_flops"):
         return f"{value / 1e9:,.1f} Gflop"
@@ -400,7 +411,7 @@ def _has_room(source: int, work: int, total: int) -> bool:
     return source * 1.1 + work < total and source < HELD_SHARE * total
 
 
-def _held(source: int, workers: int, unit: int) -> int:
+def _held_bytes(source: int, workers: int, unit: int) -> int:
     """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
     worker has no unit of a round."""
     return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
@@ -414,5 +425,5 @@ def _available() -> int:
     return available_memory()
 
 
-def _installed() -> int:
+def _memory() -> int:
     return memory_limit()

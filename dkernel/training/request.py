@@ -7,15 +7,15 @@ from typing import Any
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
-from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
+from dkernel.features import Drawing, by_landmarks, features_of_sparse, resolve_features
 from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.checkpoint import run_of
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.landmark_selection import for_given
-from dkernel.streaming.read_groups import joined
+from dkernel.selection.landmark_selection import given_landmarks
+from dkernel.streaming.read_groups import join_units
 from dkernel.training.memory_plan import Plan
 
 
@@ -58,8 +58,8 @@ class FitRequest:
     ) -> "FitRequest":
         """The request; one that cannot be met is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
-        source = joined(source)
-        recipe, landmarks = for_given(recipe.for_columns(source.columns), landmarks, source)
+        source = join_units(source)
+        recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
         plan.check()
         plan.check_seconds(recipe.max_seconds)
@@ -106,7 +106,7 @@ class FitRequest:
         return Drawing(features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
     def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
-        """The local stages that so many outputs can pay for: of classes the plan knew no number.
+        """Plan again, once the number of classes is known, and return the local stages that fit into memory.
 
         One that was asked for by name and does not fit is refused.
         """
@@ -125,4 +125,4 @@ def _features(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> s
     kernel = recipe.kernels[0].bind_columns(source.columns)
     if source.sparse:
         return features_of_sparse(kernel, sizes.components, recipe.features)
-    return features_named(kernel, sizes.p, sizes.components, recipe.features, recipe.sampling)
+    return resolve_features(kernel, sizes.p, sizes.components, recipe.features, recipe.sampling)

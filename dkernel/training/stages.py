@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.cost import core_seconds
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
-from dkernel.linear.losses import LOSSES, Loss, loss_named
+from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
+from dkernel.local_settings import Grids
 from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import CHECKED_ROWS, check_products
 from dkernel.problem.objective import Problem
@@ -38,9 +38,10 @@ from dkernel.solving.sgd_setup import (
 )
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
-from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.local_stage import LOCAL_STAGES
 from dkernel.training.request import FitRequest
 from dkernel.training.way_costs import way_cost
 
@@ -123,29 +124,27 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    # If the race takes components + cells, 1,024 and 4,096 components leave kin40k .0490 and .0511 sd, in 22 and 32
-    # CPU s.
-    if "way" in chosen.why and recipe.local_stage == "cells":
-        enough, why = LEAST_COMPONENTS, "cells learn the rest"
+    if "way" in chosen.why and recipe.names_local and LOCAL_STAGES[recipe.local_stage].learns_rest:
+        enough, why = LEAST_COMPONENTS, f"{recipe.local_stage} learn the rest"
     if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why
 
 
-def _describe_components(request: FitRequest, sizes: Sizes, features: str, found: int, why: str) -> str:
+def _describe_components(request: FitRequest, sizes: Sizes, features: str, n_landmarks: int, why: str) -> str:
     """The number of components with its reason; nothing of a number that was given and is kept.
 
     Parameters
     ----------
-    found : landmarks that there are
+    n_landmarks : landmarks that there are
     """
     exact, landmarks, asked = request.solver.in_memory, by_landmarks(features), sizes.components
     auto, which = (
         request.recipe.n_components == "auto",
         "all different rows" if exact else "all rows except the holdout",
     )
-    if landmarks and request.landmarks is None and found < asked:
-        return f"{found:,}: {which}" if auto else f"{found:,}: {which}; {asked:,} were asked for"
+    if landmarks and request.landmarks is None and n_landmarks < asked:
+        return f"{n_landmarks:,}: {which}" if auto else f"{n_landmarks:,}: {which}; {asked:,} were asked for"
     if why:
         return f"{asked:,}: {why}"
     if not auto or request.recipe.constant_map:
@@ -165,7 +164,7 @@ def choose_model(
     if request.chosen is not None:
         return request.chosen
     targets, recipe = data.targets, data.recipe
-    loss = loss_named(recipe.loss).of(targets.outputs)
+    loss = parse_loss(recipe.loss).of(targets.outputs)
     run.progress.phase("choose scale and gamma")
     choice = Choice(
         recipe,
@@ -178,7 +177,7 @@ def choose_model(
         drawing=request.drawing(request.features),
         encoding=request.source.encoding,
         joint=_joint_loss(request, data),
-        ways={way: core_seconds(way_cost(way, request.sizes, recipe, targets.outputs)) for way in ways},
+        ways={way: way_cost(way, request.sizes, recipe, targets.outputs) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
@@ -190,7 +189,7 @@ def choose_model(
 def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> SampleProblem:
     """What the local stages of a race share."""
     survey, moments = data.survey, data.survey.moments
-    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.grids.one_hot)
+    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.settings(Grids).one_hot)
     scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
     inputs, bound = GridInputs(moments.mean, groups), residual_bound(data.targets, survey)
     return SampleProblem(loss, data.targets, scaling, inputs, bound, data.recipe.seed)
@@ -219,7 +218,7 @@ def pose_problem(
     if chosen.loss is not None and alpha == "auto" and request.solver.in_rounds:
         assert chosen.alpha is not None
         alpha = chosen.alpha  # it was chosen on the same components, at their optimum
-    loss = loss_named(chosen.loss or recipe.loss).of(targets.outputs)
+    loss = parse_loss(chosen.loss or recipe.loss).of(targets.outputs)
     weights = targets.weights_of(recipe.class_weight, data.counts)
     columns, coordinates = ScaledComponents(chosen.scaling, map), map.coordinates()
     return FitProblem(
@@ -253,8 +252,8 @@ def _make_map(
         return NystromMap(kernel, scaling.apply(request.landmarks), recipe.rank), split
 
     def select() -> tuple[Any, Block, Block]:
-        Z, found = landmarks_of(recipe, kernel, scaling, split, sizes, data.targets)
-        return Z, found.landmarks, found.sample
+        Z, chosen_split = landmarks_of(recipe, kernel, scaling, split, sizes, data.targets)
+        return Z, chosen_split.landmarks, chosen_split.sample
 
     if recipe.landmarks == "uniform":
         Z, landmarks, sample = select()
@@ -280,10 +279,10 @@ def _setup(fit: FitProblem, request: FitRequest) -> Setup:
     if len(solver.alphas) > 1:
         # The alphas worth a place in the passes, judged on rows that the sample does not hold.
         with fit.keep(fit.split.unseen, "unseen") as block:
-            found = fit.losses(block, setup.start, "alphas")
-        losses = (found.loss / found.weight).tolist()
+            sums = fit.losses(block, setup.start, "alphas")
+        losses = (sums.loss / sums.weight).tolist()
         path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
-        best = int(np.argmin(found.loss))
+        best = int(np.argmin(sums.loss))
     exact = not request.solver.in_rounds
     paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), exact)
     heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
@@ -306,8 +305,8 @@ def choose_order(
     rounds, passes, units = sizes.rounds, sizes.passes, request.units
     if verdict.alike:
         bundle = bundle_size(units, request.source.row_bytes)
-        return [shuffled(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
-    schedule = interleaved(units, rounds)
+        return [shuffle_order(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
+    schedule = interleave_order(units, rounds)
     # The reason does not name the disk: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
     if reader.keep:

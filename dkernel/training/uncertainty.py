@@ -57,11 +57,11 @@ def with_uncertainty(model: Model, fit: FitProblem, outcome: SolverResult) -> Mo
     """The model with probabilities, where its loss has none and they are wanted, and with conformity scores."""
     out = LeftOut.of(model, fit, outcome)
     if out is None:
-        return calibrated(model, None, fit.problem.targets)
-    return conformed(calibrated(model, out, fit.problem.targets), out, fit.problem.targets)
+        return calibrate(model, None, fit.problem.targets)
+    return conform(calibrate(model, out, fit.problem.targets), out, fit.problem.targets)
 
 
-def calibrated(model: Model, out: LeftOut | None, targets: Targets) -> Model:
+def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
     """The model with the curve of its recipe, which is settled."""
     asked = model.recipe.calibration
     kind = asked
@@ -80,7 +80,7 @@ def calibrated(model: Model, out: LeftOut | None, targets: Targets) -> Model:
     return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})
 
 
-def conformed(model: Model, out: LeftOut, targets: Targets) -> Model:
+def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
     """The model with the conformity scores of rows that were left out."""
     assert out.rows.y is not None
     facts = {**model.facts, "conformal": {"rows": len(out.S), "of": out.where}}

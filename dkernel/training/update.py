@@ -21,34 +21,34 @@ from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.base import Call, Executor
 from dkernel.linear.losses import Loss
-from dkernel.linear.smoothing import smoothed
+from dkernel.linear.smoothing import smooth_loss
 from dkernel.local.base import LocalMachine
-from dkernel.local.binning import add_scores, add_sums, numbered
+from dkernel.local.binning import add_scores, add_sums, number_bins
 from dkernel.local.cell_machine import CellMachine
-from dkernel.local.cells import Cell, divided, updated
+from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import GRID_GROUP, FixedPoint, joined
+from dkernel.local.grids import GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.partition import CellTree
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import counted, part_of, read_once
+from dkernel.problem.reservoir_split import count_weighted, part_of, read_once
 from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
-from dkernel.training.incremental import start_stream, update, weighted
+from dkernel.training.incremental import start_stream, update, weight_classes
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
 LIGHT = 8  # an old row stands for at most so small a part of the penalty of a coefficient
-RESIDUALS = 4.0  # a residual counts up to so many times the largest at first
+RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ def rows_in(
     ----------
     encoding : of the model, whose training may not have seen some of their values: these are counted
     """
-    source = counted(source, executor)
+    source = count_weighted(source, executor)
     n = source.n_counted
     statistic = WithUnseen(Survey(0, n, min(n, most or n)), encoding)
     found, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
@@ -102,13 +102,15 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
+    if model.local is not None and model.local.kind not in UPDATES:
+        raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
     counts = _counts(model, new)
     if model.local is None:
         learned = _by_rounds(model, new, counts, executor)
     else:
         rows = _rows(model, model.local, new, counts)
         with one_blas_thread():
-            learned = replace(model, local=_updated(model, rows, executor, old), variance=None)
+            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
     learned = replace(learned, conformal=_with_new(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
@@ -126,11 +128,11 @@ def _with_new(model: Model, new: Block) -> Conformal | None:
     assert rows.y is not None
     S, weight = model.scores(rows.X), np.ones(len(rows.X)) if rows.weight is None else rows.weight.astype(np.float64)
     if model.classes is None:
-        found = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
+        added = Conformal.of_numbers(errors_of(S, rows.y) / model.width(rows.X, S), weight)
     else:
         codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
-        found = Conformal.of_classes(model.probabilities(S), codes, weight)
-    return table.joined(found)
+        added = Conformal.of_classes(model.probabilities(S), codes, weight)
+    return table.joined(added)
 
 
 def _counts(model: Model, new: Block) -> dict[Any, float]:
@@ -139,8 +141,8 @@ def _counts(model: Model, new: Block) -> dict[Any, float]:
         return {}
     assert new.y is not None
     codes = Targets(model.classes, model.recipe.positive).codes(new.y)
-    found = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
-    return dict(zip(model.classes.tolist(), found.tolist(), strict=True))
+    totals = np.bincount(codes, new.weight, minlength=len(model.classes)) + model.facts["counts"]
+    return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
 
 def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
@@ -160,7 +162,7 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
     targets = Targets(model.classes, model.recipe.positive, center, unit)
     loss = model.loss
     problem = Problem(ScaledComponents(model.scaling, model.map), loss, targets, seed=model.recipe.seed)
-    problem = weighted(problem, model, counts)
+    problem = weight_classes(problem, model, counts)
     whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
     X, Y, weight, keep = problem.all_rows(new, whole)
     S = replace(model, local=None).scores(X).astype(np.float64)
@@ -168,7 +170,7 @@ def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, 
     return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
 
 
-def _updated(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
+def _update_local(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
     machine, facts = model.local, model.facts["local"]
     assert machine is not None
     updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
@@ -196,8 +198,8 @@ def update_task(
     problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
 ) -> tuple[CellTree, list[Cell]]:
     """A cell with new rows, cut where it has too many; runs on a worker."""
-    grown = updated(cell, problem.loss, *rows, problem.ridge)
-    return divided(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
+    grown = update_cell(cell, problem.loss, *rows, problem.ridge)
+    return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
 def _cells(
@@ -223,9 +225,11 @@ def _cells(
     results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    found = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
-    tree = machine.tree.joined([tree for tree, _ in found])
-    return CellMachine.of(machine.inputs, tree, [cell for _, some in found for cell in some], machine.nu, machine.unit)
+    updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
+    tree = machine.tree.joined([tree for tree, _ in updated])
+    return CellMachine.of(
+        machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
+    )
 
 
 def _grids(
@@ -248,24 +252,24 @@ def _grids(
     first_new = len(held)
     X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
-    smooth = smoothed(loss, RESIDUAL_WIDTHS[-1])
+    smooth = smooth_loss(loss, RESIDUAL_WIDTHS[-1])
     S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
     def residual() -> F32:
-        found = -moved
-        found[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
-        return found
+        residuals = -moved
+        residuals[first_new:] = -smooth.derivative(rows.Y, S + moved[first_new:]) / np.float32(smooth.curvature)
+        return residuals
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()
     share = weight[some] * (weight.sum() / weight[some].sum())
     for first in range(0, n_grids, GRID_GROUP):
-        codes, bins = numbered(machine.binning.part(first, first + GRID_GROUP).codes(X.T), n_bins)
+        codes, bins = number_bins(machine.binning.part(first, first + GRID_GROUP).codes(X.T), n_bins)
         sums = np.zeros((len(bins), max(map(len, bins)), outputs + 1), np.int64)
         add_sums(codes, fixed.rows(residual(), weight), sums)
         none = np.zeros((*sums.shape[:2], outputs), np.float32)
-        change = joined(none, sums, fixed, penalty, np.ascontiguousarray(codes[:, some]), share)
+        change = join_steps(none, sums, fixed, penalty, np.ascontiguousarray(codes[:, some]), share)
         add_scores(codes, change, moved)
         for grid, (own, by) in enumerate(zip(bins, change, strict=True), first):
             coef[grid, own] += by[: len(own)]

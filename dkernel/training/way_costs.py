@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from dkernel.cost import Cost
+from dkernel.cost import Cost, core_seconds
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.ways import Way
+from dkernel.selection.ways import Way, WayCost
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.training.local_stage import LOCAL_STAGES
 
 
-def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[Cost, ...]:
-    """Costs of the stages of a way, at the full size of the fit; `core_seconds` adds up their seconds.
+def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> WayCost:
+    """The cost of the stages of a way, at the full size of the fit.
 
     Parameters
     ----------
@@ -20,9 +20,8 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[Cost
 
     Examples
     --------
-    >>> from dkernel.cost import core_seconds
     >>> sizes = Sizes.of(100_000, 28, Recipe())
-    >>> [round(core_seconds(way_cost(way, sizes, Recipe(), 1))) for way in (Way("linear"), Way())]
+    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way())]
     [0, 21]
     """
     recipe = way.of(recipe)
@@ -34,6 +33,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[Cost
     costs = [Cost(flops=setup_flops(of_global, recipe)), solve]
     if way.features == "none":  # the mean of the label, which the survey knows
         costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
-    if way.local != "none":
-        costs.append(LOCAL_STAGES[way.local].cost(sizes.n, sizes.p, recipe, outputs))
-    return tuple(costs)
+    if way.local == "none":
+        return WayCost(core_seconds(costs))
+    local = LOCAL_STAGES[way.local].cost(sizes.n, sizes.p, recipe, outputs)
+    return WayCost(core_seconds([*costs, local]), local.readings)

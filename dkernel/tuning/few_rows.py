@@ -24,13 +24,13 @@ from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.training.checks import checked, with_solver
+from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
 from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 
-SEARCH_PASSES = 2  # a whole search counts as so many, as a race does
+SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
@@ -75,7 +75,7 @@ class FewRowsSearch:
         return list(self.candidates[0].asked)
 
     def _request(self, recipe: Recipe) -> FitRequest:
-        return FitRequest.of(*checked(self.source, recipe, self.executor, None, None), self.executor)
+        return FitRequest.of(*settle_source(self.source, recipe, self.executor, None, None), self.executor)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -92,7 +92,7 @@ class FewRowsSearch:
                 break
             self.progress.phase(f"candidate {number + 1}/{total}")
             begin = self.clock()
-            lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judged, candidate))
+            lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judge, candidate))
             spent = self.clock() - begin
         return self._result(lines, SEARCH_PASSES * len(lines) / total)
 
@@ -100,7 +100,7 @@ class FewRowsSearch:
         """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
         kept: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
-            chosen = self._chosen(candidate)
+            chosen = self._choose(candidate)
             words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
             kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
         self.candidates = list(kept.values())
@@ -109,18 +109,18 @@ class FewRowsSearch:
         """True if the budget has room for another candidate, which will take as long as the one before."""
         return passes <= self.budget.passes + 1e-3 and self.clock() - self.began + spent <= self.budget.seconds
 
-    def _judged(self, candidate: SearchCandidate) -> dict[str, Any]:
+    def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
-        chosen = self._chosen(candidate)
+        chosen = self._choose(candidate)
         fit = train(self.source, candidate.recipe, self.executor, scratch=self.scratch, chosen=chosen)
         model = fit.model
         judged = model.facts["holdout"]
         error = {"rmse": judged["rmse"]} if model.classes is None else {"error": 1 - judged["accuracy"]}
-        asked = {**self._named(candidate), "alpha": model.recipe.alpha}
+        asked = {**self._name(candidate), "alpha": model.recipe.alpha}
         figures = {"left_out_loss": judged["loss"], **error}
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
-    def _chosen(self, candidate: SearchCandidate) -> SelectedModel:
+    def _choose(self, candidate: SearchCandidate) -> SelectedModel:
         """The candidate with numbers for its words, as a fit chooses them; multiples of one gamma are chosen once."""
         request = self.requests[candidate.of_map]
         name = candidate.recipe.to_text()
@@ -130,12 +130,12 @@ class FewRowsSearch:
                 survey = read_survey(request, run, reader)
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
             self._choices[name] = choose_model(request, run, data, split)
-        found = self._choices[name]
-        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+        choice = self._choices[name]
+        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
 
-    def _named(self, candidate: SearchCandidate) -> dict[str, Any]:
+    def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""
-        metric = self._chosen(candidate).metric
+        metric = self._choose(candidate).metric
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
 
     def _measure(self, line: Mapping[str, Any]) -> float:
@@ -149,12 +149,12 @@ class FewRowsSearch:
         order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
         board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
         for number in range(len(lines), len(self.candidates)):
-            kernel = repr(self._chosen(self.candidates[number]).kernel)
-            asked = self._named(self.candidates[number])
+            kernel = repr(self._choose(self.candidates[number]).kernel)
+            asked = self._name(self.candidates[number])
             board.append({"rank": len(board) + 1, **asked, "kernel": kernel, "rungs": 0})
         best = self.candidates[order[0]]
-        chosen = self._chosen(best)
-        params = {name: value for name, value in self._named(best).items() if name != "gamma"}
+        chosen = self._choose(best)
+        params = {name: value for name, value in self._name(best).items() if name != "gamma"}
         text = f"{len(board)} candidates in {passes:.6g} passes, the budget that repeats the search, on rows left out"
         return {
             "recipe": best.recipe,

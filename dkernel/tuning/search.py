@@ -30,7 +30,7 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
@@ -43,19 +43,19 @@ from dkernel.solving.sgd_setup import kept_setup, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.checks import merged
+from dkernel.training.checks import merge_copies
 from dkernel.training.fit import train
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scaled
+from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
-RACE_ROUNDS = 32  # a pass of the race has so many rounds
-RACED = 1024  # the largest map of a race has so many columns: all maps together cost less than the fit to come
-RACE_PASSES = 2  # a whole race reads about so many passes
+RACE_ROUNDS = 32  # rounds of a pass of the race
+RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
+RACE_PASSES = 2  # passes that a whole race reads, about
 
 Array = NDArray[np.float64]
 
@@ -112,7 +112,7 @@ def tune(
         of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
-        source = merged(source, recipe, executor)
+        source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
         kind: type[FewRowsSearch | _Search] = _Search
@@ -121,10 +121,10 @@ def tune(
         else:
             recipe = recipe.with_passes()
         search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
-        found = _resume_or_search(search, of_search)
-        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        outcome = _resume_or_search(search, of_search)
+        winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
         result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=of_fit, chosen=chosen)
-        params = found["params"]
+        params = outcome["params"]
         if winner.alpha == "auto":
             params = {**params, "alpha": result.model.recipe.alpha}
         facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
@@ -140,16 +140,16 @@ def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint 
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
             search.journal = opened.enter_context(kept)
-        found: dict[str, Any] | None = search.journal.stored("result")
-        if found is None:
+        result: dict[str, Any] | None = search.journal.stored("result")
+        if result is None:
             with one_blas_thread(), search.progress:
-                found = search.run()
-            search.journal.finish(found)
-        return found
+                result = search.run()
+            search.journal.finish(result)
+        return result
 
 
 class _Search:
-    """One search: its candidates, the lanes that they run in, and the rungs."""
+    """One search: its candidates, the maps that they share, and the rungs."""
 
     def __init__(
         self,
@@ -187,12 +187,14 @@ class _Search:
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
         passes = RACE_PASSES + -(-self.shares // RACE_ROUNDS)
-        self.base = self._request(recipe.replace(n_components=self._raced(most), rounds=RACE_ROUNDS, passes=passes))
+        self.base = self._request(
+            recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
+        )
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
-        words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
+        words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
     def _request(self, recipe: Recipe) -> FitRequest:
@@ -201,60 +203,60 @@ class _Search:
     def _run_of(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
 
-    def _raced(self, columns: int) -> int:
-        """Columns of the race's map for one of so many; an even number, for maps of pairs."""
+    def _columns_in_race(self, columns: int) -> int:
+        """Columns of the race's map for one of `columns`; an even number, for maps of pairs."""
         # Maps of fewer than 32 components do not tell candidates apart.
         return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Bytes on disk: preconditioners and coefficients of every lane."""
+        """Bytes on disk: preconditioners and coefficients of every map."""
         return int(len(self.requests) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
         base, run = self.base, self._run_of(self.base.key)
-        feed = BlockReader(self.executor, base.source, base.plan.kept)
+        reader = BlockReader(self.executor, base.source, base.plan.kept)
         try:
-            survey = read_survey(base, run, feed)
+            survey = read_survey(base, run, reader)
             self.targets = learn_labels(base, run, survey).targets
             base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
-            lanes = self._lanes(survey, feed)
-            schedules, feed, _ = choose_order(base, run, survey, base.sizes, feed)
-            return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
+            maps = self._raced_maps(survey, reader)
+            schedules, reader, _ = choose_order(base, run, survey, base.sizes, reader)
+            return self._race(maps, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), reader)
         finally:
-            feed.close()
+            reader.close()
 
-    def _lanes(self, survey: SurveyResult, feed: BlockReader) -> list[RacedMap]:
-        """A lane for each map, its candidates prepared on the sample as those of a fit."""
+    def _raced_maps(self, survey: SurveyResult, reader: BlockReader) -> list[RacedMap]:
+        """The maps of the race, the candidates of each prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
-        lanes = []
+        maps = []
         for i, of_map in enumerate(self.requests):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
-            self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
+            self.chosen[of_map] = self._choose(self.candidates[mine[0]], survey)
             self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
-            lanes.append(self._lane(i, of_map, mine, survey, feed))
-        return lanes
+            maps.append(self._raced_map(i, of_map, mine, survey, reader))
+        return maps
 
-    def _chosen(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+    def _choose(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma are chosen once."""
         request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         run = self._run_of(self.key)
         data = learn_labels(request, run, survey)
-        data = replace(data, recipe=data.recipe.replace(loss=loss_named(data.recipe.loss).text))
+        data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
         split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
             self._choices[name] = choose_model(request, run, data, split, stage=name)
-        found = self._choices[name]
-        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+        choice = self._choices[name]
+        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
 
-    def _lane(
-        self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, feed: BlockReader
+    def _raced_map(
+        self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader
     ) -> RacedMap:
         chosen, full = self.chosen[of_map], self.requests[of_map]
-        lane: RacedMap | None = None
+        raced_map: RacedMap | None = None
         entries: list[RacedHeads] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
@@ -262,23 +264,23 @@ class _Search:
                 kernel=repr(chosen.kernel),
                 loss=loss,
                 features=full.features,
-                n_components=self._raced(full.sizes.components),
+                n_components=self._columns_in_race(full.sizes.components),
             )
             request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
-            fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, feed)
-            if lane is None:
-                lane = RacedMap(fit.problem, fit.coordinates, ())
+            fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, reader)
+            if raced_map is None:
+                raced_map = RacedMap(fit.problem, fit.coordinates, ())
             # All losses share one map.
-            problem = replace(fit.problem, components=lane.problem.components)
-            fit = replace(fit, problem=problem, coordinates=lane.coordinates)
+            problem = replace(fit.problem, components=raced_map.problem.components)
+            fit = replace(fit, problem=problem, coordinates=raced_map.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
             setup = kept_setup(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
             entries.append(RacedHeads(problem.loss, setup.solver, setup.start, tuple(of_loss)))
-        assert lane is not None
-        return replace(lane, entries=tuple(entries))
+        assert raced_map is not None
+        return replace(raced_map, entries=tuple(entries))
 
-    def _race(self, lanes: list[RacedMap], rounds: Sequence[Any], length: int, feed: BlockReader) -> dict[str, Any]:
+    def _race(self, maps: list[RacedMap], rounds: Sequence[Any], length: int, reader: BlockReader) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
         first = max(1, RACE_PASSES * length // self.shares)
@@ -289,40 +291,40 @@ class _Search:
             turns = rounds[done : done + first * 2**rung]
             if rung and not self._may(done + len(turns), length, spent):
                 break
-            lanes = [kept for lane in lanes if (kept := lane.only(alive)) is not None]
+            maps = [kept for raced in maps if (kept := raced.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
-            self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(lanes))
+            self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
             begin = self.clock()
             after = self.journal.stage(
-                f"rung-{rung}", partial(self._rung, lanes, turns, feed, done, length, rounds[done + len(turns) :][:1])
+                f"rung-{rung}", partial(self._rung, maps, turns, reader, done, length, rounds[done + len(turns) :][:1])
             )
             spent = self.clock() - begin
-            lanes = [lane.at(after["v"]) for lane in lanes]
+            maps = [raced.at(after["v"]) for raced in maps]
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
             alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
         return self._result(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
-        """True if the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
+        """True if the budget has room for a rung up to `rounds` rounds; it takes about as long as the one before."""
         if rounds > self.budget.passes * length + 1e-3:
             return False
         return self.clock() - self.began + spent <= self.budget.seconds
 
     def _rung(
         self,
-        lanes: list[RacedMap],
+        maps: list[RacedMap],
         turns: Sequence[Any],
-        feed: BlockReader,
+        reader: BlockReader,
         done: int,
         length: int,
         following: Sequence[Any],
     ) -> dict[str, Any]:
         ahead = following[0] if following else ()
-        lanes, scores = run_rounds(
-            lanes, turns, feed, f"{self.key}-race", done, length, self.whole, ahead, self.progress
+        maps, scores = run_rounds(
+            maps, turns, reader, f"{self.key}-race", done, length, self.whole, ahead, self.progress
         )
-        entries = [entry for lane in lanes for entry in lane.entries]
+        entries = [entry for raced in maps for entry in raced.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
 

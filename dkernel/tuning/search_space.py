@@ -33,7 +33,7 @@ _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
 
 @dataclass(frozen=True)
 class Budget:
-    """Limit of a search: so many passes over the data, or so many seconds; it ends with a rung.
+    """Limit of a search, in passes over the data or in seconds; it ends with a rung.
 
     Examples
     --------
@@ -49,9 +49,9 @@ class Budget:
         """A number alone is one of passes."""
         if isinstance(text, Budget):
             return text
-        found = re.fullmatch(r"\s*(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>[a-z]*)\s*", str(text))
-        unit = (found["unit"] or "passes") if found else ""
-        number = float(found["number"]) if found else 0.0
+        match = re.fullmatch(r"\s*(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>[a-z]*)\s*", str(text))
+        unit = (match["unit"] or "passes") if match else ""
+        number = float(match["number"]) if match else 0.0
         if unit not in _UNITS or not number > 0 or isinstance(text, bool):
             raise RecipeError(
                 f"budget={text!r} is not a budget. Possible: 5passes (over the data; parts of one count), or a "
@@ -94,14 +94,14 @@ def candidates_of(
         raise RecipeError(
             f"The grid has {total:,} candidates; at most {MOST_CANDIDATES:,} are possible. Leave out some values."
         )
-    found = []
+    candidates = []
     for values in itertools.product(*axes.values()):
         asked = dict(zip(axes, values, strict=True))
         gamma, factor = _gamma(asked.get("gamma", recipe.gamma))
         settled = recipe.replace(**{**asked, "gamma": gamma})
         of_map = tuple(value for name, value in asked.items() if name not in OF_HEADS)
-        found.append(SearchCandidate(asked, settled, factor, of_map))
-    return found
+        candidates.append(SearchCandidate(asked, settled, factor, of_map))
+    return candidates
 
 
 def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool, fitted: bool) -> dict[str, tuple[Any, ...]]:
@@ -142,31 +142,31 @@ def _gamma(value: Any) -> tuple[Any, float]:
     >>> _gamma("4*median"), _gamma(0.5)
     (('median', 4.0), (0.5, 1.0))
     """
-    found = _TIMES.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
-    if found is None:
+    match = _TIMES.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
+    if match is None:
         return value, 1.0
     try:
-        factor = float(found["factor"])
+        factor = float(match["factor"])
     except ValueError:
         factor = math.nan
     if not (math.isfinite(factor) and factor > 0):
         raise RecipeError(f"gamma={value!r}: what stands before * must be a number above 0, as in '4*median'.")
-    return found["word"], factor
+    return match["word"], factor
 
 
-def scaled(kernel: Kernel, factor: float) -> Kernel:
+def scale_gammas(kernel: Kernel, factor: float) -> Kernel:
     """The kernel with every gamma in it times a factor.
 
     Examples
     --------
     >>> from dkernel.kernels import Gaussian, Linear
-    >>> scaled(0.5 * Gaussian(gamma=0.25) + Linear(), 4.0)
+    >>> scale_gammas(0.5 * Gaussian(gamma=0.25) + Linear(), 4.0)
     0.5 * Gaussian(gamma=1.0) + Linear()
     """
 
     def of(name: str, value: Any) -> Any:
         if isinstance(value, Kernel):
-            return scaled(value, factor)
+            return scale_gammas(value, factor)
         if isinstance(value, tuple) and any(isinstance(item, Kernel) for item in value):
             return tuple(of("", item) for item in value)
         return value * factor if name == "gamma" and isinstance(value, float) else value

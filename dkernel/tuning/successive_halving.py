@@ -1,8 +1,8 @@
 """Successive halving: all candidates share each reading of a block, and those of one map share its components.
 
-A lane is a map with the heads that use it: for each loss, for each alpha, the outputs. Of a round, every lane takes its
-gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and
-right answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
+A map runs with all heads that use it: for each loss, for each alpha, the outputs. In a round every map takes its
+gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and right
+answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
 """
 
 from collections.abc import Sequence
@@ -107,12 +107,12 @@ class RacedMap:
         return tuple(number for entry in self.entries for number in entry.candidates)
 
     def only(self, alive: Sequence[int]) -> "RacedMap | None":
-        """The lane of the candidates that are alive."""
+        """The map with the heads of the candidates that are alive."""
         entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
         return replace(self, entries=entries) if entries else None
 
     def at(self, v: dict[int, Array]) -> "RacedMap":
-        """The lane with these coefficients, one array a candidate."""
+        """The map with these coefficients, one array a candidate."""
         entries = [
             replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
             for entry in self.entries
@@ -145,9 +145,9 @@ class Score:
 
 
 def run_rounds(
-    lanes: Sequence[RacedMap],
+    maps: Sequence[RacedMap],
     rounds: Sequence[Sequence[RowSlice]],
-    feed: BlockReader,
+    reader: BlockReader,
     key: str,
     first: int,
     length: int,
@@ -155,7 +155,7 @@ def run_rounds(
     following: Sequence[RowSlice],
     progress: Any,
 ) -> tuple[list[RacedMap], dict[int, Score]]:
-    """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
+    """Some rounds of all maps; the maps after them, and each candidate's score on their rows.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ def run_rounds(
     length, whole : rounds of a pass, and of a race that nothing ends before
     following : the pieces after the last of these rounds, which are read ahead
     """
-    candidates = [lane.candidates for lane in lanes]
+    candidates = [raced.candidates for raced in maps]
     scores = {number: Score() for some in candidates for number in some}
-    entries = [entry for lane in lanes for entry in lane.entries]
+    entries = [entry for raced in maps for entry in raced.entries]
     v = [entry.v for entry in entries]
-    with SGD(feed, [lane.learned for lane in lanes], f"{key}-{first}") as sgd:
+    with SGD(reader, [raced.learned for raced in maps], f"{key}-{first}") as sgd:
         for i, pieces in enumerate(rounds):
             ahead = rounds[i + 1] if i + 1 < len(rounds) else following
             # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
@@ -180,4 +180,4 @@ def run_rounds(
                     scores[number].add(float(loss), float(right), total.weight, total.n)
             progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
     after = iter([replace(entry, v=each) for entry, each in zip(entries, v, strict=True)])
-    return [replace(lane, entries=tuple(next(after) for _ in lane.entries)) for lane in lanes], scores
+    return [replace(raced, entries=tuple(next(after) for _ in raced.entries)) for raced in maps], scores

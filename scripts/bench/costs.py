@@ -15,7 +15,7 @@ from report import finish
 
 from dkernel.data import from_arrays
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.numerics.calibration import measured
+from dkernel.numerics.calibration import measure
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.catalogue import SOLVER_CLASSES
@@ -77,7 +77,7 @@ def main() -> None:
     options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    machine = measured()
+    machine = measure()
     finish("Costs", [one(name) for name in given.only], given.json, **machine)
 
 

@@ -8,6 +8,10 @@ its standard error over the rows. A fit that the folder holds is not made again.
     python scripts/bench/plain.py
     python scripts/bench/plain.py --sets magic kin40k --ways command "LightGBM 300 x 63"
     python scripts/bench/plain.py --package ../other-checkout --folder before
+    python scripts/bench/plain.py --regret --seeds 5
+
+The regret of a set is the error of the plain command over that of the way with the least one, both means over the
+seeds on the same test rows. Its standard error is that of the paired difference of the two, over the rows.
 """
 
 import argparse
@@ -49,6 +53,9 @@ OPTIONS = {
     "identity": ["--metric", "identity"],
 }
 """Name -> options of the command beside its data, its label and its model."""
+SINGLE = ("components", "components, grids", "components, cells", "linear", "linear, grids", "cells")
+"""The ways among which the plain command chooses."""
+BAD_DATA = 65  # exit code
 MOST_EXACT = 20_000  # rows of an exact machine
 TEST_ROWS = 20_000  # of made data
 
@@ -171,8 +178,8 @@ USUAL = ("command", "estimator", "LightGBM 300 x 63", "HistGradientBoosting", "S
 
 def command(
     way: str, train: Path, label: str, regress: bool, seed: int, package: Path, model: Path
-) -> dict[str, float]:
-    """Seconds and CPU seconds of the whole command."""
+) -> dict[str, float] | None:
+    """Seconds and CPU seconds of the whole command; None where a single way refuses the set."""
     words = [sys.executable, "-P", "-m", "dkernel", "train", str(train), "--label", label, "--out", str(model)]
     words += ["--task", "regress"] if regress else []  # a label of whole numbers may be classes
     words += [*OPTIONS[way], "--seed", str(seed), "--progress", "none", "--overwrite"]
@@ -181,6 +188,8 @@ def command(
         words, env={**os.environ, "PYTHONPATH": str(package)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     _, status, usage = os.wait4(process.pid, 0)
+    if status and way in SINGLE and os.waitstatus_to_exitcode(status) == BAD_DATA:
+        return None  # too few rows for this way
     if status:
         raise SystemExit(f"{' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}")
     return {"seconds": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime}
@@ -223,7 +232,10 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
     train, test, label, regress = paths
     line: dict[str, Any] = {}
     if way in OPTIONS:
-        line = dict(command(way, train, label, regress, seed, package, out.with_suffix(".model")))
+        took = command(way, train, label, regress, seed, package, out.with_suffix(".model"))
+        if took is None:
+            return
+        line = dict(took)
     words = [sys.executable, __file__, "--one", way, str(train), str(test), label, str(int(regress)), str(seed)]
     done = subprocess.run(
         [*words, str(out)], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True, check=True
@@ -255,6 +267,34 @@ def summed_up(folder: Path, sets: list[str], ways: list[str], seeds: int) -> lis
     return rows
 
 
+def regrets(folder: Path, sets: list[str], seeds: int) -> list[dict[str, Any]]:
+    """For each set the error of the command over that of the best single way, and their geometric mean at the end."""
+    rows: list[dict[str, Any]] = []
+    for name in sets:
+        errors = {way: row_errors(folder, name, way, seeds) for way in ("command", *SINGLE)}
+        errors = {way: each for way, each in errors.items() if each is not None}
+        if "command" not in errors or len(errors) < 2:
+            continue
+        regress = name in REAL and REAL[name][1]
+        means = {way: error_of(each, regress) for way, each in errors.items()}
+        best = min((way for way in means if way != "command"), key=means.__getitem__)
+        apart = errors["command"] - errors[best]
+        spread = float(apart.std() / len(apart) ** 0.5) * (1 / (2 * means[best]) if regress else 100)
+        rows.append({"set": name, "command": means["command"], "best": best, "its error": means[best]})
+        rows[-1] |= {"regret": means["command"] / means[best], "se": spread / means[best]}
+    if rows:
+        mean = float(np.exp(np.mean([np.log(row["regret"]) for row in rows])))
+        rows.append({"set": "geometric mean", "regret": mean})
+    return rows
+
+
+def row_errors(folder: Path, name: str, way: str, seeds: int) -> NDArray[np.float64] | None:
+    """The errors of the test rows, as means over the seeds that were fitted, or None if none was."""
+    paths = [path_of(folder, name, way, seed).with_suffix(".npy") for seed in range(seeds)]
+    made = [np.load(path) for path in paths if path.exists()]
+    return np.mean(made, axis=0) if made else None
+
+
 def path_of(folder: Path, name: str, way: str, seed: int) -> Path:
     return folder / f"{name}-{way}-{seed}.json".replace(" ", "_").replace(",", "")
 
@@ -273,18 +313,23 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--rows", type=int, help="the first rows only")
     ask.add_argument("--package", type=Path, default=ROOT, help="checkout whose dkernel is fitted")
     ask.add_argument("--folder", type=Path, default=Path("plain"), help="of the fits that were made")
+    ask.add_argument("--regret", action="store_true", help="the command beside each single way")
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(words)
     args.folder.mkdir(parents=True, exist_ok=True)
+    ways = ["command", *SINGLE] if args.regret else args.ways
     there = [name for name in args.sets if name in MADE or (args.data / name.split()[0]).is_dir()]
     for name in there:
         paths = files(args.data, name, args.rows, args.folder / "data")
-        for seed, way in product(range(args.seeds), args.ways):
+        for seed, way in product(range(args.seeds), ways):
             out = path_of(args.folder, name, way, seed)
             large = (name.startswith("covtype") or name in ("kin40k", "adult", "diamonds")) and not args.rows
             if not out.exists() and not (way == "SVC or ridge" and (large or (args.rows or 0) > MOST_EXACT)):
                 run_one(way, name, paths, seed, args.package, out)
-    finish("nothing given", summed_up(args.folder, there, args.ways, args.seeds), args.json)
+    table_rows = (
+        regrets(args.folder, there, args.seeds) if args.regret else summed_up(args.folder, there, ways, args.seeds)
+    )
+    finish("nothing given", table_rows, args.json)
     return 0
 
 

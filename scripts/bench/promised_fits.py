@@ -23,6 +23,7 @@ from distributed import Client
 COLUMNS = 100
 STEPS = 40  # rounds of boosting; dkernel has 32 rounds, and Incremental one for each part
 PAUSE = 0.05  # seconds that a step waits, so that a process can be ended in the middle
+WAIT = 60  # seconds for which xgboost and lightgbm wait for a worker, where they let one say so
 PARTS, ROWS = 16, 4000
 LARGE_ROWS = 20_000  # of a part of data that are larger than memory
 
@@ -94,9 +95,13 @@ def dkernel(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:  #
 
 
 def xgboost(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:
-    """`xgboost.dask.train` with its own checkpoints, which the rest of the rounds goes on from."""
+    """`xgboost.dask.train` with its own checkpoints, which the rest of the rounds goes on from.
+
+    The quantized matrix is the one that its pages advise against a lack of memory. Its waits have no limit by default.
+    """
     import xgboost
     from xgboost import dask as dxgb
+    from xgboost.collective import Config
 
     class Tell(xgboost.callback.TrainingCallback):
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
@@ -110,15 +115,16 @@ def xgboost(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:
     before = xgboost.Booster(model_file=kept[-1]) if kept else None
     rounds = STEPS - (before.num_boosted_rounds() if before else 0)
     saving = xgboost.callback.TrainingCheckPoint(folder, name="model", interval=4)
-    matrix = dxgb.DaskDMatrix(client, X, y)
+    matrix = dxgb.DaskQuantileDMatrix(client, X, y)
+    limits = Config(timeout=WAIT, tracker_timeout=WAIT)
     settings = {"objective": "binary:logistic", "tree_method": "hist", "max_depth": 4, "seed": 0}
-    found = dxgb.train(client, settings, matrix, rounds, xgb_model=before, callbacks=[saving, Tell()])
+    found = dxgb.train(client, settings, matrix, rounds, xgb_model=before, callbacks=[saving, Tell()], coll_cfg=limits)
     model = found["booster"]
     return lambda Z: model.inplace_predict(Z) > 0.5, bytes(model.save_raw("ubj"))
 
 
 def lightgbm(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:
-    """`DaskLGBMClassifier`, which has no way to go on from a model."""
+    """`DaskLGBMClassifier`, with which no fit goes on from another; by default it waits for two hours."""
     import lightgbm
 
     def tell(env: Any) -> None:
@@ -127,7 +133,7 @@ def lightgbm(place: str, X: Any, y: Any, client: Client) -> tuple[Any, bytes]:
 
     machine = lightgbm.DaskLGBMClassifier(
         n_estimators=STEPS, num_leaves=15, random_state=0, deterministic=True, force_row_wise=True, verbose=-1,
-        client=client,
+        time_out=WAIT // 60, client=client,
     )  # fmt: skip
     machine.fit(X, y, callbacks=[tell])
     local = machine.to_local()

@@ -46,7 +46,7 @@ PACKAGES = {"dkernel": "dkernel", "xgboost.dask": "xgboost", "lightgbm.dask": "l
 LAST = {"dkernel": 32, "xgboost.dask": STEPS, "lightgbm.dask": STEPS, "dask-ml": PARTS}
 LOOK = 0.1  # seconds between two looks
 IDLE, LITTLE = 30.0, 3.0  # CPU seconds of all processes in the last so many seconds of one that does nothing
-LIMIT = 512 * 2**20  # bytes of a worker, where data are to be twice what the workers have
+LIMIT = 768 * 2**20  # bytes of a worker, where data are to be twice what the workers have
 TWICE = 2 * 2 * LIMIT // (4 * COLUMNS * LARGE_ROWS)  # parts of these data
 DASK = [sys.executable, "-m", "dask"]
 

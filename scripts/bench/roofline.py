@@ -33,7 +33,7 @@ from report import finish
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics import tiling
@@ -111,7 +111,7 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
         products, function = float(p), roof["sincos_ns"]
     model = model_of(map, X)
     targets = Targets(np.array([0, 1]))
-    problem = Problem(ScaledComponents(model.scaling, map), loss_named("squared_hinge"), targets)
+    problem = Problem(ScaledComponents(model.scaling, map), parse_loss("squared_hinge"), targets)
     block, pieces = Block(X, rng.integers(0, 2, rows)), cut_pieces([[rows]])
     sent = model.coef.astype(np.float32), np.zeros(1, np.float32)
 
@@ -130,7 +130,7 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
     return out
 
 
-@tiling.compiled("void(float32[:, ::1], float32[:, ::1], uint32[:, ::1])", set())
+@tiling.compile_loop("void(float32[:, ::1], float32[:, ::1], uint32[:, ::1])", set())
 def _intervals(X: Any, inverse: Any, codes: Any) -> None:
     for g in range(codes.shape[0]):
         for first in range(0, codes.shape[1], HASHES):

@@ -4,11 +4,13 @@ Rows of 28 columns are written chunk by chunk as NPY, Parquet and CSV (scripts/m
 with D = 1024 landmarks and 2 workers of 1 GiB. Printed for each format: seconds of the command and of its phases,
 microseconds a row of the two readings (survey and pass), and the most memory that all processes had. CSV is bound by
 the parsing of its text, so it is tried with --csv-rows. With --grids N grids alone are fitted, in one sweep, in place
-of landmarks; what the plan states of readings, bytes and seconds stands beside what was measured. 100 million rows need
-12 GB of disk for each of NPY and Parquet at a time; what was made is removed after its run unless --keep.
+of landmarks, and with --nothing-given the plain command chooses; what the plan states of readings, bytes and seconds
+stands beside what was measured then. 100 million rows need 12 GB of disk for each of NPY and Parquet at a time; what
+was made is removed after its run unless --keep.
 
     python scripts/bench/size.py                        # 100 million rows: about an hour for all formats
     python scripts/bench/size.py --rows 10000000 --formats npy
+    python scripts/bench/size.py --nothing-given --formats npy
     python scripts/bench/size.py --grids 128 --formats npy --small-rows 10000000
 """
 
@@ -32,20 +34,25 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
     data = made(place, form, rows)
     options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6"]
     options = [*GRIDS, "--local", f"grids(n_grids={args.grids})"] if args.grids else options
+    options = [] if args.nothing_given else options
     options += ["--workers", str(args.workers)]
-    found = train(data, place / "model.safetensors", [*options, "--memory-limit", args.memory_limit])
+    model = place / "model.safetensors"
+    found = train(data, model, [*options, "--memory-limit", args.memory_limit])
     if not args.keep:
         shutil.rmtree(data)
     phases, record = phases_of(found["record"]), found["record"]
     print(f"{form}, {rows:,} rows: {found['seconds']:.0f} s", file=sys.stderr)
     plan, readings = record["plan"], phases["survey"] + phases["pass"]
     more = {}
-    if args.grids:
-        grids = record["phases"]["grids"]
+    if args.grids or args.nothing_given:
+        local = sum(record["phases"].get(name, 0.0) for name in ("grids", "cells"))
         nbytes = rows * 28 * 4
-        more = {"grids_s": grids, "grids_us_a_row": 1e6 * grids / rows, "plan_s": plan["seconds"]}
+        more = {"local_s": local, "local_us_a_row": 1e6 * local / rows, "plan_s": plan["seconds"]}
         more |= {"plan_readings": plan["readings"], "plan_read_GB": plan["readings"] * nbytes / 1e9}
-        readings += grids
+        readings += local
+    if args.nothing_given:
+        print(f"chosen: {record['chosen']}", file=sys.stderr)
+        more["model_mib"] = model.stat().st_size / 2**20
     return {
         "format": form,
         "rows": rows,
@@ -66,6 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--rows", type=int, default=100_000_000)
     ask.add_argument("--small-rows", type=int, default=SMALL, help="rows of the other fit of each format")
     ask.add_argument("--grids", type=int, default=0, help="fit so many grids in place of landmarks")
+    ask.add_argument("--nothing-given", action="store_true", help="the plain command, but for the workers")
     ask.add_argument("--csv-rows", type=int, default=10_000_000, help="at most so many as CSV")
     ask.add_argument("--formats", nargs="+", choices=sorted(BYTES_A_NUMBER), default=["npy", "parquet", "csv"])
     ask.add_argument("--components", type=int, default=1024)

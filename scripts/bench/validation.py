@@ -15,7 +15,7 @@ import numpy as np
 from report import finish
 
 from dkernel.data import from_arrays
-from dkernel.data.block import UncheckedBlock, chunk_limit, cut, cut_blocks
+from dkernel.data.block import UncheckedBlock, chunk_limit, cut_blocks, cut_evenly
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
@@ -51,7 +51,7 @@ def main() -> None:
     began = time.perf_counter()
     train(from_arrays(X, y), recipe, SerialExecutor())
     fit = time.perf_counter() - began
-    checks = seconds_of_checks(X, y, cut(len(X), chunk_limit(X.shape[1])), 1 + recipe.passes)
+    checks = seconds_of_checks(X, y, cut_evenly(len(X), chunk_limit(X.shape[1])), 1 + recipe.passes)
     row = {"rows": given.rows, "features": given.features, "components": given.components, "fit_s": fit}
     finish(
         "Checks of every block, as a share of the training",

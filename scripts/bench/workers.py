@@ -6,8 +6,9 @@
 A scheduler and single-threaded workers without nannies run as processes of this machine, all at Dask's own settings;
 the fit is a client of theirs, here. Workers are forked from one process that has imported what they need. Every process
 counts its tasks, and the messages and bytes that it writes, in a file of its own, so to read the numbers sends nothing.
-CPU seconds are those of the processes and stay true on a busy machine; wall seconds do not. `idle` is what as many
-seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes.
+CPU seconds are those of the processes; on a busy machine they may double, and wall seconds say nothing. `idle` is what
+as many seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes. The
+table in Markdown is for dkernel/execution/README.md; the price below it is CALL_SECONDS of dkernel/cost.py.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from dkernel.streaming.task_groups import group_of
 from dkernel.training.fit import train
 
 COLUMNS = 28
+ROUNDS = ("pass", "polish")  # phases whose waits are rounds of calls
 IDLE = 5.0  # seconds for which processes that wait are measured
 START = 600.0  # seconds for which workers are waited for
 
@@ -173,6 +175,35 @@ def _shown(phase: dict[str, float]) -> dict[str, Any]:
     return counts | {what: round(phase[what], 2) for what in ("client_cpu", "scheduler_cpu", "worker_cpu", "wall")}
 
 
+def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
+    """The phases of all numbers of workers, one below the other.
+
+    Examples
+    --------
+    >>> line = dict(workers=2, phase="all", tasks=9, messages=40, MB=0.2, client_cpu=0.1, scheduler_cpu=0.2)
+    >>> print(as_markdown([line | {"worker_cpu": 1.0, "wall": 0.75}]).splitlines()[-1])
+    | 2 | all | 9 | 40 | 0.2 | 0.1 | 0.2 | 1.0 | 0.75 |
+    """
+    heads = ("workers", "phase", "tasks", "messages", "MB", "client, CPU s", "scheduler, CPU s", "workers, CPU s", "s")
+    rows = [heads, ("---",) * len(heads), *(line.values() for line in lines)]
+    return "\n".join(
+        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) + " |" for row in rows
+    )
+
+
+def price_of_a_call(lines: Sequence[dict[str, Any]]) -> float:
+    """CPU seconds of client and scheduler over the tasks, of the phases that are rounds.
+
+    Examples
+    --------
+    >>> price_of_a_call([dict(phase="pass", client_cpu=0.1, scheduler_cpu=0.2, tasks=100)])
+    0.003
+    """
+    rounds = [line for line in lines if line["phase"] in ROUNDS]
+    used = sum(line["client_cpu"] + line["scheduler_cpu"] for line in rounds)
+    return float(used / max(1, sum(line["tasks"] for line in rounds)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ask.add_argument("--workers", type=int, nargs="+", default=[2, 8, 32, 64], help="numbers of worker processes")
@@ -194,7 +225,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{workers} workers: {found[-2]}", file=sys.stderr)
     if len(set(digests.values())) > 1:
         raise SystemExit(f"The models differ: {digests}")
-    finish("one fit by many workers", lines, json_only=args.json)
+    prices = {workers: price_of_a_call([line for line in lines if line["workers"] == workers]) for workers in digests}
+    if not args.json:
+        print(as_markdown(lines))
+        print("seconds of a call:", ", ".join(f"{price:.2g} ({workers} workers)" for workers, price in prices.items()))
+    finish("one fit by many workers", lines, json_only=args.json, call_seconds=prices)
     return 0
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import dkernel
 from dkernel.cli.train import train
+from dkernel.parameters import PARAMETERS
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]
@@ -208,7 +209,8 @@ NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last
 @pytest.mark.parametrize("option", [p.name for p in train.params if p.name not in NOT_IN_FILES])
 def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
     spelled = next(p for p in train.params if p.name == option)
-    value = True if spelled.is_flag else VALUES.get(option, "text")
+    words = PARAMETERS[option].words if option in PARAMETERS else ()
+    value = True if spelled.is_flag else VALUES.get(option, words[-1] if words else "text")
     text = json.dumps(value) if not isinstance(value, float) else repr(value)
     (tmp_path / "run.toml").write_text(f"{option.replace('_', '-')} = {text}\n")
     flag = ",".join(value) if isinstance(value, list) else value

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel.cli import main
-from dkernel.cli.help import COMMAND_SYNONYMS, FEW_OPTIONS, OPTION_GROUPS, grouped
+from dkernel.cli.help import COMMAND_SYNONYMS, FEW_OPTIONS, OPTION_GROUPS, group_options
 from dkernel.parameters import PARAMETERS
 from dkernel.validation import NAME_SYNONYMS as VALUES
 
@@ -39,7 +39,8 @@ def test_help_all_has_every_option(name):
 
 
 def test_every_option_has_a_group_of_its_own():
-    names = [name for group in OPTION_GROUPS.values() for name in group]
+    names = [*PARAMETERS, *(name for group in OPTION_GROUPS.values() for name in group)]
+    assert {p.group for p in PARAMETERS.values()} <= OPTION_GROUPS.keys()
     assert len(names) == len(set(names))
     options = {o.name for each in COMMANDS for o in command(each).params if isinstance(o, click.Option)}
     assert sorted(options - set(names)) == []
@@ -120,7 +121,7 @@ def test_errors_speak_of_options():
 
 
 def test_a_short_option_for_each_of_the_usual_ones():
-    found = grouped(command("train").params)["Output"]
+    found = group_options(command("train").params)["Output"]
     assert [option.opts for option in found[:1]] == [["-o", "--out"]]
     assert {"-q", "-v"} <= {flag for option in found for flag in option.opts}
 

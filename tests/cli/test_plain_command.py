@@ -1,6 +1,6 @@
 """The plain command, nothing given but data and label: the bytes of the plain loop, and one choice on all processors.
 
-That a cluster gives them too is in tests/training/test_same_bytes.py.
+That a cluster started by hand gives them too is in tests/training/test_same_bytes.py, which is slow.
 """
 
 import hashlib

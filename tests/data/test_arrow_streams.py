@@ -11,7 +11,7 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, open_source
-from dkernel.data.arrow_streams import GROUP_ROWS, stored
+from dkernel.data.arrow_streams import GROUP_ROWS, store_stream
 from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
 
@@ -65,9 +65,9 @@ def test_the_batches_of_a_stream_change_no_byte(table, tmp_path):
 
 
 def test_equal_rows_are_equal_files_so_a_checkpoint_goes_on(table, tmp_path):
-    files = [stored(streams(table, rows)["reader"](), Scratch.of(tmp_path / str(rows))) for rows in (100, 1000)]
+    files = [store_stream(streams(table, rows)["reader"](), Scratch.of(tmp_path / str(rows))) for rows in (100, 1000)]
     assert len({(file.name, file.size, file.stamp) for file in files}) == 1
-    other = stored(streams(table[1:])["reader"](), Scratch.of(tmp_path))
+    other = store_stream(streams(table[1:])["reader"](), Scratch.of(tmp_path))
     assert other.name != files[0].name
     assert [path.name for path in (tmp_path / "100").iterdir()] == [files[0].name]  # nothing else is left
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkernel.data.block import Block, UncheckedBlock, as_label, as_weight, chunk_limit, cut, cut_blocks
+from dkernel.data.block import Block, UncheckedBlock, as_label, as_weight, chunk_limit, cut_blocks, cut_evenly
 from dkernel.data.file_schema import FileSchema, ReadColumns, divide
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
@@ -18,7 +18,7 @@ from dkernel.errors import DataError
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(rows=st.integers(0, 10_000), limit=st.integers(1, 3_000))
 def test_cut_is_the_fewest_equal_chunks(rows: int, limit: int) -> None:
-    sizes = cut(rows, limit)
+    sizes = cut_evenly(rows, limit)
     assert sum(sizes) == rows
     assert len(sizes) == -(-rows // limit)
     assert not sizes or (max(sizes) <= limit and max(sizes) - min(sizes) <= 1)

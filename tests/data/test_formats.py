@@ -126,7 +126,6 @@ def test_dask_arrays_of_a_source(tmp_path: Path) -> None:
     assert source.X.chunks == (source.chunk_rows, (P,))
     np.testing.assert_array_equal(source.X.compute(scheduler="sync"), X.astype("float32"))
     np.testing.assert_array_equal(source.y.compute(scheduler="sync"), y)
-    assert source.weight_array is None
     assert source.nbytes == X.size * 4
 
 

@@ -9,7 +9,7 @@ from dkernel.data.writers.manifest import OutputPart, OutputPlace, write_part
 def test_a_part_is_found_by_name_and_content(tmp_path):
     part = write_part(OutputPlace(str(tmp_path), 3, 5, ".csv"), [pa.table({"id": np.arange(5)})])
     assert [p.name for p in tmp_path.iterdir()] == [part.staged]
-    assert OutputPart.found(tmp_path / part.staged) == part
+    assert OutputPart.of_file(tmp_path / part.staged) == part
     (tmp_path / part.staged).write_bytes(b"other")
-    assert OutputPart.found(tmp_path / part.staged) is None
-    assert OutputPart.found(tmp_path / "lock") is None
+    assert OutputPart.of_file(tmp_path / part.staged) is None
+    assert OutputPart.of_file(tmp_path / "lock") is None

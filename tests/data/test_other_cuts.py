@@ -35,7 +35,7 @@ def inputs(source):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_inputs_do_not_depend_on_files_chunks_or_partitions(label, weighted, tmp_path):
     frame = table()
-    frame["w"] = np.random.default_rng(3).integers(0, 4, len(frame)) / 2
+    frame["w"] = np.random.default_rng(3).integers(0, 7, len(frame)) / 2
     weight = "w" if weighted else None
     names = [*COLUMNS, label, *(["w"] if weighted else [])]
     lazy, two = dd.from_pandas(frame, npartitions=4), dd.from_pandas(frame, npartitions=2)

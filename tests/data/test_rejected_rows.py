@@ -15,7 +15,7 @@ from dkernel.data.opening import read_unit
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv import _header, scan
 from dkernel.data.rejected_rows import REJECTS, csv_of, rows_of
-from dkernel.data.scratch import Scratch, unpacked
+from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.errors import DataError, RecipeError
 from tests.data import brute_csv
 
@@ -33,7 +33,7 @@ def read(paths, columns, **options):
 
 def in_ranges(path: Path, folder: Path, scan_bytes: int, step_rows: int):
     """The same of one CSV file, as units of one small step each would read them."""
-    (file,) = unpacked(expand(path), Scratch(str(folder)), dask.compute)
+    (file,) = unpack_all(expand(path), Scratch(str(folder)), dask.compute)
     found = scan(file, _header(file), None, ("id", "text"), scan_bytes, step_rows, True)
     kinds = {"a": "float", "b": "float", "id": "text", "text": "text"}
     wanted = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
-from dkernel.data.store import explained, file_of, store_of, write_whole
+from dkernel.data.store import explain_errors, file_of, store_of, write_whole
 from dkernel.errors import ClusterError, DataError, ModelFileError, UnsupportedError
 
 
@@ -148,5 +148,5 @@ class NoCredentialsError(Exception):
     ids=lambda value: type(value).__name__,
 )
 def test_trouble_with_a_store_says_what_to_do(found, kind, told):
-    with pytest.raises(kind, match=told), explained("s3://bucket/a"):
+    with pytest.raises(kind, match=told), explain_errors("s3://bucket/a"):
         raise found

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn, TableCounts
 from dkernel.encoding.columns import ONE_HOT
 from dkernel.encoding.counts import BUCKETS, MOST_LEVELS, MOST_VALUES, CategoryCount
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.tables import code_column, numbers
 
 KINDS = {"x": "number", "s": "category", "z": "number"}
 
@@ -86,7 +86,7 @@ def test_a_category_is_the_same_in_every_type():
     wanted = (["7", None], [0, 1, 0])
     for values in (pa.array([7, None, 7], pa.int16()), pa.array([7.0, None, 7.0]), pa.array(["7", "", "7"]),
                    pa.array(["7", None, "7"]).dictionary_encode(), pa.chunked_array([["7", None], ["7"]])):  # fmt: skip
-        words, codes = coded(values)
+        words, codes = code_column(values)
         assert [words[code] for code in codes] == [wanted[0][code] for code in wanted[1]]
 
 
@@ -109,7 +109,7 @@ def test_many_values_take_bounded_memory_and_the_frequent_ones_are_found():
     for part in range(20):
         often = rng.integers(0, 50, 5000)
         values = np.where(rng.random(5000) < 0.5, often, 10**6 * (part + 1) + rng.integers(0, 10**5, 5000))
-        counts = CategoryCount.of(*coded(pa.array(values.astype(str))))
+        counts = CategoryCount.of(*code_column(pa.array(values.astype(str))))
         total = counts if total is None else total.merge(counts)
         assert len(total.counts) <= MOST_VALUES
     column = total.column("s")

@@ -9,7 +9,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays, open_source
 from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import LABEL_FOLDS, LabelCounts, LabelPart, folds_of
+from dkernel.encoding.label_means import FOLD_PERIOD, LABEL_FOLDS, copies_in_folds, n_copies
 from dkernel.errors import DataError
 
 TABLES = {"categorical": "auto", "missing": "indicator"}
@@ -104,18 +104,39 @@ def test_a_table_of_counts_is_learned_as_its_rows_are():
     assert machine.score(frame, y, weight) > most / weight.sum() - 1e-9
 
 
-def test_copies_of_a_row_are_in_folds_one_after_the_other():
+def test_means_of_each_fold_are_those_of_the_copies():
     frame, y, weight = counts_of_labels()
-    arrow, kinds, folds = pa.Table.from_pandas(frame), {"s": "category"}, folds_of(0, len(frame))
-    found = TableCounts.of(arrow, kinds, y, weight).columns[0].label
+    arrow, kinds = pa.Table.from_pandas(frame), {"s": "category"}
     copied = np.repeat(np.arange(len(frame)), weight)
-    number = np.arange(len(copied)) - np.repeat(np.cumsum(weight) - weight, weight)
-    words, codes = np.unique(frame["s"], return_inverse=True)
-    expected = LabelCounts.of(
-        ("", *words), codes[copied] + 1, LabelPart.of(y[copied]), (folds[copied] + number) % LABEL_FOLDS
-    )
+    found = TableCounts.of(arrow, kinds, y, weight).columns[0].label
+    expected = TableCounts.of(arrow.take(copied), kinds, y[copied]).columns[0].label
     for without in (None, *range(LABEL_FOLDS)):
         assert found.means(without) == expected.means(without)
+
+
+@pytest.mark.parametrize("label", [lambda y: y, lambda y: y > 0], ids=["number", "classes"])
+def test_a_row_has_the_average_of_what_its_copies_have(label):
+    frame, y, _ = of_many_values_and_rows_of_weight_0()
+    weight = np.random.default_rng(5).integers(0, 8, len(frame))
+    copied = np.repeat(np.arange(len(frame)), weight)
+    weighted = from_arrays(frame, label(y), weight, dtype="float64", **TABLES)
+    copies = from_arrays(frame.iloc[copied], label(y)[copied], dtype="float64", **TABLES)
+    sums = np.add.reduceat(copies.X.compute(scheduler="sync"), (np.cumsum(weight) - weight)[weight > 0])
+    found = weighted.X.compute(scheduler="sync")[weight > 0]
+    assert any(name.startswith("zip:") for name in weighted.columns)
+    np.testing.assert_allclose(found, sums / weight[weight > 0, None], rtol=1e-12, atol=1e-14)
+
+
+def test_folds_of_copies_are_those_of_their_numbers():
+    weight = np.random.default_rng(0).integers(0, 4, 60).astype(float)
+    weight[[7, 30]] = FOLD_PERIOD, 3 * FOLD_PERIOD - 1
+    for first in (0, FOLD_PERIOD - 9, 10**12):
+        alone = copies_in_folds(first, int(weight.sum()))
+        for row, (found, stop) in enumerate(zip(copies_in_folds(first, 60, weight), np.cumsum(weight), strict=True)):
+            if weight[row]:
+                assert (found == alone[int(stop - weight[row]) : int(stop)].sum(axis=0)).all()
+        rest = copies_in_folds(first + n_copies(weight[:40]), 20, weight[40:])
+        assert (rest == copies_in_folds(first, 60, weight)[40:]).all()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.37, 1.0])

@@ -205,7 +205,8 @@ def test_rows_of_equal_features_and_other_targets_stay_apart():
     X, Y = np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 0.0], [1.0, -0.0]])
     source = deduplicate(source_of(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())
     assert sorted(source.y.compute().tolist()) == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]
-    assert sorted(source.weight_array.compute().tolist()) == [1.0, 1.0, 2.0]
+    blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
+    assert sorted(weight for block in blocks for weight in block.weight) == [1.0, 1.0, 2.0]
 
 
 def test_sparse_rows():

@@ -12,7 +12,7 @@ from dkernel.execution.base import Held
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.model import ScaledComponents
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Gradient, LossStatistic, Problem
@@ -172,7 +172,7 @@ def test_with_a_given_map_weights_have_the_gradient_of_copies(loss):
     columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
     targets = Targets(classes)
     balanced = None if classes is None else targets.weights_of("balanced", dict(enumerate(np.bincount(y, K).tolist())))
-    problem = Problem(columns, loss_named(loss).of(targets.outputs), targets, balanced)
+    problem = Problem(columns, parse_loss(loss).of(targets.outputs), targets, balanced)
     rng = np.random.default_rng(2)
     at = rng.normal(size=(24, targets.outputs)).astype(np.float32), rng.normal(size=targets.outputs).astype(np.float32)
 

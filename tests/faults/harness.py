@@ -185,7 +185,7 @@ def only_copy_lost(point, monkeypatch):
     """Kill the worker with the only copy of what the calls of a point need, when they are about to be sent."""
     compute, killed = ClusterExecutor.compute, []
 
-    def compute_and_kill(self, calls, ahead=(), readers=()):
+    def compute_and_kill(self, calls, ahead=(), read_on=()):
         reached = not killed and any(re.search(POINTS[point], call.key) for call in calls)
         if reached:
             handles = []
@@ -193,7 +193,7 @@ def only_copy_lost(point, monkeypatch):
             pid = next(found[0] for handle in handles if len(found := holders(self, handle)) == 1)
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
-        return compute(self, calls, ahead, readers)
+        return compute(self, calls, ahead, read_on)
 
     with monkeypatch.context() as patch:
         patch.setattr(ClusterExecutor, "compute", compute_and_kill)

@@ -14,6 +14,7 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from tests.faults.conftest import CONFIG, PATIENCE
 from tests.faults.harness import wait_until
+from tests.faults.preload import abort
 from tests.faults.test_clusters_of_others import clients
 from tests.faults.test_killed_client import known_tasks, plugins
 from tests.training.fits import digest, fit
@@ -53,6 +54,25 @@ def test_a_worker_killed(where, tmp_path):
         lost = "is gone; what it had is computed again"
         wait_until(lambda: executor.processes() and any(lost in fault for fault in executor.faults), PATIENCE)
     assert killed == [where]
+    assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
+
+
+def break_connections(dask_worker):
+    """Dask then ends the worker with its nanny, as after the sleep of a machine; nothing of Dask begins others."""
+    abort(dask_worker)
+
+
+def test_workers_that_dask_gives_up_are_replaced(tmp_path):
+    with connect(workers=2) as executor:
+        nannies = list(executor.client.cluster.workers.values())
+
+        def end_all():
+            executor.client.run(break_connections, on_error="ignore")
+            wait_until(lambda: all(nanny.status.name == "closed" for nanny in nannies))
+
+        found = fit(None, executor, recipe=CELLS, progress=Watched(end_all))
+        assert any("were given up by Dask" in fault for fault in executor.faults)
+        wait_until(lambda: executor.workers == 2)
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
 
 

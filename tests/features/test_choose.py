@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features import Chi2Map, StackedMap, choose_map, features_named
+from dkernel.features import Chi2Map, StackedMap, choose_map, resolve_features
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -50,9 +50,9 @@ def test_the_map_that_suits_the_kernel(kernel, n_in, words):
 
 
 def test_auto_is_nystrom_where_landmarks_are_few_or_nothing_else_fits():
-    assert features_named(Gaussian(), 3, 20_000) == "nystrom"
-    assert features_named(Gaussian(), 3, 20_001) == "random"
-    assert features_named(Geometric(0.5 * Gaussian()), 3, 50_000) == "nystrom"
+    assert resolve_features(Gaussian(), 3, 20_000) == "nystrom"
+    assert resolve_features(Gaussian(), 3, 20_001) == "random"
+    assert resolve_features(Geometric(0.5 * Gaussian()), 3, 50_000) == "nystrom"
     assert choose_map(Gaussian(0.1), 3, 20_000) == "nystrom"
 
 
@@ -66,7 +66,7 @@ def test_auto_is_nystrom_where_landmarks_are_few_or_nothing_else_fits():
     ids=repr,
 )  # fmt: skip
 def test_a_wrong_combination_is_refused_with_a_right_one(kernel, features):
-    for call in (choose_map, features_named):
+    for call in (choose_map, resolve_features):
         with pytest.raises(UnsupportedError, match="features='nystrom'"):
             call(kernel, 3, 64, features)
 

@@ -60,7 +60,7 @@ def real_model() -> Model:
 @pytest.fixture
 def one_a_task(monkeypatch):
     """Units are scored each by a task of its own, however small they are."""
-    monkeypatch.setattr(scoring, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+    monkeypatch.setattr(scoring, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Watched(SerialExecutor):

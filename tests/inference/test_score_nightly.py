@@ -148,6 +148,54 @@ def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out)
     assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet"])
 
 
+def damage(i):
+    """Damage a page of the file of this number: its ends stay whole."""
+    begin = pq.read_metadata(f"new/{i}.parquet").row_group(1).column(1).data_page_offset
+    with open(f"new/{i}.parquet", "r+b") as file:
+        file.seek(begin)
+        file.write(b"\xff" * 40)
+
+
+def groups(folder, n=400, size=100):
+    """Files of some row groups each, so that a part of a file can be scored before its damage is met."""
+    for i in range(5):
+        X = np.random.default_rng(i).normal(size=(n, 2))
+        ids = np.arange(n) + n * i
+        table = pa.table({"id": ids, "x": X[:, 0], "y": X[:, 1], "note": ids.astype(str)})
+        pq.write_table(table, folder / "new" / f"{i}.parquet", row_group_size=size)
+
+
+@pytest.mark.parametrize("out", ["a", "a.parquet", "memory://nightly-damaged/a"])
+def test_a_file_that_is_damaged_in_its_middle_is_left_out_whole(machine, folder, out, monkeypatch):
+    monkeypatch.setattr("dkernel.data.opening.chunk_limit", lambda *_: 100)
+    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-damaged"):
+        fsspec.filesystem("memory").rm("/nightly-damaged", recursive=True)
+    groups(folder)
+    damage(2)
+    damage(3)
+    with pytest.raises(DataError, match=r"new/[23]\.parquet: the file is truncated, damaged"):
+        dkernel.score(machine, "new", out, keep=KEPT)
+    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read.*allows 1.*2\.parquet.*3\.parquet"):
+        dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
+    result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2, done="done.json")
+    assert (result.rows, result.rejected, list(result.bad_files)) == (1200, 0, ["new/2.parquet", "new/3.parquet"])
+    with fsspec.open(result.rejects, "rb") as file:
+        assert b"new/2.parquet,,,," in file.read()
+    files = fsspec.open_files(out if out.endswith(".parquet") else f"{out}/part-*.parquet", "rb")
+    found = []
+    for file in files:
+        with file as stream:
+            found += pq.read_table(stream)["id"].to_pylist()
+    assert found == [*range(800), *range(1600, 2000)]
+    assert sorted(json.loads((folder / "done.json").read_bytes())["files"]) == [
+        str(folder / "new" / f"{i}.parquet") for i in (0, 1, 4)
+    ]
+    again = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2)
+    assert (again.skipped, again.bad_files, again.parts) == (True, result.bad_files, result.parts)
+    with pytest.raises(DataError, match=r"2 of 5 files cannot be read, and --max-bad-files \(max_bad_files\) allows 1"):
+        dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
+
+
 def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
     spoil("truncated")
     open("new/1.parquet", "w").close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.preconditioner import factorize
 from dkernel.linear.solvers.alpha_path import AlphaPath
 from dkernel.linear.solvers.full_batch import LBFGS, PCG
@@ -21,7 +21,7 @@ def test_a_far_row_that_the_preconditioner_has_not_seen_is_learned(machine, loss
     y = np.sign(X @ rng.standard_normal(6) + 0.3 * rng.standard_normal(500))
     y[0] *= -1
     F, Y, share = np.c_[X, np.ones(500)], y[:, None], np.full(500, 1 / 500)
-    kind = loss_named(loss)
+    kind = parse_loss(loss)
     P = factorize(F[1:].T @ F[1:] / 499, 1.0, ALPHA, F[1:2])
     solver = machine(AlphaPath([P], [ALPHA], 1.0, kind, 1), 1e-9)
     state = solver.start(np.zeros((7, 1)))

@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 from dkernel.errors import RecipeError
-from dkernel.linear.losses import LOSSES, Logistic, Softmax, loss_named, signs
+from dkernel.linear.losses import LOSSES, Logistic, Softmax, parse_loss, signs
 from dkernel.recipe import Recipe
 from tests.reference import LOSS_SLOPES, LOSS_VALUES
 
@@ -67,16 +67,16 @@ def test_a_row_at_the_margin_is_not_active():
 
 
 def test_losses_by_name():
-    assert all(loss_named(name).name == name == loss_named(name).text for name in LOSSES)
+    assert all(parse_loss(name).name == name == parse_loss(name).text for name in LOSSES)
     with pytest.raises(RecipeError, match=r"loss='hing' is unknown\. Did you mean 'hinge'"):
-        loss_named("hing")
+        parse_loss("hing")
 
 
 @pytest.mark.parametrize("text", ["huber(0.5)", "epsilon_insensitive(0.0)", "quantile(0.9)"])
 def test_a_loss_with_a_number(text):
-    loss = loss_named(text.replace("(", " ( "))
+    loss = parse_loss(text.replace("(", " ( "))
     assert loss.text == text
-    assert loss == loss_named(loss.text)
+    assert loss == parse_loss(loss.text)
     assert Recipe(loss=text).loss == text == Recipe.from_dict(Recipe(loss=text).to_dict()).loss
     assert loss != LOSSES[loss.name]
     y = np.full_like(S, 0.3)
@@ -163,7 +163,7 @@ def test_signs(n):
 
 @pytest.mark.parametrize("name", ["logistic", "softmax", "squared"])
 def test_the_hessian_is_the_slope_of_the_derivative(name):
-    loss, rng = loss_named(name), np.random.default_rng(0)
+    loss, rng = parse_loss(name), np.random.default_rng(0)
     s, moved = rng.normal(size=(500, 100)), rng.normal(size=(500, 100))  # NumPy reuses the memory of large arrays
     y = np.where(rng.integers(0, 100, 500)[:, None] == np.arange(100), 1.0, -1.0)
     h, change = loss.hessian(y, s)

@@ -110,9 +110,9 @@ def test_a_checkpoint_keeps_the_sketch_once_for_all_its_preconditioners():
     sketch, _ = sketch_of(features(1.0), 1.0)
     held = sketch.project(np.split(features(1.0)[:9].T, CUTS))
     made = [sketch.at(rho, held) for rho in (1e-3, 1e-2)]
-    tree, arrays = serialization.encoded(made)
+    tree, arrays = serialization.encode_value(made)
     assert sum(array.nbytes == sketch.slices[0].nbytes for array in arrays.values()) == 1
-    again = serialization.decoded(tree, arrays)
+    again = serialization.decode_value(tree, arrays)
     g = np.random.default_rng(3).standard_normal((N + 1, 2))
     for one, other in zip(made, again, strict=True):
         np.testing.assert_array_equal(one.solve(g), other.solve(g))

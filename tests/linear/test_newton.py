@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 from sklearn.kernel_ridge import KernelRidge
 
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers import newton
-from dkernel.linear.solvers.newton import Newton, raised
+from dkernel.linear.solvers.newton import Newton, raised_cholesky
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -23,7 +23,7 @@ CLASS = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
 @pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("name", ["squared_hinge", "logistic", "squared", "huber"])
 def test_the_gradient_at_the_end(name, alpha):
-    loss, y = loss_named(name), (NUMBER if name in ("squared", "huber") else CLASS)[:, None]
+    loss, y = parse_loss(name), (NUMBER if name in ("squared", "huber") else CLASS)[:, None]
     reached = Newton(K, y, W, loss).optimum(alpha)
     a, b = reached.v[:-1, 0], reached.v[-1, 0]
     slope = W * loss.derivative(y, (K @ a + b)[:, None])[:, 0]
@@ -34,7 +34,7 @@ def test_the_gradient_at_the_end(name, alpha):
 
 @pytest.mark.parametrize("name", ["squared_hinge", "logistic", "huber"])
 def test_no_other_minimizer_gets_lower(name):
-    loss, y, alpha = loss_named(name), (NUMBER if name == "huber" else CLASS)[:, None], 1e-3
+    loss, y, alpha = parse_loss(name), (NUMBER if name == "huber" else CLASS)[:, None], 1e-3
     root = np.linalg.cholesky(K + 1e-12 * np.eye(60))
 
     def objective(u):
@@ -53,14 +53,14 @@ def test_no_other_minimizer_gets_lower(name):
 def test_ridge_regression_is_scikit_learns():
     w = np.full(60, 1 / 60)
     y = NUMBER - NUMBER.mean()
-    v = Newton(K, y[:, None], w, loss_named("squared")).optimum(1e-2).v[:, 0]
+    v = Newton(K, y[:, None], w, parse_loss("squared")).optimum(1e-2).v[:, 0]
     twin = KernelRidge(alpha=60 * 1e-2, kernel="precomputed").fit(K, y - v[-1])
     np.testing.assert_allclose(v[:-1], twin.dual_coef_, rtol=1e-8)
 
 
 def test_each_output_alone_and_a_start_that_is_near():
     Y = np.stack([CLASS, -CLASS], axis=1)
-    machine = Newton(K, Y, W, loss_named("logistic"))
+    machine = Newton(K, Y, W, parse_loss("logistic"))
     reached = machine.optimum(1e-4)
     np.testing.assert_allclose(reached.v[:, 0], -reached.v[:, 1], atol=1e-8)
     assert machine.optimum(1e-4, start=reached.v).steps <= 2 < reached.steps
@@ -70,7 +70,7 @@ def test_each_output_alone_and_a_start_that_is_near():
 @pytest.mark.parametrize("name", ["softmax", "logistic", "squared_hinge"])
 @pytest.mark.parametrize("alpha", [1e-2, 1e-6])
 def test_the_gradient_of_several_outputs(name, alpha):
-    loss, Y = loss_named(name), np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
+    loss, Y = parse_loss(name), np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
     reached = Newton(K, Y, W, loss).optimum(alpha)
     a, b = reached.v[:-1], reached.v[-1]
     slope = W[:, None] * loss.derivative(Y, K @ a + b)
@@ -82,9 +82,9 @@ def test_the_gradient_of_several_outputs(name, alpha):
 def test_outputs_share_the_factors(name, monkeypatch):
     """One factor a step, however many outputs."""
     made = []
-    monkeypatch.setattr(newton, "raised", lambda *of: made.append(1) or raised(*of))
+    monkeypatch.setattr(newton, "raised_cholesky", lambda *of: made.append(1) or raised_cholesky(*of))
     Y = np.where(np.arange(60)[:, None] % 30 == np.arange(30), 1.0, -1.0)
-    reached = Newton(K, Y, W, loss_named(name)).optimum(1e-3)
+    reached = Newton(K, Y, W, parse_loss(name)).optimum(1e-3)
     assert len(made) == reached.steps < 20
 
 
@@ -94,7 +94,7 @@ def test_outputs_that_are_at_their_optima_are_left_alone(monkeypatch):
         newton._NewtonSystem, "solve", lambda of, r, rest: solved.append(r.shape[1]) or solve(of, r, rest)
     )
     Y = np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
-    machine = Newton(K, Y, W, loss_named("logistic"))
+    machine = Newton(K, Y, W, parse_loss("logistic"))
     reached = machine.optimum(1e-4)
     assert solved[0] == 4 > min(solved)
     start = reached.v.copy()

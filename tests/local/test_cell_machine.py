@@ -8,7 +8,7 @@ import pytest
 
 from dkernel import KernelClassifier
 from dkernel.errors import ModelFileError
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CellSettings, fit_cell
 from dkernel.local.partition import grow
@@ -26,7 +26,7 @@ def made(request):
     R = np.sin(3 * Z[:, :2])
     tree, visits, _ = grow(Z, one, 120, 1, 0.5, 0)
     settings = CellSettings(1.0, 0.1, 1.5, request.param)
-    squared, zero = loss_named("squared"), np.zeros_like(R)
+    squared, zero = parse_loss("squared"), np.zeros_like(R)
     cells = [fit_cell(Z[i], one, squared, R[i], zero[i], np.ones(len(i)), settings) for i in (v.rows for v in visits)]
     return X, CellMachine.of(inputs, tree, cells, 1.5, np.array([2.0, 5.0]))
 

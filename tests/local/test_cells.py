@@ -9,15 +9,15 @@ from scipy.spatial.distance import cdist
 
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
-from dkernel.linear.losses import loss_named
-from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance, relearned
+from dkernel.linear.losses import parse_loss
+from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance, relearn_root
 
 SETTINGS = CellSettings(1.0, 0.1)
 
 
 def fitted(X, root, Y, weight, settings, loss="squared"):
     """The machine that learns these targets from nothing."""
-    return fit_cell(X, root, loss_named(loss), Y, np.zeros_like(Y), weight, settings)
+    return fit_cell(X, root, parse_loss(loss), Y, np.zeros_like(Y), weight, settings)
 
 
 def problem(n=400, p=4, outputs=2, seed=0):
@@ -42,7 +42,7 @@ def test_a_cell_is_kernel_ridge_regression():
 def test_the_steps_come_near_the_minimum_of_the_loss(loss):
     X, root, R = problem(150, outputs=1)
     Y, S = np.sign(R), (0.5 * R[::-1]).astype(np.float32)
-    weight, loss = np.random.default_rng(1).uniform(0.5, 2, len(X)), loss_named(loss)
+    weight, loss = np.random.default_rng(1).uniform(0.5, 2, len(X)), parse_loss(loss)
     cell = fit_cell(X, root, loss, Y, S, weight, SETTINGS)
     Z = (X @ root).astype(np.float64)
     K = np.exp(-cdist(Z, Z) / median_distance(X @ root))
@@ -119,4 +119,4 @@ def test_a_metric_is_learned_in_float32_as_it_is_in_float64(nu, outputs):
     cell = fitted(X, root, R, np.ones(len(X)), replace(SETTINGS, nu=nu, ridge=1e-3))
     rows, Z, coef = (A.astype(np.float64) for A in (X @ root, cell.Z, cell.coef))
     moment = root @ gradient_moment(Matern(nu, cell.length), rows, Z, coef) @ root.T.astype(np.float64)
-    np.testing.assert_allclose(relearned(cell, X), metric_root(moment, diagonal=False), atol=1e-4)
+    np.testing.assert_allclose(relearn_root(cell, X), metric_root(moment, diagonal=False), atol=1e-4)

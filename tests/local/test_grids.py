@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.local.binning import Binning, add_sums
-from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
+from dkernel.local.grids import COUNT_BITS, FixedPoint, join_steps
 
 
 def made(n, p=3, n_grids=8, bits=6, outputs=1, seed=0):
@@ -100,7 +100,7 @@ def test_a_joined_round_is_the_least_squares_solution(outputs):
     r = (y - scores).astype(np.float64)
     fixed = FixedPoint.of(8.0, float(weight.sum()))
     whole = tables(codes, r, weight, binning.n_bins, fixed)
-    change = joined(coef, whole, fixed, ridge, codes, weight)
+    change = join_steps(coef, whole, fixed, ridge, codes, weight)
     table = whole * np.array([fixed.units[0]] * outputs + [fixed.units[1]])
     for c in range(outputs):
         w = coef[:, :, c].astype(np.float64)
@@ -128,7 +128,7 @@ def test_the_objective_never_rises_and_rounds_reach_the_ridge_solution(sampled):
         some = slice(4 * (k % 3), 4 * (k % 3) + 4)
         table = tables(codes[some], (y - scores).astype(np.float64), weight, binning.n_bins, fixed)
         sample = np.ascontiguousarray(codes[some, :sampled])
-        change = joined(coef[some], table, fixed, ridge, sample, weight[:sampled])
+        change = join_steps(coef[some], table, fixed, ridge, sample, weight[:sampled])
         coef[some] += change
         add_scores(codes[some], change, scores)
         r = (y - scores).astype(np.float64)

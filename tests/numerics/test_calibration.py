@@ -21,11 +21,11 @@ def folder(tmp_path, monkeypatch):
 
 def test_it_is_measured_once_for_a_machine(folder, monkeypatch):
     half = {kind: 2 * seconds for kind, seconds in calibration.REFERENCE.items()}
-    monkeypatch.setattr(calibration, "measured", lambda: half)
+    monkeypatch.setattr(calibration, "measure", lambda: half)
     first = calibration.machine_speeds()
     assert first == dict.fromkeys(calibration.WORK_KINDS, pytest.approx(0.5))
     assert len(list(folder.iterdir())) == 1
-    monkeypatch.setattr(calibration, "measured", lambda: pytest.fail("measured again"))
+    monkeypatch.setattr(calibration, "measure", lambda: pytest.fail("measured again"))
     calibration.machine_speeds.cache_clear()
     assert calibration.machine_speeds() == first
 

@@ -31,13 +31,13 @@ def test_factor_and_solutions_are_those_of_scipy(n):
 def test_a_small_solution_is_that_of_scipy(n, k):
     A, B = square(n), np.random.default_rng(1).standard_normal((n, k))
     expected, held = sl.cho_solve(sl.cho_factor(A, lower=True), B), B.copy()
-    np.testing.assert_allclose(linalg.solved(np.tril(A), B), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(linalg.solve_here(np.tril(A), B), expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(B, held)
     A[n // 2, n // 2] = -1.0
     with pytest.raises(sl.LinAlgError):
-        linalg.solved(A, B)
+        linalg.solve_here(A, B)
     with pytest.raises(ValueError, match="do not fit together"):
-        linalg.solved(square(n + 1), B)
+        linalg.solve_here(square(n + 1), B)
 
 
 def test_of_a_symmetric_square_the_lower_half_is_read():
@@ -74,7 +74,7 @@ def test_a_square_that_was_refused_can_be_mirrored(at):
     held = A.copy()
     with pytest.raises(sl.LinAlgError):
         linalg.cholesky(held)
-    linalg.mirrored(held, A.diagonal())
+    linalg.mirror(held, A.diagonal())
     np.testing.assert_array_equal(held, np.triu(A) + np.triu(A, 1).T)
 
 

@@ -49,7 +49,7 @@ MIXED = "void(float32[:, :], float64[:, :, ::1], int64, float32, uint32, float64
 def test_a_loop_takes_views_and_numbers_as_the_function_does(folder):
     X, wide = np.arange(24, dtype=np.float32).reshape(4, 6)[::2, 1::2], np.arange(6.0).reshape(1, 2, 3)
     found, wanted = np.zeros((2, 3)), np.zeros((2, 3))
-    loops.compiled(MIXED)(mixed)(X, wide, -3, 0.5, 2**32 - 1, found)
+    loops.compile_loop(MIXED)(mixed)(X, wide, -3, 0.5, 2**32 - 1, found)
     mixed(X, wide, -3, 0.5, 2**32 - 1, wanted)
     assert found.tolist() == wanted.tolist()
     assert [path.suffix for path in folder.iterdir()] == [".o"]
@@ -64,7 +64,9 @@ def scaled(loss, work):
 
 def test_a_loop_takes_tuples_of_arrays_and_numbers(folder):
     x, found = np.arange(5, dtype=np.float32), np.zeros(5)
-    loops.compiled("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)((2, 0.5), (x, found))
+    loops.compile_loop("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)(
+        (2, 0.5), (x, found)
+    )
     assert found.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5]
     assert [path.suffix for path in folder.iterdir()] == [".o"]
 
@@ -80,7 +82,7 @@ def test_a_loop_takes_tuples_of_arrays_and_numbers(folder):
 )
 def test_a_loop_refuses_what_its_signature_does_not_say(x):
     with pytest.raises(TypeError, match=r"A loop takes void\(float32\[::1\]\), but got"):
-        loops.compiled("void(float32[::1])")(doubled)(x)
+        loops.compile_loop("void(float32[::1])")(doubled)(x)
 
 
 def test_a_loop_reads_what_came_from_another_process():
@@ -88,7 +90,9 @@ def test_a_loop_reads_what_came_from_another_process():
     x, found = np.frombuffer(bytes_, np.float32, offset=1), np.zeros(5)
     assert not x.flags.aligned
     assert not x.flags.writeable
-    loops.compiled("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)((2, 0.5), (x, found))
+    loops.compile_loop("void(Tuple((int64, float32)), Tuple((float32[::1], float64[::1])))")(scaled)(
+        (2, 0.5), (x, found)
+    )
     assert found.tolist() == [0.5, 2.5, 4.5, 6.5, 8.5]
 
 
@@ -96,20 +100,20 @@ def test_a_loop_reads_what_came_from_another_process():
 def test_code_from_disk_has_the_bits_of_numba(size):
     x = np.linspace(-3, 3, size, dtype=np.float32)
     kept, other = x.copy(), x.copy()
-    loop = loops.compiled("void(float32[::1])")(powers)
+    loop = loops.compile_loop("void(float32[::1])")(powers)
     loop(kept)
     loop.compile()(other)
     assert kept.tobytes() == other.tobytes()
 
 
 def test_a_damaged_file_is_compiled_again(folder):
-    loops.compiled("void(float32[::1])")(doubled).load()
+    loops.compile_loop("void(float32[::1])")(doubled).load()
     [path] = folder.iterdir()
     code = path.read_bytes()
     for damaged in (b"", code[:40], code[:-1] + bytes([code[-1] ^ 1])):
         path.write_bytes(damaged)
         x = np.ones(3, np.float32)
-        loops.compiled("void(float32[::1])")(doubled)(x)
+        loops.compile_loop("void(float32[::1])")(doubled)(x)
         assert x.tolist() == [2.0, 2.0, 2.0]
         assert path.read_bytes()[32:]
         assert path.read_bytes() != damaged
@@ -128,10 +132,10 @@ def test_another_processor_and_setting_have_files_of_their_own(monkeypatch):
 
 
 def test_numba_calls_a_loop_that_is_more_than_machine_code(folder, monkeypatch):
-    monkeypatch.setattr(machine_code, "emitted", lambda *_: None)
-    monkeypatch.setattr(loops, "emitted", lambda *_: None)
+    monkeypatch.setattr(machine_code, "emit", lambda *_: None)
+    monkeypatch.setattr(loops, "emit", lambda *_: None)
     x = np.ones(3, np.float32)
-    loops.compiled("void(float32[::1])")(doubled)(x)
+    loops.compile_loop("void(float32[::1])")(doubled)(x)
     assert x.tolist() == [2.0, 2.0, 2.0]
     assert not list(folder.iterdir())
 
@@ -147,7 +151,7 @@ def test_loops_are_kept_in_temporary_files_where_nothing_else_works(monkeypatch,
     folder.chmod(others)
     for _ in range(2):
         x = np.ones(3, np.float32)
-        loops.compiled("void(float32[::1])")(doubled)(x)
+        loops.compile_loop("void(float32[::1])")(doubled)(x)
         assert x.tolist() == [2.0, 2.0, 2.0]
     assert bool(list(folder.glob("*.o"))) is kept
 
@@ -169,7 +173,7 @@ def test_a_second_process_loads_no_numba(tmp_path):
 
 
 def test_loops_are_loaded_in_a_thread_and_are_the_callers_own_afterwards():
-    loop, other = (loops.compiled("void(float32[::1])")(doubled) for _ in range(2))
+    loop, other = (loops.compile_loop("void(float32[::1])")(doubled) for _ in range(2))
     before = set(threading.enumerate())
     loops.load_beside([loop, other])
     for thread in set(threading.enumerate()) - before:

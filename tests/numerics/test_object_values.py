@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
-from dkernel.numerics.object_values import as_cells, cell_bytes, decoded, encoded, number_columns, numbers_of
+from dkernel.numerics.object_values import as_cells, cell_bytes, decode_cells, encode_cells, number_columns, numbers_of
 
 ATOMS = st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 CELLS = st.text() | st.recursive(ATOMS, lambda parts: st.lists(parts, max_size=4), max_leaves=8).filter(
@@ -30,8 +30,8 @@ def place(row):
 @settings(max_examples=150, deadline=None)
 def test_cells_come_back_from_their_bytes(values):
     X = as_cells(column(values), ["s"], ["s"], place)
-    data, ends = encoded(X)
-    again = decoded(data, ends)
+    data, ends = encode_cells(X)
+    again = decode_cells(data, ends)
     assert again.tolist() == X.tolist()
     assert [list(map(type, row)) for row in again] == [list(map(type, row)) for row in X]
     assert data.dtype == np.uint8
@@ -53,7 +53,7 @@ def test_types_of_numpy_and_pandas_become_plain():
 
 def test_zeros_at_the_end_of_a_text_stay():
     X = as_cells(column(["a\0", "a"]), ["s"], ["s"], place)
-    assert decoded(*encoded(X)).tolist() == [["a\0"], ["a"]]
+    assert decode_cells(*encode_cells(X)).tolist() == [["a\0"], ["a"]]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_sizes_grow_with_the_text():
 )
 def test_bytes_that_are_no_cells_are_refused(text, ends):
     with pytest.raises(ValueError, match=r"cell|Expecting|Extra|delimiter"):
-        decoded(np.frombuffer(text, np.uint8), np.asarray(ends, np.int64))
+        decode_cells(np.frombuffer(text, np.uint8), np.asarray(ends, np.int64))

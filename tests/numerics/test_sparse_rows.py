@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.kernels import parse
-from dkernel.numerics.rows import squares, stacked
+from dkernel.numerics.rows import squares, stack
 from dkernel.numerics.sparse_rows import FOLDED_COLUMNS, RangeNames, SparseRows, as_sparse, is_wide, named
 
 KERNELS = [
@@ -47,7 +47,7 @@ def test_parts_of_sparse_rows_are_parts_of_the_rows():
     some = np.array([7, 3, 3, 39])
     for part in (slice(5, 9), slice(0, 0), slice(1, 40, 7), slice(30, 90), some, dense[:, 0] == 0):
         np.testing.assert_array_equal(X[part].tocsr().toarray(), dense[part])
-    np.testing.assert_array_equal(stacked([X[:3], X[3:3], X[3:]]).tocsr().toarray(), dense)
+    np.testing.assert_array_equal(stack([X[:3], X[3:3], X[3:]]).tocsr().toarray(), dense)
     np.testing.assert_array_equal(X.padded(38, 4).tocsr().toarray()[:2], dense[38:])
     assert len(X.padded(38, 4)) == 4
     np.testing.assert_allclose(squares(X), squares(dense), rtol=1e-14)

@@ -116,6 +116,7 @@ def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after
     assert digest(result, tmp_path) == expected
 
 
+@pytest.mark.slow  # tests/faults/test_ends.py has a run that goes on with processes
 @pytest.mark.cluster
 def test_goes_on_with_processes(tmp_path, whole, stop_after):
     stop_after(10)

@@ -11,7 +11,7 @@ from dkernel.errors import DKernelError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.preconditioner import Preconditioner
-from dkernel.persistence.serialization import CODECS, decoded, encoded
+from dkernel.persistence.serialization import CODECS, decode_value, encode_value
 from dkernel.recipe import Recipe
 from dkernel.solving.sgd_round import SGDState
 from dkernel.streaming.survey import ColumnMoments, Reservoir
@@ -19,9 +19,9 @@ from dkernel.streaming.survey import ColumnMoments, Reservoir
 
 def again(value):
     """Written as JSON and bytes, and read."""
-    tree, arrays = encoded(value)
+    tree, arrays = encode_value(value)
     stored = {name: np.frombuffer(bytearray(a.tobytes()), a.dtype).reshape(a.shape) for name, a in arrays.items()}
-    return decoded(json.loads(json.dumps(tree, allow_nan=False, sort_keys=True)), stored)
+    return decode_value(json.loads(json.dumps(tree, allow_nan=False, sort_keys=True)), stored)
 
 
 PLAIN = [None, True, 3, -2.5, 0.1, "text", "", [], [1, [2.0]], (), (1, ("a", None)), {}, {2: "a", "b": 2.5, True: ()}]
@@ -68,12 +68,12 @@ def test_arrays_keep_bits_and_layout(array):
 
 def test_an_array_with_holes_is_refused():
     with pytest.raises(TypeError, match="another layout"):
-        encoded(np.zeros((4, 4))[:, ::2])
+        encode_value(np.zeros((4, 4))[:, ::2])
 
 
 def test_what_was_one_object_is_one_object():
     P = Preconditioner(1e-3, np.asfortranarray(np.tri(3)), 2.0, 3.0)
-    tree, arrays = encoded([P, P, Preconditioner(1e-4, np.eye(3), 1.0, 1.0)])
+    tree, arrays = encode_value([P, P, Preconditioner(1e-4, np.eye(3), 1.0, 1.0)])
     first, second, third = again([P, P, Preconditioner(1e-4, np.eye(3), 1.0, 1.0)])
     assert first is second
     assert third is not first
@@ -109,7 +109,7 @@ class Foreign:
 
 def test_nothing_but_the_kinds():
     with pytest.raises(TypeError, match="no place for a Foreign"):
-        encoded(Foreign())
+        encode_value(Foreign())
     with pytest.raises(DKernelError, match=r"'os\.system' is unknown"):
-        decoded({"value": 0, "kind": "os.system", "of": [["command", "true"]]}, {})
+        decode_value({"value": 0, "kind": "os.system", "of": [["command", "true"]]}, {})
     assert all(kind.of.__module__.startswith("dkernel.") for kind in CODECS.values())

@@ -7,7 +7,7 @@ import scipy.linalg as sl
 from dkernel.data.block import Block
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import ArcCosine, Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.preconditioner import factorize, ridge_for
 from dkernel.model import ScaledComponents
 from dkernel.numerics.random_streams import stream
@@ -23,7 +23,7 @@ KERNEL, ROWS = Gaussian(gamma=0.02), 1500
 def problem_of(map):
     p = map.n_in
     return Problem(
-        ScaledComponents(Scaling("none", np.zeros(p), np.ones(p)), map), loss_named("squared"), Targets(None)
+        ScaledComponents(Scaling("none", np.zeros(p), np.ones(p)), map), parse_loss("squared"), Targets(None)
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from dkernel.data.block import Block
 from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Laplacian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.problem.targets import Targets
 from dkernel.selection.evaluation import JUDGING_ALPHAS, Fidelity, FitValidationSplit, evaluate_candidate
 
@@ -39,7 +39,7 @@ def plain(kernel, half, loss):
 @pytest.mark.parametrize("kernel", [Gaussian(gamma=0.3), Laplacian(gamma=0.3)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, weighted):
-    half, loss, targets = halves(weighted), loss_named("squared_hinge"), Targets(np.array([0, 1]))
+    half, loss, targets = halves(weighted), parse_loss("squared_hinge"), Targets(np.array([0, 1]))
     found = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL)
     assert found.loss == pytest.approx(plain(kernel, half, loss), rel=2e-3)
     assert found.coef.shape == (LEVEL.components, 1)
@@ -51,7 +51,7 @@ def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, w
 
 @pytest.mark.parametrize("near", JUDGING_ALPHAS)
 def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
-    half, loss, targets = halves(False), loss_named("squared_hinge"), Targets(np.array([0, 1]))
+    half, loss, targets = halves(False), parse_loss("squared_hinge"), Targets(np.array([0, 1]))
     whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL)
     found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL, near=near)
     assert (found.alpha, found.loss) == (whole.alpha, whole.loss)
@@ -60,7 +60,7 @@ def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
 def test_a_candidate_without_any_solution_is_no_error_and_the_worst():
     half, targets = halves(weighted=False), Targets(np.array([0, 1]))
     half.X[7] = np.nan  # what no reader lets through
-    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), targets, LEVEL)
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, parse_loss("squared_hinge"), targets, LEVEL)
     assert found.loss == np.inf
     assert not found.coef.any()
 
@@ -68,6 +68,6 @@ def test_a_candidate_without_any_solution_is_no_error_and_the_worst():
 def test_one_row_is_enough_to_be_judged_on():
     half = halves(weighted=False)
     found = evaluate_candidate(
-        Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), Targets(np.array([0, 1])), Fidelity(1, 1, 1)
+        Gaussian(gamma=0.3), SCALING, half, parse_loss("squared_hinge"), Targets(np.array([0, 1])), Fidelity(1, 1, 1)
     )
     assert np.isfinite(found.loss)

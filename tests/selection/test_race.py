@@ -5,18 +5,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, Curve, Race
-from dkernel.selection.ways import Way
+from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
+from dkernel.selection.ways import Way, WayCost
 
 KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
+ROWS = (1024, 2048, 4096)
 SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 
 
-def race(losses, costs, n=20_000, effort="normal", rows=(1024, 2048, 4096)):
+def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
-    found = Race(judge, None, n, effort, costs, list(losses))
+    found = Race(judge, None, n, effort, {way: WayCost(seconds, 4) for way, seconds in costs.items()})
+    found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
     found.leave(0.0, 0.0)
@@ -32,6 +34,36 @@ def test_a_power_of_the_rows_goes_on():
 def test_a_clear_winner_is_fitted_alone():
     won = race({LINEAR: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {LINEAR: 1.0, GRIDS: 9.0})
     assert won.end() == (GRIDS,)
+
+
+@pytest.mark.parametrize(
+    ("of_cells", "last", "asked"),
+    [
+        ((0.05, 0.02), 0.008, [BOTH]),  # leads, and is predicted to lose
+        ((0.2, 0.03), 0.02, [BOTH]),  # the other way round
+        ((0.05, 0.03), 0.008, []),
+        ((0.1, 0.01), 0.02, []),
+    ],
+)
+def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, last, asked, monkeypatch):
+    found = race({KERNEL: (0.2, 0.025, last), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
+    found.ways = [KERNEL, BOTH]
+    del found.curves[BOTH].losses[4096]
+    judged = []
+    monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
+    found.judge_doubtful(None, None)
+    assert judged == asked
+
+
+def test_two_points_of_a_curve_end_no_race():
+    found = race({KERNEL: (0.29, 0.28, 0.28), LINEAR: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, LINEAR: 8.0}, n=10**6)
+    for curve in found.curves.values():
+        del curve.losses[4096]
+    found.ways = [KERNEL, LINEAR]
+    found.leave(0.5, 3.0, 2048)
+    assert found.ways == [KERNEL, LINEAR]
+    found.leave(0.5, 3.0)
+    assert found.ways == [LINEAR]
 
 
 @pytest.mark.parametrize(
@@ -69,5 +101,28 @@ def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
 def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
     found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
     assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
-    found.leave_kernel()
+    found.leave_kernel(None, None)
     assert found.ways == left
+
+
+@pytest.mark.parametrize(("of_linear", "left"), [(0.14, [LINEAR]), (0.265, [KERNEL, LINEAR])])
+def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
+    found = race({KERNEL: (0.29, 0.28, 0.275), LINEAR: (0.33, 0.3, 0.28)}, {KERNEL: 21.0, LINEAR: 6.0}, n=100_000)
+    found.ways = [KERNEL, LINEAR]
+    asked = []
+
+    def judge(ways, _kernel, _linear, rows):
+        asked.append((ways, rows))
+        for way, loss in ((KERNEL, 0.26), (LINEAR, of_linear)):
+            found.curves[way].losses[rows] = loss * SPREAD
+
+    monkeypatch.setattr(found, "_judge", judge)
+    found.judge.split.X = np.zeros((RIVAL_ROWS, 1))
+    found.leave_kernel(None, None)
+    assert asked == [([KERNEL, LINEAR], RIVAL_ROWS)]
+    assert found.ways == left
+
+
+def test_it_says_what_the_readings_of_a_local_stage_win():
+    won = race({KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}, n=4096)
+    assert won.explain().endswith("; grids: 4 more readings for a predicted 20% less loss than components")

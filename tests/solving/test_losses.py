@@ -9,7 +9,7 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.evaluate import evaluate
-from dkernel.linear.losses import loss_named, signs
+from dkernel.linear.losses import parse_loss, signs
 from dkernel.persistence import model_file
 from dkernel.problem.targets import resolve_task
 from dkernel.recipe import Recipe
@@ -49,7 +49,7 @@ def test_a_regression_is_near_the_exact_minimum(name, tmp_path):
     X, y = waves(4000)
     model = fit(X, y, loss=name)
     assert (model.task, model.recipe.loss, model.classes) == ("regress", name, None)
-    loss, T = loss_named(name), (y - y.mean()) / y.std()
+    loss, T = parse_loss(name), (y - y.mean()) / y.std()
     found = loss.value(T, (model.scores(X)[:, 0].astype(float) - y.mean()) / y.std()).mean()
     assert found <= 1.015 * least(features(model, X), T, loss)
     model_file.save(model, tmp_path / "m")
@@ -64,7 +64,7 @@ def test_a_quantile_is_that_of_scikit_learn_on_the_same_features(q):
     model = fit(X, y, loss=f"quantile({q})", passes=8, n_components=12)
     F = features(model, X)
     exact = QuantileRegressor(quantile=q, alpha=0.0, solver="highs").fit(F, y)
-    loss = loss_named(f"quantile({q})")
+    loss = parse_loss(f"quantile({q})")
     ours, theirs = (loss.value(y, s).mean() for s in (model.predict(X).astype(float), exact.predict(F)))
     assert theirs <= ours <= 1.02 * theirs
     assert np.mean(y < model.predict(X)) == pytest.approx(q, abs=0.03)
@@ -160,7 +160,7 @@ def test_probabilities_are_refused_where_there_are_none():
 def test_losses_beside_each_other_see_their_own_paths():
     rng = np.random.default_rng(0)
     Y, S = np.tile(signs(rng.integers(3, size=5), 3)[:, None], (1, 3, 1)), rng.normal(size=(5, 3, 3))
-    soft, hinge = loss_named("softmax"), loss_named("hinge")
+    soft, hinge = parse_loss("softmax"), parse_loss("hinge")
     mixed = MixedLoss(((soft, 2), (hinge, 1)))
     for of in ("value", "derivative"):
         wanted = [getattr(soft, of)(Y[:, :2], S[:, :2]), getattr(hinge, of)(Y[:, 2:], S[:, 2:])]

@@ -9,7 +9,7 @@ from dkernel.data.block import Block
 from dkernel.execution.local import SerialExecutor
 from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledComponents
 from dkernel.problem.components import with_intercept
@@ -30,7 +30,7 @@ def damped(columns, rows=2000):
     landmarks, sample, unseen = np.split(X, [columns, 4 * columns])
     map = NystromMap(Gaussian(gamma=0.3), landmarks)
     problem = Problem(
-        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
+        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared"), Targets(None)
     )
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
@@ -85,9 +85,9 @@ class Elsewhere(Apart):
 
     sent = 0
 
-    def compute(self, calls, ahead=(), readers=()):
+    def compute(self, calls, ahead=(), read_on=()):
         self.sent += len(calls)
-        return super().compute(calls, ahead, readers)
+        return super().compute(calls, ahead, read_on)
 
 
 @pytest.mark.parametrize("rows", [50, 3000])
@@ -96,7 +96,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
     X = rng.standard_normal((rows, 6)).astype(np.float32)
     map, block = NystromMap(Gaussian(gamma=0.3), X[:20]), Block(X, np.sign(X[:, 0]))
     problem = Problem(
-        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared_hinge"),
+        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), parse_loss("squared_hinge"),
         Targets(np.array([-1.0, 1.0])),
     )  # fmt: skip
     found = []

@@ -226,7 +226,7 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(Solver, "over_all", stopped)
         if recipe.solver == "normal":
-            patch.setattr(normal_equations, "judged", finished)
+            patch.setattr(normal_equations, "best_of_alphas", finished)
         with pytest.raises(KeyboardInterrupt):
             train(source, recipe, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "kept"))
     with monkeypatch.context() as patch:

@@ -88,13 +88,13 @@ def test_weights_are_in_the_sketch():
 def made(X, weight, map, n=512):
     from dkernel.data.block import Block
     from dkernel.features import Scaling
-    from dkernel.linear.losses import loss_named
+    from dkernel.linear.losses import parse_loss
     from dkernel.model import ScaledComponents
     from dkernel.problem.objective import Problem
     from dkernel.problem.targets import Targets
 
     columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
-    problem = Problem(columns, loss_named("squared"), Targets(None))
+    problem = Problem(columns, parse_loss("squared"), Targets(None))
     coordinates = Coordinates(n, 1.0, map.blocks)
     return sketch.sketch_covariance(SerialExecutor(), "k", problem, coordinates, Block(X, np.zeros(len(X)), weight))
 
@@ -184,7 +184,7 @@ def expected_gram(F):
 def made_gram(F):
     from dkernel.data.block import Block
     from dkernel.features import Scaling
-    from dkernel.linear.losses import loss_named
+    from dkernel.linear.losses import parse_loss
     from dkernel.model import ScaledComponents
     from dkernel.problem.gram import FoldedGram
     from dkernel.problem.objective import Problem
@@ -192,7 +192,7 @@ def made_gram(F):
     from dkernel.streaming.kept_block import pieces_of
 
     columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
-    problem = Problem(columns, loss_named("squared"), Targets(None))
+    problem = Problem(columns, parse_loss("squared"), Targets(None))
     (piece,) = pieces_of(len(F), len(F))
     statistic = FoldedGram(problem, 1)
     return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram

@@ -9,7 +9,7 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.reduction import Statistic, merge_levels
-from dkernel.streaming.schedule import cut_pieces, shuffled
+from dkernel.streaming.schedule import cut_pieces, shuffle_order
 from dkernel.streaming.shares import nodes_of, shares, whole_chunks
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import tree_sum
@@ -20,7 +20,7 @@ UNITS = [(300, 211)] * 40
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Every unit is read by a task of its own."""
-    monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Counted(SerialExecutor):
@@ -102,7 +102,7 @@ def test_the_next_units_are_read_as_early_as_there_is_room(source):
 @pytest.mark.parametrize("rounds", [5, 11])
 def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source, rounds):
     units = [unit.rows for unit in source.units]
-    turns = shuffled(units, rounds, seed=3, epoch=0, bundle=4).rounds
+    turns = shuffle_order(units, rounds, seed=3, epoch=0, bundle=4).rounds
     found = []
     for keep in (True, False):
         executor = Counted()

@@ -23,7 +23,7 @@ class Workers(SerialExecutor):
     def processes(self):
         return dict.fromkeys(self.own, 1)
 
-    def compute(self, calls, ahead=(), readers=()):  # noqa: ARG002 - nothing is read ahead
+    def compute(self, calls, ahead=(), read_on=()):  # noqa: ARG002 - nothing is read ahead
         found = []
         for call in calls:
             content = self.own[call.at]
@@ -38,7 +38,7 @@ class Workers(SerialExecutor):
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     def by(own):
-        monkeypatch.setattr(opening, "_opened", lambda paths, options: (opening.open_source(paths, **options), True))
+        monkeypatch.setattr(opening, "_open", lambda paths, options: (opening.open_source(paths, **options), True))
         place = tmp_path / "rows.npy"
         return partial(open_files, [place], Workers(place, own), label="-1")
 

@@ -17,7 +17,7 @@ from dkernel.recipe import Recipe
 from dkernel.streaming import block_reader, read_groups
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.read_groups import joined
+from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
@@ -58,7 +58,7 @@ def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
 
     monkeypatch.setattr(read_groups, "JOINED", 0)
     together, few = job()
-    monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
     alone, many = job()
     assert together == alone
     assert few < many / 20
@@ -81,7 +81,7 @@ def test_files_of_a_few_rows_are_learned_as_files_of_a_piece(tmp_path):
 
 
 def test_a_joined_unit_has_the_rows_of_its_parts_in_their_order(source):
-    (unit,) = joined(source).units
+    (unit,) = join_units(source).units
     (block,) = unit.task.compute(scheduler="sync")
     parts = [part.task.compute(scheduler="sync")[0] for part in source.units]
     assert unit.rows == (FILES,)
@@ -102,7 +102,7 @@ def test_of_a_joined_unit_the_file_that_ends_the_workers_is_named(source):
                     raise KilledCallError(call.key, "a worker was killed")
             return super().compute(calls, ahead)
 
-    small = joined(source)
+    small = join_units(source)
     feed = BlockReader(Killed(), small, keep=True)
     with pytest.raises(ClusterError, match=r"031\.npy.*rows 32 to 32 of the source"):
         feed.fold(Survey(0, FILES, 8), cut_pieces([unit.rows for unit in small.units]), "one", Progress("none"))

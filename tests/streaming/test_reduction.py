@@ -10,7 +10,7 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleaved, shuffled
+from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shares import calls_of, reduce
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import Sum, Words, tree_sum
@@ -19,7 +19,7 @@ from tests.streaming.statistics import Sum, Words, tree_sum
 @pytest.fixture(autouse=True)
 def each_alone(monkeypatch):
     """Every unit is read by a task of its own."""
-    monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Slots(SerialExecutor):
@@ -102,7 +102,7 @@ def units_of(source):
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 8])
 def test_what_the_feed_keeps_changes_no_bit(source, slots):
-    schedules = [shuffled(units_of(source), 5, 0, 0), interleaved(units_of(source), 5)]
+    schedules = [shuffle_order(units_of(source), 5, 0, 0), interleave_order(units_of(source), 5)]
     found = {True: [], False: []}
     for keep in found:
         executor = Watched(slots)
@@ -137,7 +137,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     executor = Watched()
     feed = BlockReader(executor, source, keep=False)
     for epoch in range(2):
-        rounds = shuffled(units_of(source), 16, 0, epoch).rounds
+        rounds = shuffle_order(units_of(source), 16, 0, epoch).rounds
         for i, pieces in enumerate(rounds):
             feed.reduce(Sum(), pieces, f"{epoch}-{i}", following=rounds[i + 1] if i + 1 < len(rounds) else ())
     assert executor.read == 32
@@ -145,7 +145,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     kept = Watched()
     feed = BlockReader(kept, source, keep=True)
     for epoch in range(2):
-        for i, pieces in enumerate(shuffled(units_of(source), 16, 0, epoch).rounds):
+        for i, pieces in enumerate(shuffle_order(units_of(source), 16, 0, epoch).rounds):
             feed.reduce(Sum(), pieces, f"{epoch}-{i}")
     assert kept.read == 16
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.streaming.schedule import cut_pieces, interleaved, shuffled
+from dkernel.streaming.schedule import cut_pieces, interleave_order, shuffle_order
 
 layouts = st.lists(
     st.lists(st.one_of(st.integers(0, 5), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=4),
@@ -53,19 +53,19 @@ def test_cut_pieces_hold_every_row_once_and_in_order(units, rounds):
 
 @given(layouts, turns, st.integers(0, 3), st.integers(0, 3))
 def test_a_shuffled_pass_holds_every_row_once(units, rounds, seed, epoch):
-    schedule = shuffled(units, rounds, seed, epoch)
+    schedule = shuffle_order(units, rounds, seed, epoch)
     check(schedule.pieces, units)
     check_rounds(schedule, rounds)
-    assert schedule == shuffled([list(unit) for unit in units], rounds, seed, epoch)
+    assert schedule == shuffle_order([list(unit) for unit in units], rounds, seed, epoch)
     assert schedule.order == "chunks"
 
 
 @given(layouts, turns)
 def test_an_interleaved_pass_holds_every_row_once(units, rounds):
-    schedule = interleaved(units, rounds)
+    schedule = interleave_order(units, rounds)
     check(schedule.pieces, units)
     check_rounds(schedule, rounds)
-    assert schedule == interleaved([list(unit) for unit in units], rounds)
+    assert schedule == interleave_order([list(unit) for unit in units], rounds)
     assert schedule.order == "interleaved"
 
 
@@ -79,7 +79,7 @@ def check_rounds(schedule, rounds):
 @pytest.mark.parametrize("rounds", [4, 32, 64])
 def test_the_rounds_are_nearly_equal(rounds):
     units = [[30_000, 12_000], [100], [70_000], [55_001]]
-    for schedule in (shuffled(units, rounds, 0, 0), interleaved(units, rounds)):
+    for schedule in (shuffle_order(units, rounds, 0, 0), interleave_order(units, rounds)):
         rows = [sum(piece.n for piece in turn) for turn in schedule.rounds]
         assert len(rows) == rounds
         assert max(rows) - min(rows) <= 2 * PIECE_ROWS
@@ -87,7 +87,7 @@ def test_the_rounds_are_nearly_equal(rounds):
 
 def test_each_interleaved_round_has_its_share_of_every_chunk():
     units = [[9000], [5000, 4000]]
-    for turn in interleaved(units, 8).rounds:
+    for turn in interleave_order(units, 8).rounds:
         shares = np.bincount([piece.chunk for piece in turn], [piece.n for piece in turn])
         np.testing.assert_allclose(shares, [9000 / 8, 5000 / 8, 4000 / 8], atol=1)
 
@@ -96,18 +96,18 @@ def test_each_pass_reads_every_unit_once_in_another_order():
     units = [[4096, 4096]] * 12
     seen = []
     for epoch in range(3):
-        order = [piece.place.unit for turn in shuffled(units, 16, 0, epoch).rounds for piece in turn]
+        order = [piece.place.unit for turn in shuffle_order(units, 16, 0, epoch).rounds for piece in turn]
         firsts = list(dict.fromkeys(order))
         spans = {unit: (order.index(unit), len(order) - 1 - order[::-1].index(unit)) for unit in firsts}
         # Within a round pieces stand by number; across rounds a unit is left before the next but one begins.
         assert all(last - first < 4 + 2 * 3 for first, last in spans.values())
         seen.append(tuple(firsts))
     assert len(set(seen)) == 3
-    assert shuffled(units, 16, 1, 0) != shuffled(units, 16, 0, 0)
+    assert shuffle_order(units, 16, 1, 0) != shuffle_order(units, 16, 0, 0)
 
 
 def test_few_rows_are_cut_finer_so_that_there_are_rounds():
-    assert len(shuffled([[6400]], 32, 0, 0).rounds) == 32
+    assert len(shuffle_order([[6400]], 32, 0, 0).rounds) == 32
     assert [piece.n for piece in cut_pieces([[100]], 32)] == [50, 50]
     assert [piece.n for piece in cut_pieces([[3]], 32)] == [3]
 
@@ -120,7 +120,7 @@ def test_chunks_without_rows_have_no_pieces_and_keep_their_numbers():
 @pytest.mark.parametrize("rounds", [19, 64])
 def test_a_round_has_as_much_of_each_unit_as_of_any_other(rounds):
     units = [[131_072]] * 8
-    for turn in shuffled(units, rounds, 0, 0, bundle=8).rounds:
+    for turn in shuffle_order(units, rounds, 0, 0, bundle=8).rounds:
         found = np.bincount([piece.place.unit for piece in turn], minlength=8)
         assert found.max() - found.min() <= 1 + (rounds == 64)
 
@@ -129,7 +129,7 @@ def test_the_pieces_of_many_rows_are_made_when_they_are_asked_for():
     units = [[131_072]] * 763
     tracemalloc.start()
     try:
-        schedules = shuffled(units, 64, 0, 0, bundle=4), interleaved(units, 64)
+        schedules = shuffle_order(units, 64, 0, 0, bundle=4), interleave_order(units, 64)
         for schedule in schedules:
             assert sum(piece.n for turn in schedule.rounds for piece in turn) == 763 * 131_072
         assert tracemalloc.get_traced_memory()[0] < 3 * 2**20

@@ -9,7 +9,7 @@ from dkernel.execution.base import resolve
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import interleaved
+from dkernel.streaming.schedule import interleave_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.stored_rows import Place, in_memory
 from dkernel.training.fit import train
@@ -53,7 +53,7 @@ def test_sorted_data_are_learned_as_well_as_others():
 @pytest.mark.parametrize("units", [UNITS, [(N,)], [(0, 5), (N - 6, 1)]])
 def test_each_piece_finds_its_rows_again(units, tmp_path):
     X, y, weight, _ = CASES["sorted"]
-    before, schedule = source_of(X, y, units, weight), interleaved(units, 8)
+    before, schedule = source_of(X, y, units, weight), interleave_order(units, 8)
     feed = BlockReader(SerialExecutor(), before, keep=False)
     feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for old, new in zip(schedule.pieces, moved.pieces, strict=True):
@@ -69,7 +69,7 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
 def test_text_labels_and_no_weights_survive(tmp_path):
     X, names = np.arange(40.0, dtype=np.float32)[:, None], np.array(["a", "long name"])[np.arange(40) // 20]
     feed = BlockReader(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
-    schedule = interleaved([(20,), (20,)], 4)
+    schedule = interleave_order([(20,), (20,)], 4)
     feed, moved = store_shuffled(feed, schedule, Place(str(tmp_path), "test"), Progress("none"))
     for piece in moved.pieces:
         block, _ = in_memory(resolve(feed.block(piece), lambda held: held.value), piece)

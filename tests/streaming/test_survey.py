@@ -10,7 +10,7 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.numerics.random_streams import row_hash
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import cut_pieces, interleaved
+from dkernel.streaming.schedule import cut_pieces, interleave_order
 from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, Survey
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import tree_sum
@@ -156,7 +156,7 @@ def test_neither_chunks_nor_order_of_arrival_change_the_reservoir(units, interle
     X, y = data(n)
     size = max(1, n // 10)
     whole = survey(source_of(X, y, [(n,)]), size).reservoir
-    pieces = interleaved(units, 4).pieces if interleave else None
+    pieces = interleave_order(units, 4).pieces if interleave else None
     parts = survey(source_of(X, y, [tuple(unit) for unit in units]), size, pieces=pieces).reservoir
     for name in ("X", "y", "hashes"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

@@ -10,7 +10,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
-from dkernel.training.divide_rows import divided, held_groups
+from dkernel.training.divide_rows import divide_source, held_groups
 from dkernel.training.fit import train
 
 N = 3000
@@ -55,7 +55,7 @@ def test_no_layout_puts_a_group_or_a_moment_on_both_sides(by, tmp_path):
     table, column, found = rows(), by.split(":")[1], []
     for i, layout in enumerate(LAYOUTS):
         recipe = QUICK.replace(holdout_by=by, holdout=0.1)
-        source, held, said = divided(opened(table, tmp_path / str(i), column, **layout), recipe, SerialExecutor())
+        source, held, said = divide_source(opened(table, tmp_path / str(i), column, **layout), recipe, SerialExecutor())
         learned, judged = ids(source), held.X[:, 0].astype(int)
         assert source.n_rows == len(learned) == N - len(judged)
         assert sorted([*learned, *judged]) == list(range(N))
@@ -81,7 +81,7 @@ def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):
     assert models[0].facts["conformal"]["rows"] == models[0].facts["holdout"]["rows"]
     assert "site" in models[0].known_columns
     assert model_file.digest_of(models[0]) == model_file.digest_of(models[1])
-    divided_source, held, _ = divided(source, recipe, SerialExecutor())
+    divided_source, held, _ = divide_source(source, recipe, SerialExecutor())
     again = train(divided_source, QUICK, SerialExecutor(), validation=held).model
     assert again.coef.tobytes() == models[0].coef.tobytes()
 
@@ -89,7 +89,7 @@ def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):
 def test_the_estimator_leaves_the_same_groups_out(tmp_path):
     table = rows()
     recipe = QUICK.replace(holdout_by="group:site", holdout=0.1)
-    _, held, _ = divided(opened(table, tmp_path / "all", "site"), recipe, SerialExecutor())
+    _, held, _ = divide_source(opened(table, tmp_path / "all", "site"), recipe, SerialExecutor())
     mask = held_groups(table["site"].to_numpy(), recipe)
     assert sorted(held.X[:, 0].astype(int)) == np.flatnonzero(mask).tolist()
     machine = KernelRegressor("Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", holdout=0.1)

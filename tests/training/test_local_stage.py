@@ -9,7 +9,7 @@ from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.recipe import Recipe
 from dkernel.training.fit import plan, train
 from dkernel.training.grid_stage import automatic_grids, bits_of
@@ -70,7 +70,7 @@ def test_losses_with_kinks_for_numbers(loss):
     y = y + 0.5 * np.random.default_rng(2).exponential(size=len(y))
     X, y, new, truth = X[:2500], y[:2500], X[2500:], y[2500:]
     before, found = (machine(KernelRegressor, loss=loss, **s).fit(X, y) for s in ({}, {"local": "grids(n_grids=128)"}))
-    errors = [loss_named(loss).value(truth, each.predict(new)).mean() for each in (before, found)]
+    errors = [parse_loss(loss).value(truth, each.predict(new)).mean() for each in (before, found)]
     assert errors[1] < 0.95 * errors[0]
     if loss == "quantile(0.9)":
         assert 0.82 < np.mean(truth <= found.predict(new)) < 0.95

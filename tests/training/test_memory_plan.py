@@ -142,7 +142,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.training.memory_plan._memory", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         Plan.of(source, Recipe(n_components=3000), SerialExecutor()).check()
 
@@ -252,3 +252,16 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     assert tight.kept
     assert FEW_SLOTS < tight.slots <= 64
     assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).kept
+
+
+def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
+    executor = Apart(GIB)
+    free = Plan.of(source, Recipe(), executor)
+    executor.client_memory_limit = free.client_bytes - 1
+    limited = Plan.of(source, Recipe(), executor)
+    with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
+        limited.check()
+    assert replace(limited, client_memory_limit=None) == free
+    assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = free.client_bytes
+    Plan.of(source, Recipe(), executor).check()

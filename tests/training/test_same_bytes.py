@@ -86,10 +86,13 @@ def reread(monkeypatch):
 
 
 def _points(always, rare):
-    """Every case at the first number of threads, and one of them at the others too; the rest is slow."""
+    """Every case at the first number of threads, and one of them at the others too; the rest is slow.
+
+    The plain one is slow too: tests/cli/test_plain_command.py has its like, of half the rows.
+    """
     for threads in (always, *rare):
         for name in CASES:
-            marks = () if threads == always or name == "open" else pytest.mark.slow
+            marks = () if (threads == always and name != "plain") or name == "open" else pytest.mark.slow
             yield pytest.param(name, threads, marks=marks, id=f"{name}-{threads}")
 
 
@@ -117,7 +120,8 @@ def test_reading_again_in_each_pass(name, threads, serial, tmp_path, reread):
 
 
 def test_cases_differ(serial):
-    assert len({serial(name) for name in CASES}) == len(CASES)
+    names = set(CASES) - {"plain"}
+    assert len({serial(name) for name in names}) == len(names)
 
 
 def test_twice(serial, tmp_path):
@@ -181,7 +185,8 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
 
 
 @pytest.mark.cluster
-def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
+@pytest.mark.parametrize("names", [("sorted", "open"), pytest.param(("plain",), marks=pytest.mark.slow)])
+def test_a_scheduler_and_two_workers_started_by_hand(names, serial, tmp_path):
     file = str(tmp_path / "scheduler.json")
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": env}
@@ -198,7 +203,7 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
             time.sleep(0.1)
         with connect(scheduler_file=file, patience=60) as executor:
             executor.client.wait_for_workers(2, timeout=120)
-            for name in ("sorted", "plain"):
+            for name in names:
                 assert digest(name, executor, tmp_path) == serial(name)
     finally:
         for process in reversed(started):

@@ -18,8 +18,8 @@ from dkernel.cli import main
 from dkernel.data.block import Block
 from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.linear.losses import loss_named
-from dkernel.local.cells import CellSettings, divided, fit_cell, updated
+from dkernel.linear.losses import parse_loss
+from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.persistence.model_file import save
 from dkernel.training import cell_stage, grid_stage
 from dkernel.training.update import update_model
@@ -129,10 +129,10 @@ def test_a_cell_with_new_rows_is_the_fit_of_both():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(300, 3)).astype(np.float32), rng.normal(size=(300, 2)).astype(np.float32)
     X[250] = X[3]  # a new row that equals an old one
-    loss, root, none = loss_named("squared"), np.eye(3, dtype=np.float32), np.zeros_like(Y)
+    loss, root, none = parse_loss("squared"), np.eye(3, dtype=np.float32), np.zeros_like(Y)
     settings = CellSettings(1.0, 1e-2)
     old = fit_cell(X[:200], root, loss, Y[:200], none[:200], np.ones(200), settings)
-    new = updated(old, loss, X[200:], Y[200:], none[200:], np.ones(100), settings.ridge)
+    new = update_cell(old, loss, X[200:], Y[200:], none[200:], np.ones(100), settings.ridge)
     # The fit of all with the length of the old: its width is that in medians of all.
     whole = fit_cell(X, root, loss, Y, none, np.ones(300), settings)
     width = old.length / whole.length
@@ -147,14 +147,14 @@ def test_a_large_cell_is_divided_and_its_function_stays():
     X = rng.uniform(-1, 1, (900, 2)).astype(np.float32)
     Y = np.sin(4 * X[:, :1])
     root = np.array([[2.0, 0.5], [0.0, 1.0]], np.float32)
-    cell = fit_cell(X, root, loss_named("squared"), Y, np.zeros_like(Y), np.ones(900), CellSettings(1.0, 1e-2, 1.5))
-    tree, cells = divided(cell, 1e-2, 500, 0.5, seed=0)
+    cell = fit_cell(X, root, parse_loss("squared"), Y, np.zeros_like(Y), np.ones(900), CellSettings(1.0, 1e-2, 1.5))
+    tree, cells = divide_cell(cell, 1e-2, 500, 0.5, seed=0)
     assert tree.n_cells == len(cells) == 2
     assert all(450 <= len(each.Z) <= 700 for each in cells)
     for number, visit in tree.visits(X):
         own = visit.rows[visit.own]
         assert np.abs(cells[number].scores(X[own]) - cell.scores(X[own])).max() < 0.05
-    assert divided(cell, 1e-2, 900, 0.5, seed=0)[1] == [cell]
+    assert divide_cell(cell, 1e-2, 900, 0.5, seed=0)[1] == [cell]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -236,14 +236,14 @@ def killed(command):
     """Kill this process in the second group of grids."""
     from dkernel.training import update
 
-    groups, found = iter((False, True)), update.joined
+    groups, found = iter((False, True)), update.join_steps
 
-    def joined(*args):
+    def join_steps(*args):
         if next(groups):
             os.kill(os.getpid(), signal.SIGKILL)
         return found(*args)
 
-    update.joined = joined
+    update.join_steps = join_steps
     main(command)
 
 

@@ -72,7 +72,7 @@ def test_threads_find_the_bytes_of_the_loop(source, found, tmp_path):
 
 
 def test_a_stopped_search_goes_on(source, found, tmp_path, monkeypatch):
-    whole, calls = few_rows.FewRowsSearch._judged, []
+    whole, calls = few_rows.FewRowsSearch._judge, []
 
     def stopping(self, candidate):
         calls.append(candidate)
@@ -80,7 +80,7 @@ def test_a_stopped_search_goes_on(source, found, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return whole(self, candidate)
 
-    monkeypatch.setattr(few_rows.FewRowsSearch, "_judged", stopping)
+    monkeypatch.setattr(few_rows.FewRowsSearch, "_judge", stopping)
     with pytest.raises(KeyboardInterrupt):
         tune(source, RECIPE, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "ck"))
     again = tune(source, RECIPE, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "ck", True))

@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 from dkernel.data.block import (
     Block,
     UncheckedBlock,
-    checked_beside,
+    check_beside,
     chunk_limit,
-    cut,
     cut_blocks,
+    cut_evenly,
     object_row_bytes,
     one_a_row,
     targets_in,
 )
 from dkernel.data.collections.dask_arrays import (
-    aligned,
+    align,
     block_graphs,
     concrete,
     dense,
     dense_blocks,
     in_memory,
     is_dask,
-    known,
     name_of,
+    with_known_chunks,
 )
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
@@ -50,12 +50,13 @@ from dkernel.data.collections.tables import (
 )
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, object_columns
-from dkernel.data.readers.array_file import filled
+from dkernel.data.readers.array_file import fill_block
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding
+from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
-from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
+from dkernel.numerics.object_values import as_cells, cell_bytes, encode_cells
 
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
@@ -119,7 +120,7 @@ def from_arrays(
     notes: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, beside, names, encoding, notes = _encoded(X, names, beside, request, dtype, compute)
+        X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, *beside, names, dtype, objects, encoding, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -143,7 +144,7 @@ def from_arrays(
     )
 
 
-def _encoded(
+def _encode(
     X: Any,
     names: Sequence[str] | None,
     beside: tuple[Any, Any],
@@ -162,14 +163,14 @@ def _encoded(
     notes: dict[str, str] = {}
     parts: Sequence[Part] = ()
     if encoding is None:
-        found = kinds_to_encode(X, names, request)
-        if found is None:
+        kinds = kinds_to_encode(X, names, request)
+        if kinds is None:
             return X, beside, names, None, {}
         rows = TableRows.of(X, *beside, compute)
         # The numbers of rows decide the folds of means of the label, which only categories have.
-        parts = rows.parts(compute, weighed="category" in found[0].values())
+        parts = rows.parts(compute, weighed="category" in kinds[0].values())
         X, beside = rows.X, (rows.label, rows.weight)
-        encoding, notes = encoding_of(parts, *found, request, compute)
+        encoding, notes = encoding_of(parts, *kinds, request, compute)
     if not is_dask(X):
         return X, beside, names, encoding, notes
     learned = parts if encoding.folded else ()
@@ -181,15 +182,15 @@ def _names_of(X: Any) -> tuple[str, ...] | None:
 
 
 def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
-    found = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
-    if len(found) != p:
-        raise DataError(f"X has {p} columns, but {len(found)} names were given.")
-    if len(set(found)) < p:
-        twice = next(n for n in found if found.count(n) > 1)
+    columns = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
+    if len(columns) != p:
+        raise DataError(f"X has {p} columns, but {len(columns)} names were given.")
+    if len(set(columns)) < p:
+        twice = next(n for n in columns if columns.count(n) > 1)
         raise DataError(f"X has the column {twice!r} twice; every column needs a name of its own.")
     if not p:
         raise DataError("X has no columns.")
-    return found
+    return columns
 
 
 def _numpy_units(
@@ -207,7 +208,7 @@ def _numpy_units(
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    label, w = checked_beside(y, weight, rows, in_memory)
+    label, w = check_beside(y, weight, rows, in_memory)
     columns = _columns(names, p)
     row_bytes = p * np.dtype(dtype).itemsize
     if objects:
@@ -221,14 +222,14 @@ def _numpy_units(
     mixed = encoding is not None and hasattr(table, "iloc")
     token = _hash(table_token(table, columns) if mixed else table, label, w, encoding)
     units, first, number = [], 0, 0
-    for i, n in enumerate(cut(rows, chunk_limit(row_bytes, 1))):
+    for i, n in enumerate(cut_evenly(rows, chunk_limit(row_bytes, 1))):
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
         key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
         make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
-        first, number = first + n, number + (n if views[1] is None else int(np.count_nonzero(views[1])))
+        first, number = first + n, number + (n if views[1] is None else n_copies(views[1]))
     return units, p, token, None if label is None else _kind(label.dtype), row_bytes
 
 
@@ -266,7 +267,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker.
 
-    `first` numbers the first row among all rows, and among those of positive weight.
+    `first` is the number of the first row, and that of its first copy.
     """
     if encoding is not None:
         values = table_of(X, columns, encoding.kinds)
@@ -286,9 +287,9 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
             X[:, j] = frame.iloc[:, j].to_numpy(dtype=object)
         return X
     try:
-        return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
+        return fill_block([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
     except (TypeError, ValueError):
-        odd = next(name for name, found in frame.dtypes.items() if getattr(found, "kind", "O") not in "biuf")
+        odd = next(name for name, dtype_of in frame.dtypes.items() if getattr(dtype_of, "kind", "O") not in "biuf")
         raise of_other_kind(odd, frame[odd].dropna().iloc[0]) from None
 
 
@@ -309,7 +310,7 @@ def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str
         step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
         for start in range(0, len(values), step):
             if values.dtype.kind == "O":
-                for held in encoded(values[start : start + step]):
+                for held in encode_cells(values[start : start + step]):
                     digest.update(held.tobytes())
                 continue
             digest.update(np.ascontiguousarray(values[start : start + step]).reshape(-1).view(np.uint8).data)
@@ -336,15 +337,15 @@ def _dask_units(
 ) -> tuple[list[Unit], int, str, str | None]:
     if hasattr(X, "dtypes") and not objects:
         check_numbers(X, tuple(map(str, X.columns)))
-    X, y, weight = known(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
-    X, y, weight = aligned(X, y, weight)
+    X, y, weight = with_known_chunks(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
+    X, y, weight = align(X, y, weight)
     p = int(X.shape[1])
     columns = _columns(names, p) if encoding is None else encoding.names
     limit = chunk_limit(object_row_bytes(p, 0), 1) if objects else chunk_limit(p, np.dtype(dtype).itemsize)
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
-        rows = cut(n, limit)
+        rows = cut_evenly(n, limit)
         key = f"dkernel-read-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
         graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, (first, 0), objects, None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))

@@ -10,7 +10,7 @@ from dask.core import get_dependencies
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import chunk_limit, cut
+from dkernel.data.block import chunk_limit, cut_evenly
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
@@ -41,10 +41,10 @@ def name_of(values: Any, default: str) -> str:
 def concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
     """The values, computed where they are Dask's."""
     lazy = [i for i, v in enumerate(values) if is_dask(v)]
-    found = list(values)
+    computed = list(values)
     for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):
-        found[i] = v
-    return tuple(found)
+        computed[i] = v
+    return tuple(computed)
 
 
 def dense(block: Any) -> NDArray[Any]:
@@ -58,32 +58,32 @@ def dense_blocks(X: Any, dtype: str) -> "da.Array":
 
     rows, p = (int(n) for n in X.shape)
     call, blocks, first = delayed(dense, pure=True), [], 0
-    for n in cut(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
+    for n in cut_evenly(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
         blocks.append(da.from_delayed(call(X[first : first + n]), (n, p), meta=np.empty((0, 0), X.dtype)))
         first += n
     return da.concatenate(blocks)
 
 
-def known(
+def with_known_chunks(
     X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
     X = as_array(X, matrix)
     if X.ndim != 2:
         raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
-    found = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
-    unknown = [i for i, a in enumerate(found) if a is not None and np.isnan(sum(a.shape))]
+    arrays = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
+    unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
         log.info("Chunk sizes are unknown: computing them once.")
-        shapes = compute(*(_shapes(found[i]) for i in unknown))
+        shapes = compute(*(_shapes(arrays[i]) for i in unknown))
         for i, sizes in zip(unknown, shapes, strict=True):
-            found[i] = _with_chunks(found[i], sizes)
-    for what, values in zip(("y", "weight"), found[1:], strict=True):
-        if values is not None and values.shape[0] != found[0].shape[0]:
+            arrays[i] = _with_chunks(arrays[i], sizes)
+    for what, values in zip(("y", "weight"), arrays[1:], strict=True):
+        if values is not None and values.shape[0] != arrays[0].shape[0]:
             raise DataError(
-                f"X has {found[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
+                f"X has {arrays[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
             )
-    return found[0], found[1], found[2]
+    return arrays[0], arrays[1], arrays[2]
 
 
 def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
@@ -99,15 +99,15 @@ def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
 
 def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
     """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
-    found: list[NDArray[Any]] = []
+    tops: list[NDArray[Any]] = []
     for chunks in as_array(values, matrix).to_delayed():
         parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
         if any(part is None for part in parts):
             return None
-        found.append(np.concatenate(parts, axis=1))
-        if sum(len(part) for part in found) >= n:
+        tops.append(np.concatenate(parts, axis=1))
+        if sum(len(part) for part in tops) >= n:
             break
-    return np.concatenate(found)[:n] if found else None
+    return np.concatenate(tops)[:n] if tops else None
 
 
 def _top(block: Any, n: int) -> NDArray[Any] | None:
@@ -161,7 +161,7 @@ def _with_chunks(array: "da.Array", shapes: list[tuple[int, ...]]) -> "da.Array"
     return da.Array(array.dask, array.name, chunks, meta=array)
 
 
-def aligned(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
+def align(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
     """One column block; y and weight in the row chunks of X."""
     if X.numblocks[1] > 1:
         log.info("X has %d blocks of columns: rechunking to one.", X.numblocks[1])
@@ -197,8 +197,8 @@ def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[li
             if array is None:
                 keys.append(None)
                 continue
-            found, source = next(collections)
-            key = (found.name, i, *[0] * (found.ndim - 1))
+            collection, source = next(collections)
+            key = (collection.name, i, *[0] * (collection.ndim - 1))
             keys.append(key)
             _take(source, key, graph)
         yield keys, int(n), graph

@@ -12,15 +12,23 @@ from numpy.typing import NDArray
 from dkernel.data.block import (
     Block,
     UncheckedBlock,
-    checked_beside,
+    check_beside,
     chunk_limit,
-    cut,
     cut_blocks,
+    cut_evenly,
     kind_of_dtype,
     one_a_row,
     targets_in,
 )
-from dkernel.data.collections.dask_arrays import aligned, block_graphs, concrete, in_memory, is_dask, known, name_of
+from dkernel.data.collections.dask_arrays import (
+    align,
+    block_graphs,
+    concrete,
+    in_memory,
+    is_dask,
+    name_of,
+    with_known_chunks,
+)
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse, is_wide
@@ -97,11 +105,11 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, co
     y, weight = concrete((y, weight), compute)
     rows = as_sparse(X, names, dtype, in_memory)
     n = len(rows)
-    label, w = checked_beside(y, weight, n, in_memory)
+    label, w = check_beside(y, weight, n, in_memory)
     token = _hash(rows, label, w)
     row_bytes = sparse_bytes(n, len(rows.data), dtype)
     units, first = [], 0
-    for i, size in enumerate(cut(n, chunk_limit(row_bytes, 1))):
+    for i, size in enumerate(cut_evenly(n, chunk_limit(row_bytes, 1))):
         part = slice(first, first + size)
         key = f"dkernel-read-{hashlib.sha256(repr((token, names, dtype, i)).encode()).hexdigest()[:32]}"
         views = (rows[part], *(None if a is None else a[part] for a in (label, w)))
@@ -111,12 +119,12 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, co
 
 
 def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, compute: Callable[..., Any]) -> Made:
-    X, y, weight = aligned(*known(X, y, weight, np.asarray, compute))
+    X, y, weight = align(*with_known_chunks(X, y, weight, np.asarray, compute))
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     row_bytes = sparse_bytes(1, SUPPOSED, dtype)
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
-        rows = cut(n, chunk_limit(row_bytes, 1))
+        rows = cut_evenly(n, chunk_limit(row_bytes, 1))
         key = f"dkernel-read-{hashlib.sha256(repr((keys, names, dtype, rows)).encode()).hexdigest()[:32]}"
         graph[key] = (partial(_blocks, names, dtype, rows, first), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))

@@ -12,15 +12,15 @@ import pyarrow as pa
 from dask.delayed import delayed
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut, kind_of_dtype
-from dkernel.data.collections.dask_arrays import aligned, is_dask, known
-from dkernel.data.encoded_columns import encoded_kinds, learned
+from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, beside, chunk_limit, cut_evenly, kind_of_dtype
+from dkernel.data.collections.dask_arrays import align, is_dask, with_known_chunks
+from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, word_of
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
-from dkernel.encoding.label_means import has_weight
-from dkernel.encoding.tables import coded, numbers
+from dkernel.encoding.label_means import n_copies
+from dkernel.encoding.tables import code_column, numbers
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ FITTING = {
 """Kind of a column of an encoding -> the kinds of data (block.COLUMN_KINDS) that it takes."""
 
 Part = tuple[int, Any, Any, Any]
-"""Number of the first row among those of positive weight; rows, labels and weights, of Dask as tasks."""
+"""Number of the first copy of the first row; rows, labels and weights, of Dask as tasks."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class TableRows:
     def of(cls, X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "TableRows":
         """The rows of collections in memory, or of one in Dask and what is beside it."""
         if is_dask(X):
-            return cls(*aligned(*known(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
+            return cls(*align(*with_known_chunks(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
         return cls(X, *beside(label, weight, len(X)))
 
     def parts(self, compute: Callable[..., Any], weighed: bool = True) -> list[Part]:
-        """The rows in parts; unless they are `weighed`, rows of weight 0 have numbers too."""
+        """The rows in parts; unless they are `weighed`, each row has one number."""
         weighed = weighed and self.label is not None and self.weight is not None
         if is_dask(self.X):
             columns = [None if each is None else each.to_delayed() for each in (self.X, self.label, self.weight)]
@@ -86,25 +86,21 @@ class TableRows:
                 [None] * len(self.X.chunks[0]) if each is None else list(each.reshape(len(each), -1)[:, 0])
                 for each in columns
             )
-            counts = compute(*map(delayed(_n_positive), weights)) if weighed else self.X.chunks[0]
+            counts = compute(*map(delayed(n_copies), weights)) if weighed else self.X.chunks[0]
         else:
-            sizes = cut(len(self.X), chunk_limit(self.X.shape[1], 8))
+            sizes = cut_evenly(len(self.X), chunk_limit(self.X.shape[1], 8))
             slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
             chunks = [self.X.iloc[part] if hasattr(self.X, "iloc") else self.X[part] for part in slices]
             labels, weights = (
                 [None if each is None else each[part] for part in slices] for each in (self.label, self.weight)
             )
-            counts = tuple(map(_n_positive, weights)) if weighed else sizes
+            counts = tuple(map(n_copies, weights)) if weighed else sizes
         firsts = np.cumsum([0, *counts[:-1]]).tolist()
         return list(zip(firsts, chunks, labels, weights, strict=True))
 
 
 def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
     return part
-
-
-def _n_positive(weight: Any) -> int:
-    return int(np.count_nonzero(has_weight(weight)))
 
 
 def kinds_to_encode(
@@ -147,7 +143,7 @@ def encoding_of(
     count = partial(count_rows, tuple(kinds), dict(kinds))
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
     tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    encoding, notes = learned(tasks, kinds, request, compute, stored, "X")
+    encoding, notes = learn_encoding(tasks, kinds, request, compute, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes
@@ -157,22 +153,22 @@ def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozen
     """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
     if not hasattr(X, "dtypes"):
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
-    found, stored = {}, set()
+    kinds, stored = {}, set()
     for j, (name, dtype) in enumerate(zip(columns, X.dtypes, strict=True)):
         arrow = getattr(dtype, "pyarrow_dtype", None)
         if hasattr(dtype, "categories") or (arrow is not None and pa.types.is_dictionary(arrow)):
             stored.add(name)
-            found[name] = "text"
+            kinds[name] = "text"
         elif arrow is not None:
-            found[name] = kind_of_type(arrow)
+            kinds[name] = kind_of_type(arrow)
         elif getattr(dtype, "kind", "O") in "biufMm":
-            found[name] = kind_of_dtype(dtype)
+            kinds[name] = kind_of_dtype(dtype)
         else:
-            found[name] = "text" if is_dask(X) else _inferred(X.iloc[:, j])
-    return found, frozenset(stored)
+            kinds[name] = "text" if is_dask(X) else _infer_kind(X.iloc[:, j])
+    return kinds, frozenset(stored)
 
 
-def _inferred(column: Any) -> str:
+def _infer_kind(column: Any) -> str:
     from pandas.api.types import infer_dtype
 
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
@@ -234,7 +230,7 @@ def table_token(X: Any, columns: Sequence[str]) -> bytes:
             or pa.types.is_string(column.type)
             or pa.types.is_large_string(column.type)
         ):
-            words, codes = coded(column)
+            words, codes = code_column(column)
             digest.update(repr(words).encode() + codes.tobytes())
         else:
             values = numbers(column)

@@ -42,14 +42,16 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
     flat = [m for m in members if m is not matrix and _is_column(m)]
     odd = [m for m in members if m is not matrix and not _is_column(m)]
     if odd and matrix is None and not flat:
-        raise DataError(f"{file.name}: {_said(odd[0])}; a table of 2 dimensions is needed.")
+        raise DataError(f"{file.name}: {_describe(odd[0])}; a table of 2 dimensions is needed.")
     used = [*([matrix] if matrix else []), *flat]
     if not used:
         raise DataError(f"{file.name}: the file holds no arrays.")
     rows = used[0].shape[0]
     for other in used:
         if other.shape[0] != rows and other.key not in exclude:
-            raise DataError(f"{file.name}: {_said(used[0])}, but {_said(other)}; both need the same number of rows.")
+            raise DataError(
+                f"{file.name}: {_describe(used[0])}, but {_describe(other)}; both need the same number of rows."
+            )
     kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
     for m in flat:
         if m.key in kinds:
@@ -78,7 +80,7 @@ def _matrix(file: File, members: Sequence[Member]) -> Member | None:
     return next((m for m in members if m.key in _MATRIX_NAMES and len(m.shape) == 2), None)
 
 
-def _said(m: Member) -> str:
+def _describe(m: Member) -> str:
     return f"the array {m.key!r} has the shape {m.shape}" if m.key else f"the array has the shape {m.shape}"
 
 
@@ -110,7 +112,7 @@ def raw_of_members(
         _features(matrix, wanted, part.rows, column) if features is None else features,
         None if wanted.label is None else column(wanted.label),
         None if wanted.weight is None else column(wanted.weight),
-        _kept(wanted, column),
+        _kept_table(wanted, column),
     )
 
 
@@ -128,7 +130,7 @@ def _features(
         for j, cells in enumerate(values):
             X[:, j] = cells
         return X
-    return filled(values, rows, wanted.dtype)
+    return fill_block(values, rows, wanted.dtype)
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
@@ -155,7 +157,7 @@ def is_run(numbers: Sequence[int]) -> bool:
     return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
+def fill_block(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
     """Columns as a block (rows, p) of `dtype`; of float64 where a number is too large, so that the gate can show it."""
     X = np.empty((rows, len(values)), dtype=dtype)
     try:
@@ -167,7 +169,7 @@ def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any
     return X
 
 
-def _kept(wanted: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
+def _kept_table(wanted: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
     if not wanted.kept:
         return None
     import pyarrow as pa

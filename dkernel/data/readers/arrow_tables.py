@@ -77,10 +77,10 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> Unchecke
     if wanted.as_table:
         return UncheckedBlock(features, label, weight, kept)
     try:
-        X = _mixed(features, wanted.objects) if wanted.objects else _filled(features, wanted.dtype)
+        X = _mixed_cells(features, wanted.objects) if wanted.objects else _fill_cells(features, wanted.dtype)
     except FloatingPointError:
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
-        X = _filled(features, "float64")
+        X = _fill_cells(features, "float64")
     return UncheckedBlock(X, label, weight, kept)
 
 
@@ -98,7 +98,7 @@ def _plain(table: pa.Table, wanted: ReadColumns) -> pa.Table:
     return used
 
 
-def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
+def _fill_cells(features: pa.Table, dtype: str) -> NDArray[Any]:
     X = np.empty(features.shape, dtype=dtype)
     first = 0
     for batch in features.to_batches():
@@ -107,12 +107,12 @@ def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
     return X
 
 
-def _mixed(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
+def _mixed_cells(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
     """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
     X = np.empty(features.shape, dtype=object)
     for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
         if name in objects and kind_of_type(column.type) == "text":
-            words, numbers = _coded(column)
+            words, numbers = _code_texts(column)
             X[:, j] = np.array(words, dtype=object)[numbers]  # equal texts are one string in memory
         elif name in objects:
             X[:, j] = np.fromiter(column.to_pylist(), dtype=object, count=len(column))
@@ -148,11 +148,11 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def _text(column: pa.ChunkedArray) -> NDArray[Any]:
     # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
-    words, numbers = _coded(column)
+    words, numbers = _code_texts(column)
     return np.array(words, dtype="U")[numbers]
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[Any]]:
+def _code_texts(column: pa.ChunkedArray) -> tuple[list[str], NDArray[Any]]:
     """The distinct texts of a column, and the number of each row's."""
     coded = column.combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):

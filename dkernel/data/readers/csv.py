@@ -16,9 +16,9 @@ from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
-from dkernel.data.readers.csv_bad_rows import well_formed
-from dkernel.data.readers.csv_categories import typed
-from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.readers.csv_bad_rows import well_formed_rows
+from dkernel.data.readers.csv_categories import with_types
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explain_parse, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError, MissingLabelError
@@ -156,35 +156,35 @@ class _Kinds:
     keep: tuple[str, ...]
     quarantine: bool = False
     known: tuple[str, ...] = ()
-    found: dict[str, str] = field(default_factory=dict)
+    kind_of: dict[str, str] = field(default_factory=dict)
 
     def add(self, block: bytes, first_row: int) -> None:
         """The first block decides what every column holds; the label and the kept columns are followed to the end."""
         names = self.header.names
         as_text = [n for n in self.keep if n in names and n != self.label]
-        numbers = [n for n in names if n not in as_text] if not self.found else [n for n in names if n == self.label]
+        numbers = [n for n in names if n not in as_text] if not self.kind_of else [n for n in names if n == self.label]
         columns = [*numbers, *as_text]
         if not columns:
             return
-        table = self._parsed(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
+        table = self._parse(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
         if table is None:
             return
         for name in numbers:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and kind == "text" and self.quarantine and _mostly_numbers(table.column(name)):
                 kind = "float"  # the words among the labels are bad rows
-            if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
+            if name == self.label and "empty" not in (kind, self.kind_of.get(name, "empty")):
                 kind = self._label_kind(name, kind, block, first_row)
             if kind in ("text", "date", "other") and name in self.known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
                 kind = "float"  # reading it as numbers names the row of the word
-            if kind != "empty" or name not in self.found:
-                self.found[name] = "text" if kind in ("date", "other") and name == self.label else kind
+            if kind != "empty" or name not in self.kind_of:
+                self.kind_of[name] = "text" if kind in ("date", "other") and name == self.label else kind
         for name in as_text:
-            self.found[name] = wider(self.found.get(name, "empty"), kept_kind(table.column(name)))
+            self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
 
-    def _parsed(
+    def _parse(
         self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
     ) -> pa.Table | None:
         """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
@@ -193,18 +193,18 @@ class _Kinds:
         try:
             return parse(block, self.header, columns, types)
         except pa.ArrowInvalid as error:
-            if self.quarantine and (rest := well_formed(block, self.header)) != block:
-                return self._parsed(rest, columns, types, first_row)
-            raise explained(error, block, self.header, {}, self.file, first_row) from None
+            if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
+                return self._parse(rest, columns, types, first_row)
+            raise explain_parse(error, block, self.header, {}, self.file, first_row) from None
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
-        before = self.found[name]
+        before = self.kind_of[name]
         kind = "text" if kind in ("date", "other") else kind
         if self.quarantine and (kind == "text") != (before == "text"):
             return before
         if kind == before or before == "text" or {kind, before} == {"int", "float"}:
             return before if before == "text" or kind == before else "float"
-        raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
+        raise explain_parse(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
 
 
 def scan(
@@ -226,11 +226,11 @@ def scan(
             kinds.add(block, steps.rows)
         steps.add(offset, block, ends)
     rows, marks = steps.done()
-    found = {name: kinds.found.get(name, "empty") for name in header.names}
+    kind_of = {name: kinds.kind_of.get(name, "empty") for name in header.names}
     width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
     return FileSchema(
         file,
-        found,
+        kind_of,
         steps.rows,
         rows,
         marks,
@@ -249,12 +249,12 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
     try:
         table = parse(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
-        raise explained(error, data, header, types, file, part.first_row) from None
+        raise explain_parse(error, data, header, types, file, part.first_row) from None
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
             raise MissingLabelError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
-    read = typed(table, wanted, place)
+    read = with_types(table, wanted, place)
     return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
 
 

@@ -13,8 +13,8 @@ from dkernel.data.block import Place
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
-from dkernel.data.readers.csv_categories import no_dates, typed
-from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split, type_of
+from dkernel.data.readers.csv_categories import no_dates, with_types
+from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split_fields, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
@@ -27,13 +27,13 @@ _PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
-    fields = split(data, header.delimiter, part.marks[0], part.line)
+    fields = split_fields(data, header.delimiter, part.marks[0], part.line)
     refused: dict[int, RejectedRow] = {}
     n = len(header.names)
     for row in np.flatnonzero(fields.widths != n).tolist():
         refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
     rows = np.flatnonzero(fields.widths == n)
-    table = _parsed(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
+    table = _parse(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
     bad = np.zeros(len(rows), bool)
     for name in wanted.names:
         kind = type_of(name, wanted)
@@ -49,32 +49,32 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
             bad[i] = True
     rows = rows[~bad]
     types = {name: type_of(name, wanted) for name in wanted.names}
-    table = _parsed(file, fields, rows, header, types)
-    read = typed(table, wanted, place)
-    raw = replace(raw_of_table(read, wanted, place), kept=kept_columns(_joined(fields, rows), table, header, wanted))
+    table = _parse(file, fields, rows, header, types)
+    read = with_types(table, wanted, place)
+    raw = replace(raw_of_table(read, wanted, place), kept=kept_columns(_join(fields, rows), table, header, wanted))
     return FilteredRows(raw, rows, refused, fields.rows)
 
 
-def well_formed(data: bytes, header: Header) -> bytes:
+def well_formed_rows(data: bytes, header: Header) -> bytes:
     """The rows that are UTF-8 and have as many values as the header."""
-    fields = split(data, header.delimiter)
+    fields = split_fields(data, header.delimiter)
     good = fields.widths == len(header.names)
     if not _is_utf8(data):
         good &= [_is_utf8(fields.rows.text(row)) for row in range(len(good))]
-    return data if good.all() else _joined(fields, np.flatnonzero(good))
+    return data if good.all() else _join(fields, np.flatnonzero(good))
 
 
-def _joined(fields: Fields, rows: NDArray[np.int64]) -> bytes:
+def _join(fields: Fields, rows: NDArray[np.int64]) -> bytes:
     return b"".join(fields.rows.text(row) + b"\n" for row in rows.tolist())
 
 
-def _parsed(
+def _parse(
     file: File, fields: Fields, rows: NDArray[np.int64], header: Header, types: dict[str, pa.DataType]
 ) -> pa.Table:
     if not len(rows):
         return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     try:
-        table = parse(_joined(fields, rows), header, list(types), types)
+        table = parse(_join(fields, rows), header, list(types), types)
     except pa.ArrowInvalid as error:
         raise DataError(f"{file.name}: the text cannot be read as CSV ({error}).") from None
     if len(table) != len(rows):
@@ -111,7 +111,7 @@ def _verdict(word: bytes, kind: pa.DataType) -> str:
         missing = arrow_csv.read_csv(pa.BufferReader(quoted), **options).column("x").null_count
     except pa.ArrowInvalid:
         what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
-        return f"{_shown(word)} is not {what}"
+        return f"{_show(word)} is not {what}"
     return MISSING_VALUE if missing else ""
 
 
@@ -135,6 +135,6 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _shown(word: bytes) -> str:
+def _show(word: bytes) -> str:
     text = word.decode("utf-8", "backslashreplace")
     return repr(text if len(text) <= 60 else text[:60] + "...")

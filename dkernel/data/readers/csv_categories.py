@@ -13,7 +13,7 @@ DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
 
-def typed(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
+def with_types(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
     """The table with nulls where categories are missing, and with dates in place of their texts."""
     for j, name in enumerate(table.column_names):
         if not (wanted.is_category(name) or wanted.is_date(name)):

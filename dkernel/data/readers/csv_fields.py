@@ -89,12 +89,12 @@ class Fields:
         return [data[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
 
 
-def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields:
+def split_fields(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields:
     """Rows and fields of whole rows of text, by the rules that pyarrow.csv has.
 
     Examples
     --------
-    >>> fields = split(b'a,"b,c"\\n\\n1,2,3\\n', ",")
+    >>> fields = split_fields(b'a,"b,c"\\n\\n1,2,3\\n', ",")
     >>> fields.widths.tolist(), fields.rows.text(0), fields.rows.number(1)
     ([2, 3], b'a,"b,c"', 3)
     """
@@ -113,7 +113,7 @@ def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields
     return Fields(Lines(data, starts, stops, offset, line), cuts, first, widths)
 
 
-def explained(
+def explain_parse(
     error: Exception | None, data: bytes, header: Header, types: dict[str, pa.DataType], file: File, first_row: int
 ) -> DataError:
     """The first row that cannot be read and why, found by reading the range again, slowly."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dkernel.data.file_schema import CSV_TEXT, ReadColumns
-from dkernel.data.readers.csv_fields import Header, split
+from dkernel.data.readers.csv_fields import Header, split_fields
 
 _NUMBERS = ("int", "float", "digits")
 
@@ -70,7 +70,7 @@ def kept_columns(data: bytes, table: pa.Table, header: Header, wanted: ReadColum
         if b'"' not in data and table.column(name).type == pa.string():
             column = table.column(name)
         else:
-            fields = split(data, header.delimiter) if fields is None else fields
+            fields = split_fields(data, header.delimiter) if fields is None else fields
             texts = fields.column(header.names.index(name), len(header.names))
             column = pa.array(texts, pa.binary()).cast(pa.string())
         columns.append(column if header.delimiter == "," else _between_commas(column))

@@ -27,11 +27,11 @@ def keys_of(name: str) -> dict[str, str | None]:
     >>> keys_of("data/year=2020/city=La%20Paz/part.0.parquet")
     {'year': '2020', 'city': 'La Paz'}
     """
-    found: dict[str, str | None] = {}
+    keys: dict[str, str | None] = {}
     for key, sign, value in (folder.partition("=") for folder in name.split("/")[:-1]):
         if key and sign:
-            found[unquote(key)] = None if value == NULL else unquote(value)
-    return found
+            keys[unquote(key)] = None if value == NULL else unquote(value)
+    return keys
 
 
 def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list[FileSchema]:
@@ -101,15 +101,15 @@ def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], wanted: Rea
     n = len(raw.X)
     label, weight, kept = raw.label, raw.weight, raw.kept
     if wanted.label in wanted.keys:
-        label = np.full(n, _given(wanted.label, values, wanted, name))
+        label = np.full(n, _value_of(wanted.label, values, wanted, name))
     if wanted.weight in wanted.keys:
-        weight = np.full(n, float(_given(wanted.weight, values, wanted, name)))
+        weight = np.full(n, float(_value_of(wanted.weight, values, wanted, name)))
     if any(key in wanted.keys for key in wanted.kept):
-        kept = _kept(n, kept, values, wanted)
+        kept = _add_kept(n, kept, values, wanted)
     return UncheckedBlock(_features(raw.X, n, values, wanted), label, weight, kept, raw.marks)
 
 
-def _given(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
+def _value_of(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
     value = values[key]
     if value is None:
         raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")
@@ -144,7 +144,7 @@ def _column(n: int, value: str | None, number: bool) -> Any:
     return pa.array([value] * n, pa.string())
 
 
-def _kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
+def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
     fields, columns = [], []
     for name in wanted.kept:
         if name not in wanted.keys:

@@ -13,21 +13,21 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
 from dkernel.data.rejected_rows import FilteredRows
-from dkernel.errors import DataError
+from dkernel.errors import DamagedFileError
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Shapes, types and chunks, from the file's directory."""
     tables = []
     for file in files:
-        with _opened(file) as opened:
+        with _open(file) as opened:
             tables.append(table_of_members(file, _members(opened), request.exclude))
     return tables
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
     """The rows of one part."""
-    with _opened(file) as opened:
+    with _open(file) as opened:
 
         def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
             return np.asarray(opened[key][first:stop])
@@ -41,7 +41,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[Any]:
+def _open(file: File) -> Iterator[Any]:
     try:
         with ExitStack() as stack:
             place = file.path if file.local else stack.enter_context(file.open())
@@ -49,17 +49,17 @@ def _opened(file: File) -> Iterator[Any]:
     except OSError as error:
         if error.errno is not None:
             raise  # the disk's or the network's trouble: reading again may help
-        raise DataError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
+        raise DamagedFileError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
 
 
 def _members(opened: Any) -> list[Member]:
-    found: list[Member] = []
+    members: list[Member] = []
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
             kind = "text" if text else kind_of_dtype(item.dtype)
-            found.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+            members.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
 
     opened.visititems(visit)
-    return found
+    return members

@@ -60,19 +60,19 @@ def _look(file: File, request: ReadOptions) -> FileSchema:
     with file.open() as opened:
         arrays = _arrays(file, opened)
     members: list[Member] = []
-    for key, found in arrays.items():
-        if found.dtype.hasobject:
+    for key, array in arrays.items():
+        if array.dtype.hasobject:
             raise DataError(
                 f"{file.name}: the array{f' {key!r}' if key else ''} holds Python objects, which only unpickling could "
                 "read, and that runs code: store numbers, or text of fixed width."
             )
-        if found.dtype.names and len(found.shape) == 1 and not key:
+        if array.dtype.names and len(array.shape) == 1 and not key:
             members += [
-                member(name, found.shape + found.dtype[name].shape, found.dtype[name].base)
-                for name in found.dtype.names
+                member(name, array.shape + array.dtype[name].shape, array.dtype[name].base)
+                for name in array.dtype.names
             ]
         else:
-            members.append(member(key, found.shape, found.dtype))
+            members.append(member(key, array.shape, array.dtype))
     return table_of_members(file, members, request.exclude)
 
 
@@ -84,14 +84,14 @@ def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
             infos = archive.infolist()
     except zipfile.BadZipFile as error:
         raise DataError(f"{file.name}: the file is truncated or no NPZ ({error}).") from None
-    found = {}
+    arrays = {}
     for info in infos:
         opened.seek(info.header_offset)
         head = opened.read(_LOCAL_HEADER)
         name_length, extra_length = struct.unpack("<HH", head[26:30])
         start = info.header_offset + _LOCAL_HEADER + name_length + extra_length
-        found[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
-    return found
+        arrays[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
+    return arrays
 
 
 def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:

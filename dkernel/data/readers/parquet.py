@@ -15,7 +15,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
-from dkernel.errors import DataError
+from dkernel.errors import DamagedFileError, DataError
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -30,7 +30,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 
 def head(file: File, wanted: ReadColumns, rows: int, place: Place) -> UncheckedBlock:
     """The first rows, without the rest of their row group."""
-    with _opened(file) as opened:
+    with _open(file) as opened:
         batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
     return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
 
@@ -51,13 +51,13 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
 
 
 def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:
-    with _opened(file) as opened:
+    with _open(file) as opened:
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
         return opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[pq.ParquetFile]:
+def _open(file: File) -> Iterator[pq.ParquetFile]:
     try:
         with ExitStack() as stack:
             if file.local:
@@ -67,13 +67,13 @@ def _opened(file: File) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help
-        raise DataError(
+        raise DamagedFileError(
             f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
         ) from None
 
 
 def _look(file: File) -> FileSchema:
-    with _opened(file) as opened:
+    with _open(file) as opened:
         footer, schema = opened.metadata, opened.schema_arrow
         names = schema.names
         if len(set(names)) < len(names):

@@ -66,13 +66,13 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
         tasks.append(Delayed(key, {key: (count, file, *asked)}))
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
-    rows, stored = sum(sum(found.steps) for found in counted), sum(found.stored for found in counted)
+    rows, stored = sum(sum(counts.steps) for counts in counted), sum(counts.stored for counts in counted)
     sparse = None
     if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
         sparse = RangeNames(base, p)
     tables = []
-    for file, found in zip(files, counted, strict=True):
-        kinds = {LABEL: "int" if found.integer else "float"}
+    for file, counts in zip(files, counted, strict=True):
+        kinds = {LABEL: "int" if counts.integer else "float"}
         if sparse is None:
             kinds.update((str(j), "float") for j in range(base, base + p))
         width = (
@@ -82,10 +82,10 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
             FileSchema(
                 file,
                 kinds,
-                sum(found.steps),
-                found.steps,
-                found.marks,
-                found.lines,
+                sum(counts.steps),
+                counts.steps,
+                counts.marks,
+                counts.lines,
                 frozenset([LABEL]),
                 True,
                 False,
@@ -112,13 +112,13 @@ def _width(files: Sequence[File], counted: Sequence[PartCounts], request: ReadOp
     least = [c.least for c in counted if c.least is not None]
     # A model trained on indices from 0 names column 0 even where these files never store it.
     base = int(0 not in least and 0 not in indices) if request.zero_based is None else int(not request.zero_based)
-    for file, found in zip(files, counted, strict=True):
-        if found.least is not None and found.least < base:
-            raise DataError(f"{file.name}: there is an index {found.least}, but indices were said to begin at {base}.")
+    for file, counts in zip(files, counted, strict=True):
+        if counts.least is not None and counts.least < base:
+            raise DataError(f"{file.name}: there is an index {counts.least}, but indices were said to begin at {base}.")
         n = request.n_features
-        if n is not None and found.largest >= base + n and not request.allow_extra:
+        if n is not None and counts.largest >= base + n and not request.allow_extra:
             raise DataError(
-                f"{file.name}, row {found.largest_row + 1}: index {found.largest}, where {n} features "
+                f"{file.name}, row {counts.largest_row + 1}: index {counts.largest}, where {n} features "
                 f"({base} to {base + n - 1}) are known: give a larger n_features, or allow extra columns."
             )
     if request.n_features is not None:
@@ -142,7 +142,7 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
                 raise
             lines = _lines(block, ends, kept)
             row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
-            rows = parse(_joined(lines, row_of), file.name, steps.rows)
+            rows = parse(_join(lines, row_of), file.name, steps.rows)
         if len(rows.index):
             least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
             at = int(rows.index.argmax())
@@ -169,7 +169,7 @@ def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Li
     return Lines(block, starts, without_newlines(block, starts, ends[kept]))
 
 
-def _joined(lines: Lines, rows: NDArray[np.int64]) -> bytes:
+def _join(lines: Lines, rows: NDArray[np.int64]) -> bytes:
     return b"".join(lines.text(row) + b"\n" for row in rows.tolist())
 
 
@@ -182,16 +182,16 @@ def bad_lines(lines: Lines) -> dict[int, str]:
     >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
     {1: 'not a label, then index:value pairs', 2: 'an index occurs twice'}
     """
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
     while waiting:
         rows = waiting.pop()
-        reason = _reason(_joined(lines, rows), len(rows))
+        reason = _reason(_join(lines, rows), len(rows))
         if reason and len(rows) == 1:
-            found[int(rows[0])] = reason
+            reasons[int(rows[0])] = reason
         elif reason:
             waiting += np.array_split(rows, 2)
-    return dict(sorted(found.items()))
+    return dict(sorted(reasons.items()))
 
 
 def _reason(text: bytes, n: int) -> str:
@@ -213,7 +213,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Fil
     lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
     refused = {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}
     rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return FilteredRows(_block(_joined(lines, rows), file, part, wanted), rows, refused, lines)
+    return FilteredRows(_block(_join(lines, rows), file, part, wanted), rows, refused, lines)
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:

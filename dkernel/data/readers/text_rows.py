@@ -149,7 +149,7 @@ def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.in
 class Lines:
     """Places of the rows of a piece of text: row i is data[starts[i]:stops[i]], without its line ending.
 
-    `offset` and `line` say where the piece begins: so many bytes and lines of the file are before it.
+    `offset` and `line` are the bytes and lines of the file before the piece.
     """
 
     data: bytes
@@ -205,17 +205,17 @@ class Steps:
             and block.count(b"\n") == len(ends)
             and (b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"))
         )
-        found = None if simple else line_ends(block)
+        breaks = None if simple else line_ends(block)
         if len(ends):
             first = -(self.rows + 1) % self._step
             at = np.append(np.arange(first, len(ends), self._step), len(ends) - 1)
-            before = at + 1 if found is None else np.searchsorted(found, ends[at])
+            before = at + 1 if breaks is None else np.searchsorted(breaks, ends[at])
             self._marks += (offset + ends[at[:-1]]).tolist()
             self._lines += (self._counted + before[:-1]).tolist()
             self._last = self._counted + int(before[-1])
             self.rows += len(ends)
             self._end = offset + int(ends[-1])
-        self._counted += len(ends) if found is None else len(found)
+        self._counted += len(ends) if breaks is None else len(breaks)
 
     def done(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Rows of every step, and the marks."""

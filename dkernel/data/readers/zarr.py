@@ -15,7 +15,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.data.rejected_rows import FilteredRows
-from dkernel.errors import DataError
+from dkernel.errors import DamagedFileError, DataError
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -36,7 +36,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Unch
         if isinstance(error, DataError) or getattr(error, "errno", None) is not None:
             raise  # with a number it is the disk's or the network's trouble: reading again may help
         rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
-        raise DataError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
+        raise DamagedFileError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:

@@ -48,7 +48,7 @@ def trouble(error: OSError, path: Path) -> DKernelError:
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_os_errors(path: Path) -> Iterator[None]:
     """Turn errors of the operating system into errors of dkernel."""
     try:
         yield

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dkernel.data.paths import named
+from dkernel.data.paths import name_files
 from dkernel.errors import DataError
 
 
@@ -50,10 +50,10 @@ class Location:
     def identity(self) -> tuple[int, int] | None:
         """Device and number of the file; None where there is none."""
         try:
-            found = os.stat(self.real)
+            status = os.stat(self.real)
         except (OSError, ValueError):
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @cached_property
     def folder(self) -> bool:
@@ -71,7 +71,7 @@ class Location:
 
 def inputs(data: Sequence[str | os.PathLike], option: str = "DATA") -> list[Location]:
     """The files that these names of data stand for."""
-    return [Location(os.fspath(path), option) for item in data for path in named(item)]
+    return [Location(os.fspath(path), option) for item in data for path in name_files(item)]
 
 
 def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:

@@ -101,10 +101,10 @@ def _csv_lines(table: pa.Table) -> pa.Buffer:
     for field, column in zip(table.schema, table.columns, strict=True):
         text = column.combine_chunks().cast(pa.large_string())
         if is_text(field.type) and not _is_csv_text(field):
-            text = _joined(quote, pc.replace_substring(text, '"', '""'), quote)
+            text = _join(quote, pc.replace_substring(text, '"', '""'), quote)
         fields.append(pc.fill_null(text, ""))
-    fields[-1] = _joined(fields[-1], _large("\n"))
-    lines = _joined(*fields, between=",") if len(fields) > 1 else fields[0]
+    fields[-1] = _join(fields[-1], _large("\n"))
+    lines = _join(*fields, between=",") if len(fields) > 1 else fields[0]
     # All lines together are the array's own bytes, one line after the other.
     ends = np.frombuffer(lines.buffers()[1], np.int64)[[lines.offset, lines.offset + len(lines)]]
     return lines.buffers()[2].slice(int(ends[0]), int(ends[1] - ends[0]))
@@ -114,5 +114,5 @@ def _large(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
-def _joined(*texts: Any, between: str = "") -> pa.Array:
+def _join(*texts: Any, between: str = "") -> pa.Array:
     return pc.binary_join_element_wise(*texts, _large(between))

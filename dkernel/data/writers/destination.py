@@ -32,7 +32,7 @@ from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
 from dkernel.data.writers.atomic import (
     appear,
     digest,
-    explained,
+    explain_os_errors,
     is_empty_folder,
     lock_in,
     restore,
@@ -43,12 +43,12 @@ from dkernel.data.writers.atomic import (
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
     Entry,
+    InputFacts,
     Manifest,
     OutputPart,
     OutputPlace,
     check_rows,
     entries_of,
-    filled_of,
     named_parts,
     read_manifest,
     refuse_other,
@@ -88,8 +88,8 @@ class Destination:
                 f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
             )
         if self.path.is_dir() != self._is_folder and self.path.exists():
-            found, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
-            raise DataError(f"{self.path} is {found}, and this output is {needed}. Choose another name.")
+            kind, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
+            raise DataError(f"{self.path} is {kind}, and this output is {needed}. Choose another name.")
 
     @property
     def _is_folder(self) -> bool:
@@ -113,7 +113,7 @@ class Destination:
 
         Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
         """
-        with explained(self.path):
+        with explain_os_errors(self.path):
             return self._complete(job)
 
     def _complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -177,21 +177,16 @@ class Destination:
         if not self.path.is_dir():
             return []
         if not self.format.folder:
-            found = sorted(p.name for p in self.path.iterdir())
-            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(found) else found
+            names = sorted(p.name for p in self.path.iterdir())
+            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(names) else names
         known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
             entry.name for entry in (manifest.files if manifest else ())
         }
         return [name for name in files_in(self.path) if name not in known]
 
-    def stage(self, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None) -> "Staging":
-        """The staging folder of this job; a context manager, for one client at a time.
-
-        Parameters
-        ----------
-        bad_files : files of the input that are left out, with the reasons: the output's lists name them
-        """
-        return Staging(self, job, self._staging(job), bad_files or {})
+    def stage(self, job: Mapping[str, str]) -> "Staging":
+        """The staging folder of this job; a context manager, for one client at a time."""
+        return Staging(self, job, self._staging(job))
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the staging folders of this destination that no job works in, and lists of outputs that are gone."""
@@ -221,13 +216,11 @@ class Destination:
 class Staging:
     """The staging folder of one job at one destination, while its one client works in it."""
 
-    def __init__(
-        self, destination: Destination, job: Mapping[str, str], folder: Path, bad_files: Mapping[str, str]
-    ) -> None:
-        self.destination, self.job, self.folder, self.bad_files = destination, dict(job), folder, dict(bad_files)
+    def __init__(self, destination: Destination, job: Mapping[str, str], folder: Path) -> None:
+        self.destination, self.job, self.folder = destination, dict(job), folder
 
     def __enter__(self) -> "Staging":
-        with explained(self.destination.path):
+        with explain_os_errors(self.destination.path):
             self.folder.mkdir(exist_ok=True)
             lock = lock_in(self.folder)
             if lock is None:
@@ -247,7 +240,7 @@ class Staging:
 
     def _leave(self) -> None:
         # Finished parts stay for a rerun; nothing else is left on the disk.
-        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
+        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._staged_files()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
@@ -260,7 +253,7 @@ class Staging:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _listed(self) -> list[Path]:
+    def _staged_files(self) -> list[Path]:
         return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
 
     def _take_back(self) -> None:
@@ -293,24 +286,24 @@ class Staging:
         ----------
         rows : rows of every part of the job
         """
-        found: dict[int, OutputPart] = {}
-        with explained(self.folder):
-            for path in self._listed():
-                part = OutputPart.found(path)
+        parts: dict[int, OutputPart] = {}
+        with explain_os_errors(self.folder):
+            for path in self._staged_files():
+                part = OutputPart.of_file(path)
                 if (
                     part
                     and part.index < len(rows)
                     and rows[part.index] == part.rows + part.rejected
-                    and part.index not in found
+                    and part.index not in parts
                 ):
-                    found[part.index] = part
+                    parts[part.index] = part
                 elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
                     path.unlink()
-            listed = {part.rejects for part in found.values()}
-            for path in self._listed():
+            listed = {part.rejects for part in parts.values()}
+            for path in self._staged_files():
                 if path.name.startswith("rejects-") and path.name not in listed:
                     path.unlink()
-        return found
+        return parts
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
@@ -318,17 +311,18 @@ class Staging:
             if part.rejected:
                 yield from rows_of((self.folder / part.rejects).read_bytes())
 
-    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
+    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear.
 
         Parameters
         ----------
         parts : in the order of their rows
         columns : the names of the output's columns
+        facts : of the input, for the manifest; the list of rejected rows names its bad files too
         """
         destination, path = self.destination, self.destination.path
-        with explained(path):
-            output, manifest = self._build(parts, columns)
+        with explain_os_errors(path):
+            output, manifest = self._build(parts, columns, facts or InputFacts())
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
             if manifest.rejects is not None and not destination.format.folder:
@@ -342,11 +336,10 @@ class Staging:
             destination._sweep(manifest)
         return manifest
 
-    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> tuple[Path, Manifest]:
+    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts) -> tuple[Path, Manifest]:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]
-        filled = filled_of(parts)
         parts = [part for part in parts if part.rows]
         staged = [self.folder / part.staged for part in parts]
         if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
@@ -363,9 +356,10 @@ class Staging:
             sync_tree(output)
             check_rows(path, form.count_output(output), rows)
             size, sha256 = digest(output)
-            listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
+            name = f"{path.name}.rejects-{sha256[:8]}.csv"
+            listed = self._list(lists, rejected, facts.bad_files, self.folder / REJECTS_NAME, name)
             entries: tuple[Entry, ...] = (Entry(path.name, rows, size, sha256),)
-            manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
+            manifest = Manifest(self.job, entries, rejected, listed, facts)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
         output.mkdir()
@@ -376,8 +370,8 @@ class Staging:
         else:
             named = named_parts(parts, form.staged)
             entries = entries_of(named)
-        listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, entries, rejected, listed, filled, self.bad_files)
+        listed = self._list(lists, rejected, facts.bad_files, output / REJECTS_NAME, REJECTS_NAME)
+        manifest = Manifest(self.job, entries, rejected, listed, facts)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
         moves = {name: part.staged for name, part in named.items()}
@@ -388,14 +382,16 @@ class Staging:
         write_file(output / "_SUCCESS", b"")
         return output, manifest
 
-    def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
+    def _list(
+        self, lists: Sequence[Path], rows: int, bad_files: Mapping[str, str], path: Path, name: str
+    ) -> Entry | None:
         """Write the files and rows that are left out to `path`, which will be called `name`; None if there are none."""
-        if not lists and not self.bad_files:
+        if not lists and not bad_files:
             return None
         with open(path, "wb") as stream:
-            stream.write(csv_of(None) + csv_of_files(self.bad_files))
+            stream.write(csv_of(None) + csv_of_files(bad_files))
             for part in lists:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
         sync(path)
-        return Entry(name, rows + len(self.bad_files), *digest(path))
+        return Entry(name, rows + len(bad_files), *digest(path))

@@ -47,7 +47,7 @@ _NOT_WRITTEN = (
 )
 
 
-def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Join tables until each has at least ROW_GROUP rows, but for the last."""
     waiting: list[pa.Table] = []
     for table in tables:
@@ -93,7 +93,7 @@ class Parquet(Format):
         """Parquet holds every type that Arrow reads from a file."""
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        groups = gathered(tables)
+        groups = gather_tables(tables)
         first = next(groups)
         # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
         # third.
@@ -142,7 +142,7 @@ class Npy(Format):
             np.save(stream, np.concatenate([self._array(table) for table in tables]), allow_pickle=False)
 
     def _array(self, table: pa.Table) -> np.ndarray:
-        columns = [_filled(table, name, self.ending) for name in table.column_names]
+        columns = [_to_numpy(table, name, self.ending) for name in table.column_names]
         if len({c.dtype for c in columns}) == 1:
             return np.column_stack(columns)
         fields = [(name, c.dtype) for name, c in zip(table.column_names, columns, strict=True)]
@@ -222,18 +222,18 @@ class Zarr(Format):
             dtype = str if is_text(kind) else np.dtype(kind.to_pandas_dtype())
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(ROW_GROUP,), dtype=dtype)
         first = 0
-        for table in _sliced(row_groups(parts)):
+        for table in _slice(row_groups(parts)):
             for name, array in arrays.items():
-                array[first : first + table.num_rows] = _filled(table, name, self.ending)
+                array[first : first + table.num_rows] = _to_numpy(table, name, self.ending)
             first += table.num_rows
         for array in arrays.values():
             array.resize((first,))  # the shape says how many rows were written, not how many should have been
 
 
-def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _slice(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Cut the rows into tables of ROW_GROUP rows, but for the last."""
     rest: pa.Table | None = None
-    for table in gathered(tables):
+    for table in gather_tables(tables):
         whole = table if rest is None else pa.concat_tables([rest, table])
         first = 0
         while whole.num_rows - first >= ROW_GROUP:
@@ -244,7 +244,7 @@ def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield rest
 
 
-def _filled(table: pa.Table, name: str, ending: str) -> np.ndarray:
+def _to_numpy(table: pa.Table, name: str, ending: str) -> np.ndarray:
     """A column as a numpy array; refuses a missing value, for which such a format has no sign."""
     column = table.column(name)
     if column.null_count:

@@ -23,7 +23,7 @@ from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
-from dkernel.encoding.unseen import Counted, added
+from dkernel.encoding.unseen import Counted, add_counts
 from dkernel.errors import DataError, DKernelError
 
 MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it
@@ -33,6 +33,11 @@ _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-
 @dataclass(frozen=True)
 class OutputPart:
     """The record of one part: which, how many rows, what bytes; and how many rows were rejected, listed in what bytes.
+
+    Parameters
+    ----------
+    seen : what its rows were, JSON: `filled`, their values that training never saw, and `moments` of their inputs
+    damaged : why its rows cannot be read; such a part is not written
 
     Examples
     --------
@@ -46,7 +51,8 @@ class OutputPart:
     sha256: str
     rejected: int = 0
     rejects_sha256: str = ""
-    filled: Counted = field(default_factory=dict)
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    damaged: str = ""
 
     @property
     def staged(self) -> str:
@@ -60,9 +66,9 @@ class OutputPart:
         return f"rejects-{self.index:05d}.{self.rejects_sha256}"
 
     @property
-    def counts(self) -> str:
-        """The name of the counts of its values that training never saw, while it is staged."""
-        return f"filled-{self.index:05d}.{self.sha256}"
+    def seen_name(self) -> str:
+        """The name of the file of what its rows were, while it is staged."""
+        return f"seen-{self.index:05d}.{self.sha256}"
 
     @staticmethod
     def is_name(name: str) -> bool:
@@ -71,12 +77,12 @@ class OutputPart:
 
     @classmethod
     def of_name(cls, name: str, size: int) -> "OutputPart | None":
-        """The record of a finished part of so many bytes, if that is its name."""
+        """The record of a finished part of this size, if that is its name."""
         match = _FINISHED.fullmatch(name)
         return match and cls(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
 
     @classmethod
-    def found(cls, path: Path) -> "OutputPart | None":
+    def of_file(cls, path: Path) -> "OutputPart | None":
         """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
         part = cls.of_name(path.name, 0)
         if part is None:
@@ -86,9 +92,9 @@ class OutputPart:
         listed = path.with_name(part.rejects)
         if part.rejected and not (listed.exists() and digest(listed)[1] == part.rejects_sha256):
             return None
-        counts = path.with_name(part.counts)
-        if counts.exists():
-            part = replace(part, filled=json.loads(counts.read_bytes()))
+        seen = path.with_name(part.seen_name)
+        if seen.exists():
+            part = replace(part, seen=json.loads(seen.read_bytes()))
         return part if part.staged == path.name else None
 
 
@@ -111,14 +117,17 @@ class OutputPlace:
         return Partitioned(self.keys) if self.keys else OUTPUT_FORMATS[self.ending]
 
     def write(
-        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
     ) -> OutputPart:
         """`write_part` here; a place in a store has another way."""
-        return write_part(self, tables, refused, filled)
+        return write_part(self, tables, refused, seen)
 
 
 def write_part(
-    place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+    place: OutputPlace,
+    tables: Iterable[pa.Table],
+    refused: pa.Table | None = None,
+    seen: Mapping[str, Any] | None = None,
 ) -> OutputPart:
     """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
 
@@ -147,9 +156,9 @@ def write_part(
             listed = csv_of(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
             write_file(folder / part.rejects, listed, attempt.with_suffix(".rejects.tmp"))
-        if filled:
-            part = replace(part, filled=filled)
-            write_file(folder / part.counts, json.dumps(filled).encode(), attempt.with_suffix(".filled.tmp"))
+        if seen:
+            part = replace(part, seen=seen)
+            write_file(folder / part.seen_name, json.dumps(seen).encode(), attempt.with_suffix(".seen.tmp"))
         os.replace(attempt, folder / part.staged)
         sync(folder)
     except OSError as error:
@@ -159,7 +168,7 @@ def write_part(
         with contextlib.suppress(OSError):
             attempt.unlink(missing_ok=True)
             attempt.with_suffix(".rejects.tmp").unlink(missing_ok=True)
-            attempt.with_suffix(".filled.tmp").unlink(missing_ok=True)
+            attempt.with_suffix(".seen.tmp").unlink(missing_ok=True)
     return part
 
 
@@ -201,6 +210,35 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class InputFacts:
+    """What is worth knowing of the input of an output.
+
+    Parameters
+    ----------
+    filled : values that training never saw, by what they are and by column; a manifest has beside them those that are
+        absent
+    bad_files : files that were left out, with the reasons
+    drifted : columns whose values are not those of the training (`dkernel.inference.drift`)
+    """
+
+    filled: Counted = field(default_factory=dict)
+    bad_files: Mapping[str, str] = field(default_factory=dict)
+    drifted: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of a manifest."""
+        filled = {word: counts for word, counts in self.filled.items() if word != "absent"}
+        found = {"filled": filled, "absent": self.filled.get("absent"), "bad_files": dict(self.bad_files)}
+        return {name: value for name, value in (found | {"drifted": dict(self.drifted)}).items() if value}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "InputFacts":
+        """The facts of a manifest."""
+        absent = {"absent": found["absent"]} if "absent" in found else {}
+        return cls({**found.get("filled", {}), **absent}, found.get("bad_files", {}), found.get("drifted", {}))
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Inputs and files of an output.
 
@@ -210,9 +248,7 @@ class Manifest:
     files : the parts of a folder in their order, or the one file itself
     rejected : rows of the input that are not in the output
     rejects : the list of them
-    filled : values of the input that training never saw, by what they are and by column; the file has beside them
-        those that are absent
-    bad_files : files of the input that were left out, with the reasons
+    facts : of the input
 
     Examples
     --------
@@ -225,8 +261,7 @@ class Manifest:
     files: tuple[Entry, ...]
     rejected: int = 0
     rejects: Entry | None = None
-    filled: Counted = field(default_factory=dict)
-    bad_files: Mapping[str, str] = field(default_factory=dict)
+    facts: InputFacts = field(default_factory=InputFacts)
 
     @property
     def rows(self) -> int:
@@ -241,10 +276,7 @@ class Manifest:
             "rejects": None if self.rejects is None else asdict(self.rejects),
             "files": list(map(asdict, self.files)),
         }
-        filled = {word: counts for word, counts in self.filled.items() if word != "absent"}
-        document |= {"filled": filled} if filled else {}
-        document |= {"absent": self.filled["absent"]} if "absent" in self.filled else {}
-        document |= {"bad_files": dict(self.bad_files)} if self.bad_files else {}
+        document |= self.facts.to_json()
         return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
 
     @classmethod
@@ -255,10 +287,8 @@ class Manifest:
             if document["protocol"] != MANIFEST_VERSION:
                 return None
             files = tuple(Entry(**entry) for entry in document["files"])
-            listed, filled = document["rejects"], document.get("filled", {})
-            filled |= {"absent": document["absent"]} if "absent" in document else {}
-            rejects, bad = Entry(**listed) if listed else None, document.get("bad_files", {})
-            return cls(document["job"], files, document["rejected"], rejects, filled, bad)
+            rejects = Entry(**document["rejects"]) if document["rejects"] else None
+            return cls(document["job"], files, document["rejected"], rejects, InputFacts.from_json(document))
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -280,22 +310,22 @@ def entries_of(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
     return tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
 
 
-def refuse_other(path: Any, job: Mapping[str, str], found: "Manifest | None") -> NoReturn:
+def refuse_other(path: Any, job: Mapping[str, str], manifest: "Manifest | None") -> NoReturn:
     """Refuse to take the place of an output of this manifest without being asked to."""
-    if found is None:
+    if manifest is None:
         why = "and has no manifest of dkernel's"
-    elif differing := sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k)):
+    elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
         why = f"and comes from another job (different: {', '.join(differing)})"
     else:
         why = "and was changed since it was written"
     raise DataError(f"{path} already exists {why}. Choose another name, or give --overwrite (overwrite=True).")
 
 
-def filled_of(parts: Iterable[OutputPart]) -> Counted:
+def sum_filled(parts: Iterable[OutputPart]) -> Counted:
     """The values of all parts that training never saw, and the missing ones of columns with unknown values."""
     total: Counted = {}
     for part in parts:
-        total = added(total, part.filled)
+        total = add_counts(total, part.seen.get("filled", {}))
     absent = {name: n for name, n in total.get("absent", {}).items() if name in total.get("unknown", {})}
     return {word: counts for word, counts in {**total, "absent": absent}.items() if counts}
 

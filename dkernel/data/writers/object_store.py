@@ -24,23 +24,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of
-from dkernel.data.store import explained, files_at, is_url, reach
+from dkernel.data.store import explain_errors, files_at, is_url, reach
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
     Entry,
+    InputFacts,
     Manifest,
     OutputPart,
     OutputPlace,
     check_rows,
     entries_of,
-    filled_of,
     named_parts,
     refuse_other,
     staging_name,
     write_part,
 )
-from dkernel.encoding.unseen import Counted
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 
@@ -64,14 +63,14 @@ class StorePlace(OutputPlace):
     """Place of a part: a folder of a store."""
 
     def write(
-        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
     ) -> OutputPart:
         """Write the part on this machine's disk, then put it into the store: its lists first."""
         system, folder = reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, filled)
-            with explained(self.folder):
-                lists = ([part.rejects] if part.rejected else []) + ([part.counts] if part.filled else [])
+            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, seen)
+            with explain_errors(self.folder):
+                lists = ([part.rejects] if part.rejected else []) + ([part.seen_name] if part.seen else [])
                 for name in (*lists, part.staged):
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
         return part
@@ -112,7 +111,7 @@ class StoreDestination:
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten."""
-        with explained(self.path):
+        with explain_errors(self.path):
             self.system.invalidate_cache()
             there = (
                 files_at(self.system, self.root)
@@ -121,25 +120,26 @@ class StoreDestination:
             )
             if not self.format.folder and self._name not in there:
                 return None
-            found = self._read_manifest()
-            if found is not None and found.job == dict(job):
+            manifest = self._read_manifest()
+            if manifest is not None and manifest.job == dict(job):
                 wanted = {
-                    entry.name: entry.bytes for entry in (*found.files, *([found.rejects] if found.rejects else []))
+                    entry.name: entry.bytes
+                    for entry in (*manifest.files, *([manifest.rejects] if manifest.rejects else []))
                 }
                 whole = all(there.get(name) == size for name, size in wanted.items())
                 if whole and (not self.format.folder or "_SUCCESS" in there):
                     self.sweep(job)
-                    return found
+                    return manifest
                 if self.format.folder and "_SUCCESS" not in there:
                     return None  # our own commit, killed half way
             if there:
-                self._check_replaceable(job, found, set(there))
+                self._check_replaceable(job, manifest, set(there))
             return None
 
-    def _check_replaceable(self, job: Mapping[str, str], found: Manifest | None, there: set[str]) -> None:
+    def _check_replaceable(self, job: Mapping[str, str], manifest: Manifest | None, there: set[str]) -> None:
         if not self.overwrite:
-            refuse_other(self.path, job, found)
-        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (found.files if found else ()))}
+            refuse_other(self.path, job, manifest)
+        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (manifest.files if manifest else ()))}
         if self.format.folder and (foreign := sorted(there - known)):
             raise DataError(
                 f"{self.path} holds objects that dkernel did not write ({', '.join(foreign[:3])}), and overwriting "
@@ -156,9 +156,9 @@ class StoreDestination:
         """The name of the staging folder of a job, hidden beside the output."""
         return staging_name(self._name, job)
 
-    def stage(self, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None) -> "StoreStaging":
-        """The staging folder of this job, whose output names these files as left out; a context manager."""
-        return StoreStaging(self, job, bad_files)
+    def stage(self, job: Mapping[str, str]) -> "StoreStaging":
+        """The staging folder of this job; a context manager."""
+        return StoreStaging(self, job)
 
     def sweep(self, job: Mapping[str, str]) -> None:
         """Remove what is staged for this job. Of other jobs nobody can tell whether they live, so theirs stays."""
@@ -170,10 +170,8 @@ class StoreDestination:
 class StoreStaging:
     """The staging folder of one job at one destination in a store; the same face as `Staging`."""
 
-    def __init__(
-        self, place: StoreDestination, job: Mapping[str, str], bad_files: Mapping[str, str] | None = None
-    ) -> None:
-        self.destination, self.job, self.bad_files = place, dict(job), dict(bad_files or {})
+    def __init__(self, place: StoreDestination, job: Mapping[str, str]) -> None:
+        self.destination, self.job = place, dict(job)
         self.system = place.system
         self.url = place._beside(place.staging(job), url=True)
         self.folder = place._beside(place.staging(job))
@@ -188,7 +186,7 @@ class StoreStaging:
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
-        with explained(self.url):
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
 
@@ -198,42 +196,44 @@ class StoreStaging:
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
-        found: dict[int, OutputPart] = {}
-        with explained(self.url):
+        parts: dict[int, OutputPart] = {}
+        with explain_errors(self.url):
             self.system.invalidate_cache()
             there = files_at(self.system, self.folder)
         for name, size in sorted(there.items()):
             part = OutputPart.of_name(name, size)
             whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
             if part and whole and (not part.rejected or part.rejects in there):
-                found.setdefault(part.index, self._with_counts(part) if part.counts in there else part)
-        return found
+                parts.setdefault(part.index, self._with_seen(part) if part.seen_name in there else part)
+        return parts
 
-    def _with_counts(self, part: OutputPart) -> OutputPart:
-        with explained(self.url):
-            return replace(part, filled=json.loads(self.system.cat_file(f"{self.folder}/{part.counts}")))
+    def _with_seen(self, part: OutputPart) -> OutputPart:
+        with explain_errors(self.url):
+            return replace(part, seen=json.loads(self.system.cat_file(f"{self.folder}/{part.seen_name}")))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
-                with explained(self.url):
+                with explain_errors(self.url):
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
                 yield from rows_of(listed)
 
-    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
+    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts | None = None) -> Manifest:
         """Make the output of all its parts and let it appear."""
-        with explained(self.destination.path):
+        facts = facts or InputFacts()
+        with explain_errors(self.destination.path):
             self.system.invalidate_cache()
-            manifest = (
-                self._commit_folder(parts) if self.destination.format.folder else self._commit_file(parts, columns)
-            )
+            if self.destination.format.folder:
+                manifest = self._commit_folder(parts, facts)
+            else:
+                manifest = self._commit_file(parts, columns, facts)
             self.system.invalidate_cache()
             self.destination.sweep(self.job)
         return manifest
 
-    def _commit_folder(self, parts: Sequence[OutputPart]) -> Manifest:
-        place, root, bad = self.destination, self.destination.root, self.bad_files
+    def _commit_folder(self, parts: Sequence[OutputPart], facts: InputFacts) -> Manifest:
+        place, root, bad = self.destination, self.destination.root, facts.bad_files
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
         self._check(kept)
@@ -242,7 +242,7 @@ class StoreStaging:
         lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count, shown = sum(part.rejected for part in listed), bool(listed or bad)
         entry = Entry(REJECTS_NAME, count + len(bad), len(lists), hashlib.sha256(lists).hexdigest()) if shown else None
-        manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts), bad)
+        manifest = Manifest(self.job, entries_of(named), count, entry, facts)
         there = files_at(self.system, root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")
@@ -281,16 +281,16 @@ class StoreStaging:
                     "must have one type in all of its files: convert them, or leave them out."
                 )
 
-    def _commit_file(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
+    def _commit_file(self, parts: Sequence[OutputPart], columns: Sequence[str], facts: InputFacts) -> Manifest:
         """Assembled on this machine's disk as any output, then uploaded: the list first, the manifest last."""
         place = self.destination
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             local = Destination(Path(here) / place._name)
-            with local.stage(self.job, self.bad_files) as staging:
+            with local.stage(self.job) as staging:
                 for part in parts:
                     for name in (part.staged, *([part.rejects] if part.rejected else [])):
                         self.system.get_file(f"{self.folder}/{name}", str(staging.folder / name))
-                manifest = staging.commit(parts, columns)
+                manifest = staging.commit(parts, columns, facts)
             names = [manifest.rejects.name] if manifest.rejects else []
             for name in (*names, place._name, f".{place._name}.manifest.json"):
                 self.system.put_file(str(Path(here) / name), place._beside(name))

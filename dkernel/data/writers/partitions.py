@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
-from dkernel.data.writers.formats import Folder, gathered, row_groups
-from dkernel.encoding.tables import coded
+from dkernel.data.writers.formats import Folder, gather_tables, row_groups
+from dkernel.encoding.tables import code_column
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows
@@ -74,7 +74,7 @@ class Partitioned(Folder):
     def divide(self, parts: Sequence[Path], path: Path) -> list[tuple[str, int]]:
         """Write the rows of the parts to the folder `path`; returns the names of its files, sorted, and their rows."""
         made: dict[str, int] = {}
-        for number, table in enumerate(gathered(row_groups(parts))):
+        for number, table in enumerate(gather_tables(row_groups(parts))):
             for folder, rows in self._folders(table):
                 name = f"{folder}/part-{number:05d}.parquet"
                 (path / folder).mkdir(parents=True, exist_ok=True)
@@ -86,22 +86,22 @@ class Partitioned(Folder):
     def _folders(self, table: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         """The folders of a table, each with the numbers of its rows."""
         texts = []
-        for words, codes in (_coded(table.column(key), key) for key in self.keys):
+        for words, codes in (_code(table.column(key), key) for key in self.keys):
             texts.append(pa.array([word or "" for word in words], pa.large_string()).take(pa.array(codes)))
         names = [str(i) for i in range(len(texts))]
-        found = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
-        groups = found.group_by(names, use_threads=False).aggregate([("row", "list")])
+        keyed = pa.table([*texts, np.arange(len(table))], names=[*names, "row"])
+        groups = keyed.group_by(names, use_threads=False).aggregate([("row", "list")])
         for i in range(len(groups)):
             values = [groups.column(name)[i].as_py() for name in names]
             parts = [f"{key}={_folder_word(value)}" for key, value in zip(self.keys, values, strict=True)]
             yield "/".join(parts), groups.column("row_list")[i].values
 
 
-def _coded(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
+def _code(column: pa.ChunkedArray, key: str) -> tuple[list[str | None], NDArray[np.int64]]:
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.large_string())
-        return coded(column)
+        return code_column(column)
     except pa.ArrowInvalid:
         raise DataError(f"Column {key!r} holds bytes that are not UTF-8 text. Divide by another column.") from None
 
@@ -129,5 +129,5 @@ def _folder_word(word: str) -> str:
 
 def files_in(folder: Path) -> list[str]:
     """The sorted names of the files of a folder and of the folders in it."""
-    found = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
-    return sorted(p.relative_to(folder).as_posix() for p in found)
+    files = (p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir())
+    return sorted(p.relative_to(folder).as_posix() for p in files)

@@ -71,7 +71,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         super().__init_subclass__(**kwargs)
         wrapped = cls.__dict__.get("transform")
         if wrapped is not None:
-            cls.transform = _lazily_framed(wrapped)
+            cls.transform = _frame_lazily(wrapped)
             if "fit_transform" not in cls.__dict__:
                 cls.fit_transform = _fit_transform
 
@@ -164,7 +164,7 @@ def _fit_transform(self: Any, X: Any, y: Any = None, **parameters: Any) -> Any:
     return self.fit(X, y, **parameters).transform(X)
 
 
-def _lazily_framed(wrapped: Any) -> Any:
+def _frame_lazily(wrapped: Any) -> Any:
     """A `transform` that answers Dask collections lazily, whatever `set_output` says."""
 
     @wraps(wrapped)

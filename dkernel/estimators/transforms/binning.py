@@ -21,7 +21,7 @@ from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
-CENTER_ROWS = 101  # the median of so many is a place among the rows, whatever a few of them are
+CENTER_ROWS = 101  # rows, whose median is a place among the rows, whatever a few of them are
 
 
 class BinningFeatures(MapTransformer):

@@ -46,7 +46,7 @@ class Clustering(ClusterMixin, OnFeatures):
         self.tol = tol
         self.random_state = random_state
 
-    def _clusters_asked(self, source: Source) -> int:
+    def _n_clusters(self, source: Source) -> int:
         k = self.n_clusters
         if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
             raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
@@ -56,7 +56,7 @@ class Clustering(ClusterMixin, OnFeatures):
         """Leave the centres in the space of phi; `rows` are the sample on which they begin."""
         from sklearn.cluster import KMeans  # half a second, which every estimator would pay
 
-        k = self._clusters_asked(source)
+        k = self._n_clusters(source)
         clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
         with default_executor() as executor:
             with one_blas_thread():
@@ -176,10 +176,10 @@ class KernelKMeans(Clustering):
     def _learn(self, X: Any) -> None:
         """Find the clusters of X."""
         source, phi, seed = self._embed(X)
-        self._clusters_asked(source)
+        self._n_clusters(source)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-        self._phi = self._centered(phi, rows, source)
+        self._phi = self._center(phi, rows, source)
         self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
         if len(C := self.cluster_centers_) > 1:

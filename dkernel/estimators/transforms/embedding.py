@@ -63,7 +63,7 @@ class Embedding(Unsupervised):
         recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
         return sample_rows(source, recipe, min(source.n_rows, CLUSTER_SAMPLE), executor)[1]
 
-    def _centered(self, phi: Phi, rows: NDArray[Any], source: Source) -> Phi:
+    def _center(self, phi: Phi, rows: NDArray[Any], source: Source) -> Phi:
         """φ of the rows less the offsets of columns that are far from 0, where the kernel sees no shift.
 
         The map of a model holds float32, in which such offsets leave nothing of the rows. Products of such columns are

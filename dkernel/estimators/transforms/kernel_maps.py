@@ -17,7 +17,7 @@ from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import for_given, sample_rows
+from dkernel.selection.landmark_selection import given_landmarks, sample_rows
 
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
@@ -227,7 +227,7 @@ class NystromFeatures(MapTransformer):
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = checked_rows(self, X, objects=bool(source.objects))
             source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
-        recipe, given = for_given(recipe, given, source)
+        recipe, given = given_landmarks(recipe, given, source)
         with default_executor() as executor:
             kernel, Z = sample_rows(source, recipe, columns_of(recipe), executor)
         Z = Z if given is None else given

@@ -9,7 +9,7 @@ from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer, columns_of
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import seed_of
-from dkernel.features import by_landmarks, choose_map, features_named, is_complete
+from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
@@ -49,7 +49,7 @@ class _Chosen(MapTransformer):
             )
         trial = parse(recipe.kernel)
         if not is_complete(features) and not trial.column_names:
-            features_named(trial, _width(X), D, features)  # refuses what has no such map before X is read
+            resolve_features(trial, _width(X), D, features)  # refuses what has no such map before X is read
         self.kernel_ = self._kernel(X, recipe, sparse=False)
         form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
@@ -242,7 +242,7 @@ class KernelFeatures(_Chosen):
         if auto:
             # Only the map of landmarks takes every kernel of sparse rows.
             sparse = not isinstance(X, Source) and stays_sparse(X)
-            word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
+            word = "nystrom" if sparse else resolve_features(parse(recipe.kernel), _width(X), D, "auto")
         self.nystrom_ = None
         if not by_landmarks(word):
             self._choose(X, word, sampling=recipe.sampling)

@@ -83,7 +83,7 @@ class SpectralClustering(Clustering):
     def _learn(self, X: Any) -> None:
         """Find the clusters of X."""
         source, phi, seed = self._embed(X)
-        k, key = self._clusters_asked(source), self._key(source)
+        k, key = self._n_clusters(source), self._key(source)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
             total = over(source, FeatureMoments(phi), executor, f"{key}-degrees").total

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
-from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
+from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, draw_projection
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
 from dkernel.numerics.fused.components import PackedComponents
@@ -101,7 +101,9 @@ class FourierMap(FeatureMap):
                 "where they occur. Use sampling='auto'."
             )
         projection = (
-            Scattered(kernel, n_in, m, seed) if sparse else projected(kernel, n_in, m, seed, sampling, MOST_STORED)
+            Scattered(kernel, n_in, m, seed)
+            if sparse
+            else draw_projection(kernel, n_in, m, seed, sampling, MOST_STORED)
         )
         offsets = stream(seed, "offsets").uniform(0.0, 2 * np.pi, m) if form == "offset" else None
         return cls(kernel, projection, offsets, form)

@@ -305,7 +305,7 @@ def is_isotropic(kernel: Kernel) -> bool:
     return True
 
 
-def projected(kernel: Kernel, p: int, m: int, seed: int, sampling: str, stored: int | None = None) -> Projection:
+def draw_projection(kernel: Kernel, p: int, m: int, seed: int, sampling: str, stored: int | None = None) -> Projection:
     """m frequencies of the kernel's spectral law in the way named: a function of the seed.
 
     Parameters

@@ -11,7 +11,7 @@ from dkernel import kernels
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.base import in_tiles
 from dkernel.features.dense_maps import PlainMap, same_dtype
-from dkernel.features.random.projections import FAST, Projection, projected
+from dkernel.features.random.projections import FAST, Projection, draw_projection
 from dkernel.kernels import ArcCosine, Gaussian, Kernel
 from dkernel.numerics.tiling import TILE_COMPONENTS
 
@@ -50,7 +50,7 @@ class ReluMap(PlainMap):
         """A layer of `n_components` neurons, a function of the seed."""
         if n_components < 1:
             raise RecipeError(f"n_components={n_components}: a layer has at least 1 neuron.")
-        return cls(kernel, projected(NORMAL, n_in, n_components, seed, sampling))
+        return cls(kernel, draw_projection(NORMAL, n_in, n_components, seed, sampling))
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:

@@ -40,12 +40,12 @@ class Scattered(Seeded):
 
     def of_column(self, j: int) -> NDArray[np.float64]:
         """Ω of one column of the data, (m,)."""
-        found = self._kept.get(j)
-        if found is None:
-            found = self._law.coordinate(self.m, stream(self.seed, "column", j)) * self._shared
+        frequencies = self._kept.get(j)
+        if frequencies is None:
+            frequencies = self._law.coordinate(self.m, stream(self.seed, "column", j)) * self._shared
             if 8 * self.m * (len(self._kept) + 1) <= MOST_KEPT:
-                self._kept[j] = found
-        return found
+                self._kept[j] = frequencies
+        return frequencies
 
     def products(self, X: NDArray, dtype: str) -> NDArray[np.floating]:
         """Compute the products in strips of rows whose frequencies take at most MOST_STRIP bytes, or of one row."""

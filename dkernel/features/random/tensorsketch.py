@@ -69,7 +69,7 @@ class TensorSketchMap(WholeMap):
     @cached_property
     def _sketches(self) -> list[list[sp.csr_matrix]]:
         """Count sketches of each map, sparse (D, components of the map), multiplied by its whitening."""
-        found: list[list[sp.csr_matrix]] = []
+        sketches: list[list[sp.csr_matrix]] = []
         at = 0
         for map, power in zip(self.maps, self.powers, strict=True):
             n, of_map = map.n_components, []
@@ -77,8 +77,8 @@ class TensorSketchMap(WholeMap):
                 values = (1.0 - 2.0 * self.signs[at : at + n]) * float(map.whitening)
                 of_map.append(sp.csr_matrix((values, (self.places[at : at + n], np.arange(n))), (self.n_components, n)))
                 at += n
-            found.append(of_map)
-        return found
+            sketches.append(of_map)
+        return sketches
 
     def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         spectrum: Any = 1.0

@@ -176,7 +176,7 @@ def _(kernel: Matern) -> Rule:
 @slope_rule.register
 def _(kernel: RationalQuadratic) -> Rule:
     def rule(X: F64, Z: F64) -> F64:
-        out = kernel._squared(X, Z)
+        out = kernel._square(X, Z)
         out /= 2 * kernel.alpha
         np.log1p(out, out=out)
         out *= -(kernel.alpha + 1)

@@ -18,6 +18,7 @@ from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import exp2_products, fits
+from dkernel.numerics.rows import wide
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
@@ -66,7 +67,7 @@ def blocks_of(wide: F64) -> list[F32]:
     return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
 
 
-def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
+def augment(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
     """Rows without the center, times the factor, with a 1 and their squared norms behind, (r, p + 2).
 
     Those over LARGEST_SQUARE, whose products would be no float32 numbers, are nearer, as `within` has them.
@@ -140,7 +141,7 @@ class GaussianColumns(LandmarkColumns):
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
-        wide = augmented(X, self._center, self._factor)
+        wide = augment(X, self._center, self._factor)
         wide[:, -1] *= np.float32(-self._g)
         return wide
 
@@ -210,8 +211,7 @@ class PlainColumns(LandmarkColumns):
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
         """Evaluate in float64 and round into the tile."""
-        wide: Any = rows if rows.dtype == object else rows.astype(np.float64)
-        out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
+        out[...] = self._values(wide(rows), self._landmarks[first : first + out.shape[1]])
 
 
 class SparseColumns(LandmarkColumns):

@@ -8,7 +8,7 @@ from dkernel.kernels.landmark_columns.base import (
     COLUMN_BLOCK,
     LOG2_E,
     LandmarkColumns,
-    augmented,
+    augment,
     blocks_of,
     center_of,
     within,
@@ -53,7 +53,7 @@ class SquaredColumns(LandmarkColumns):
 
     def rows(self, X: F32) -> tuple[F32, F32 | None]:
         """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
-        wide = augmented(X, self._center, self._inverse)
+        wide = augment(X, self._center, self._inverse)
         return wide, np.ascontiguousarray(wide[:, :-2]) if self._near else None
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:

@@ -1,6 +1,6 @@
 """Kernel values of kernels made of one kernel: its tile, transformed in place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.rows import in_dtype, wide
 
 
 class ChangedColumns(LandmarkColumns):
@@ -37,8 +38,7 @@ class WeightedColumns(LandmarkColumns):
 
     def rows(self, X: F32) -> tuple[Any, F32]:
         """The rows of the kernel inside, and their weights (r, 1)."""
-        wide: Any = X if X.dtype == object else X.astype(np.float64)
-        return self._part.rows(X), self._weights(wide).astype(np.float32)[:, None]
+        return self._part.rows(X), self._weights(wide(X)).astype(np.float32)[:, None]
 
     def fill(self, rows: tuple[Any, F32], first: int, out: F32) -> None:
         """Fill, then multiply by both weights in place."""
@@ -50,18 +50,13 @@ class WeightedColumns(LandmarkColumns):
 class SelectedColumns(LandmarkColumns):
     """The columns of a kernel of some columns of the data."""
 
-    def __init__(
-        self, part: LandmarkColumns, columns: Sequence[int], of_objects: Callable[[Any], NDArray[Any]]
-    ) -> None:
+    def __init__(self, part: LandmarkColumns, select: Callable[[Any], NDArray[Any]]) -> None:
         self.n = part.n
-        self._part, self._columns, self._of_objects = part, list(columns), of_objects
+        self._part, self._select = part, select
 
     def rows(self, X: F32) -> Any:
         """The rows of the kernel inside, of the selected columns."""
-        if X.dtype == object:
-            block = self._of_objects(X)
-            return self._part.rows(block if block.dtype == object else block.astype(np.float32))
-        return self._part.rows(np.ascontiguousarray(X[:, self._columns]))
+        return self._part.rows(in_dtype(self._select(X), np.float32))
 
     def fill(self, rows: Any, first: int, out: F32) -> None:
         """Fill by the kernel inside."""

@@ -24,9 +24,9 @@ class AlphaPath:
     metric : M of the coordinates
     loss : whose curvature bounds the step
     outputs : heads of each λ
-    shares : of the step, for each λ; None for the whole step, above 1 the whole step with momentum that goes so many
-        times as far. Where labels are noisy a small step averages more noise away in a pass, where they are not a
-        large one goes farther: the holdout can tell, a rule cannot
+    shares : of the step, for each λ; None for the whole step, above 1 the whole step with momentum that goes as many
+        times as far. Where labels are noisy a small step averages more noise away in a pass, where they are not a large
+        one goes farther: the holdout can tell, a rule cannot
     """
 
     preconditioners: Sequence[Preconditioner]

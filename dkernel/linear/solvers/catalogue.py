@@ -99,11 +99,11 @@ def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
     >>> print(early_end({"solver": {"converged": False, "worst_round": 15.6, "usual_round": 0.019}})["solver"])
     a few far rows may not be learned: one of the last rounds has a loss of 15.6, usually 0.019; solver=lbfgs helps
     """
-    found = facts.get("solver") or {}
-    if "worst_round" in found:
-        losses = f"a loss of {found['worst_round']:.3g}, usually {found['usual_round']:.2g}"
+    solver = facts.get("solver") or {}
+    if "worst_round" in solver:
+        losses = f"a loss of {solver['worst_round']:.3g}, usually {solver['usual_round']:.2g}"
         return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}
-    if found.get("converged", True) or found.get("decrement", 0.0) < SEEN:
+    if solver.get("converged", True) or solver.get("decrement", 0.0) < SEEN:
         return {}
-    left = f"scores would still change by about {found['decrement']:.1g}"
-    return {"solver": f"stopped after {found['passes']} passes, not fully converged: {left}"}
+    left = f"scores would still change by about {solver['decrement']:.1g}"
+    return {"solver": f"stopped after {solver['passes']} passes, not fully converged: {left}"}

@@ -167,7 +167,7 @@ class LBFGS(Batch):
     def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
         points = self.candidates(state)
         heads, k = state.v.shape[1], points.shape[1] // state.v.shape[1]
-        found = [
+        objectives = [
             self._objective(
                 points[:, i * heads : (i + 1) * heads],
                 loss[i * self.paths : (i + 1) * self.paths],
@@ -176,18 +176,18 @@ class LBFGS(Batch):
             for i in range(k)
         ]
         if not state.passes:
-            value, g = found[0]
-            return self._turned(replace(state, gradient=g, value=value, passes=1))
-        values = np.stack([value for value, _ in found])
+            value, g = objectives[0]
+            return self._turn(replace(state, gradient=g, value=value, passes=1))
+        values = np.stack([value for value, _ in objectives])
         slope = state.scale * self._dot(state.gradient, state.direction)
-        slopes = np.stack([state.scale * self._dot(g, state.direction) for _, g in found])
-        taken = self._taken(state, values, slope, slopes)
+        slopes = np.stack([state.scale * self._dot(g, state.direction) for _, g in objectives])
+        taken = self._merits(state, values, slope, slopes)
         best, better = taken.argmin(axis=0), np.isfinite(taken.min(axis=0))
         v, g = state.v.copy(), state.gradient.copy()
         for i in range(k):
             mine = self._heads(better & (best == i)).astype(bool)
             v[:, mine] = points[:, i * heads : (i + 1) * heads][:, mine]
-            g[:, mine] = found[i][1][:, mine]
+            g[:, mine] = objectives[i][1][:, mine]
         moved = replace(
             state,
             v=v,
@@ -199,7 +199,7 @@ class LBFGS(Batch):
             failures=np.where(better, 0.0, state.failures + ~(-slope > LOSS_ROUNDING * np.abs(state.value))),
             passes=state.passes + 1,
         )
-        return self._turned(moved)
+        return self._turn(moved)
 
     @staticmethod
     def _shorter(slope: Array, last: Array) -> Array:
@@ -215,7 +215,7 @@ class LBFGS(Batch):
         rise = np.where(last > 0, last - slope, np.inf)
         return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEP_LENGTHS[-1]
 
-    def _taken(self, state: BatchState, values: Array, slope: Array, slopes: Array) -> Array:
+    def _merits(self, state: BatchState, values: Array, slope: Array, slopes: Array) -> Array:
         """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
 
         The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
@@ -234,7 +234,7 @@ class LBFGS(Batch):
         flat = level & (np.abs(slopes) <= FLATTER * np.abs(slope))
         return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
 
-    def _turned(self, state: BatchState) -> BatchState:
+    def _turn(self, state: BatchState) -> BatchState:
         """Set the direction of the two-loop recursion, one for each α."""
         q, kept = state.gradient.copy(), []
         for s, y in reversed(state.pairs):
@@ -259,7 +259,7 @@ def batch_solver(loss: Loss) -> type[Batch]:
     return PCG if loss.quadratic else LBFGS
 
 
-def minimized(
+def minimize(
     F: Array,
     Y: Array,
     w: Array,

@@ -19,7 +19,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
-from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
+from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised_cholesky
 
 Array = NDArray[np.float64]
 
@@ -77,14 +77,14 @@ class _Path:
         # Both distances to the walls are kept: upper - x is nothing but rounding where x is near it.
         self.x, self.left = self.upper / 2, self.upper / 2
         self.b = 0.0
-        self._moved()
+        self._move()
         # The multipliers begin where z - t is the gradient. A misfit would fall no faster than the barriers, and at a
         # small alpha these would be at the end of their digits before it is gone.
         size = max(1.0, float(np.abs(self.cost).mean()))
         gradient = self.sign * self.Kb / self.alpha + self.cost
         self.z, self.t = size + np.maximum(gradient, 0.0), size + np.maximum(-gradient, 0.0)
 
-    def _moved(self) -> None:
+    def _move(self) -> None:
         self.beta = self.origin + (self.sign * self.x).sum(axis=0)
         self.Kb = self.K @ self.beta
 
@@ -117,7 +117,7 @@ class _Path:
         dual = self.sign * (self.Kb / self.alpha + self.b) + self.cost - z + t
         D = z / x + t / left
         E = 1.0 / (1.0 / D).sum(axis=0)
-        factor = raised(self.K, self.alpha * E)
+        factor = raised_cholesky(self.K, self.alpha * E)
         ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
 
         def towards(of_z: Array, of_t: Array) -> tuple[Array, Array, Array, float]:
@@ -138,7 +138,7 @@ class _Path:
         far = min(1.0, STEP_SHARE * self._longest(dx, dz, dt, 1.0 / STEP_SHARE))
         self.x, self.left, self.z, self.t = x + far * dx, left - far * dx, z + far * dz, t + far * dt
         self.b += far * db
-        self._moved()
+        self._move()
         return far
 
     def _longest(self, dx: Array, dz: Array, dt: Array, most: float = 1.0) -> float:

@@ -36,12 +36,12 @@ MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
 ROUGHLY = 0.1  # a step may miss the minimum of its model by this share of its length, and by less near the optimum
 
 
-def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
+def raised_cholesky(K: Array, diagonal: Array) -> tuple[Array, bool]:
     """SciPy's Cholesky factor of K + diag(diagonal), K the Gram matrix of some rows (n, n).
 
     Examples
     --------
-    >>> float(raised(np.ones((2, 2)), np.array([3.0, 3.0]))[0][0, 0])
+    >>> float(raised_cholesky(np.ones((2, 2)), np.array([3.0, 3.0]))[0][0, 0])
     2.0
     """
     n = len(K)
@@ -111,12 +111,12 @@ class Newton:
         while (left := moved > tolerance).any() and steps < MOST_STEPS:
             steps += 1
             some = replace(self, Y=self.Y[:, left])  # outputs that are at their optima stay there
-            moved[left], alone[left], v[:, left], Ka[:, left] = some._moved(
+            moved[left], alone[left], v[:, left], Ka[:, left] = some._move(
                 moved[left], alone[left], v[:, left], Ka[:, left], alpha
             )
         return Reached(v, steps, float(moved.max()))
 
-    def _moved(
+    def _move(
         self, moved: Array, alone: NDArray[np.bool_], v: Array, Ka: Array, alpha: float
     ) -> tuple[Array, NDArray[np.bool_], Array, Array]:
         """One step: by how much it moved the scores of each output, the outputs that are alone then, v, and K a."""
@@ -143,13 +143,13 @@ class Newton:
         d, beta, alone = np.empty_like(a), np.empty(a.shape[1]), alone.copy()
         if not alone.all():
             some = ~alone
-            d[:, some], beta[some], alone[some] = self._shared(some, a, s, alpha, enough[some])
+            d[:, some], beta[some], alone[some] = self._step_together(some, a, s, alpha, enough[some])
         for j in np.flatnonzero(alone):
             one = np.arange(len(alone)) == j
-            d[:, one], beta[one], _ = self._shared(one, a, s, alpha, enough[one])
+            d[:, one], beta[one], _ = self._step_together(one, a, s, alpha, enough[one])
         return d, beta
 
-    def _shared(
+    def _step_together(
         self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
@@ -172,10 +172,10 @@ class Newton:
         exact = self.loss.quadratic or len(beta) > 1
         system = self._system(np.flatnonzero(curved), alpha / (w[:, 0] * mean), alpha, exact)
         given = bent, r[curved] - moved, rest - moved.sum(axis=0), enough
-        d[curved], beta, late = self._solved(system, *given)
+        d[curved], beta, late = self._solve(system, *given)
         if late.any() and not system.exact:
             system = self._system(system.curved, system.ridge, alpha, True)
-            d[curved], beta, late = self._solved(system, *given)
+            d[curved], beta, late = self._solve(system, *given)
         return d, beta, late & (not self.loss.joint)
 
     def _system(self, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
@@ -188,7 +188,7 @@ class Newton:
         self.last.append(_NewtonSystem.of(self.K, curved, ridge, alpha, exact))
         return self.last[0]
 
-    def _solved(
+    def _solve(
         self,
         system: "_NewtonSystem",
         bent: Callable[[Outputs], Callable[[Array], Array]],
@@ -202,7 +202,7 @@ class Newton:
         ----------
         bent : outputs -> the function from changes of their scores to those of the weighted derivatives
         """
-        found, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
+        solution, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
         at = np.arange(len(rest))  # the outputs that are not there yet: the others leave
         d, beta, curve = np.zeros_like(r), np.zeros_like(rest), bent(slice(None))
         z, zeta, Kz = system.solve(r, rest)
@@ -221,15 +221,15 @@ class Newton:
             late[at] = stays = now > least
             if stays.all():
                 continue
-            found[:-1, at], found[-1, at] = d, beta
+            solution[:-1, at], solution[-1, at] = d, beta
             if not stays.any():
                 break
             at, curve = at[stays], bent(at[stays])
             d, p, Kp, r = (each[:, stays] for each in (d, p, Kp, r))
             beta, pb, rest, now, least = (each[stays] for each in (beta, pb, rest, now, least))
         if late.any():
-            found[:-1, at], found[-1, at] = d, beta
-        return found[:-1], found[-1], late
+            solution[:-1, at], solution[-1, at] = d, beta
+        return solution[:-1], solution[-1], late
 
     def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
         return self._sums(np.vstack([r * Kz, rest * zeta]))
@@ -279,7 +279,7 @@ class _NewtonSystem:
         own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
         inverse = None if exact else _single(own, ridge)
         if inverse is None:
-            exact, inverse = True, partial(sl.cho_solve, raised(own, ridge), check_finite=False)
+            exact, inverse = True, partial(sl.cho_solve, raised_cholesky(own, ridge), check_finite=False)
         return cls(curved, own, ridge, alpha, inverse, inverse(np.ones(len(own))), exact)
 
     def solve(self, r: Array, rest: Array) -> tuple[Array, Array, Array]:
@@ -296,7 +296,7 @@ def _single(K: Array, ridge: Array) -> Callable[[Array], Array] | None:
     A = K.astype(np.float32)
     A.flat[:: len(A) + 1] += ridge
     try:
-        solve = linalg.factored(A)
+        solve = linalg.factor_of(A)
     except sl.LinAlgError:
         return None
 

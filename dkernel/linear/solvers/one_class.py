@@ -93,11 +93,11 @@ def widths(first: float) -> list[float]:
     >>> [round(h, 5) for h in widths(1.0)]
     [1.0, 0.25, 0.0625, 0.01562, 0.00391, 0.001]
     """
-    found = [first]
-    while found[-1] > NARROW * first:
+    path = [first]
+    while path[-1] > NARROW * first:
         # Newton's method follows in one or two steps when a width is a quarter of the one before.
-        found.append(max(found[-1] / 4.0, NARROW * first))
-    return found
+        path.append(max(path[-1] / 4.0, NARROW * first))
+    return path
 
 
 class Path:
@@ -139,12 +139,12 @@ class Path:
 
     def update(self, total: OneClassSum) -> bool:
         """Go on from the sums at `points`; returns whether the first of them is `v` now."""
-        found = values(total, self.points, self.nu)
+        objectives = values(total, self.points, self.nu)
         share = self._share
-        if found[0] > self._best - 1e-4 * share * self._slope and share > 1e-9:  # share of a step
-            self._try(share * float(SHARES[int(np.argmin(found[1:]))]))
+        if objectives[0] > self._best - 1e-4 * share * self._slope and share > 1e-9:  # share of a step
+            self._try(share * float(SHARES[int(np.argmin(objectives[1:]))]))
             return False
-        self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(found[0])
+        self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(objectives[0])
         self._step, self._slope = decrement(total, self.v, self.nu, self.width)
         enough = DONE if len(self.left) == 1 else NEARLY_DONE
         if self._slope <= enough * max(abs(self._best), self.nu * abs(float(self.v[-1]))):

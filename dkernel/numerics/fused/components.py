@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, F64
-from dkernel.numerics.fused.products import PANEL, packed
-from dkernel.numerics.tiling import aligned
+from dkernel.numerics.fused.products import PANEL, pack_panels
+from dkernel.numerics.tiling import aligned_empty
 
 # Heads of a walk. With AVX-512 and with AVX2 a walk of 26 is a fifth quicker than the products of a library in training
 # and as quick in scoring; one of 32 is as quick in training and a fifth slower in scoring.
@@ -21,7 +21,7 @@ class PackedComponents:
     Parameters
     ----------
     function : "exp2" or "sincos", which makes two layers of columns, the cosines and the sines
-    packed : `products.packed` block, with zeros up to a whole panel
+    packed : `products.pack_panels` block, with zeros up to a whole panel
     width : columns of the block without them
     order : where each of the map's columns stands in the layers end to end; None for the order that they have
     """
@@ -37,7 +37,7 @@ class PackedComponents:
         k, width = block.shape
         padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
         padded[:, :width] = block
-        panels = packed(padded)
+        panels = pack_panels(padded)
         return None if panels is None else cls(function, panels, width, order)
 
     def some(self, first: int, width: int) -> F32 | None:
@@ -59,7 +59,7 @@ class PackedComponents:
             layered = np.empty_like(layered)
             layered[:, self.order] = coef.T
         wide[:, :, : self.width] = layered.reshape(heads, self.layers, self.width)
-        out = aligned((heads, whole, self.layers, PANEL))
+        out = aligned_empty((heads, whole, self.layers, PANEL))
         out[...] = wide.reshape(heads, self.layers, whole, PANEL).transpose(0, 2, 1, 3)
         return out
 

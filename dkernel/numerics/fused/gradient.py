@@ -18,8 +18,8 @@ from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
 from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
-from dkernel.numerics.loops import compiled, inner, instruction
-from dkernel.numerics.tiling import aligned, scratch
+from dkernel.numerics.loops import compile_loop, inner, instruction
+from dkernel.numerics.tiling import aligned_empty, scratch
 
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
@@ -66,7 +66,7 @@ def descend(
     tile = scratch(math.prod(shape))[: math.prod(shape)].reshape(shape)
     laid = panels.pack(coef)
     G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((len(strips), heads), np.float32)
-    part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
+    part, sums, R = aligned_empty(laid.shape), aligned_empty((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     data = strips, panels.packed, laid, intercept.astype(np.float32), targets, w
     loss = DERIVATIVES[derivative[0]], np.float32(derivative[1])
@@ -150,7 +150,7 @@ _GRADIENT_SIGNATURE = (
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 
 
-@compiled(_GRADIENT_SIGNATURE)
+@compile_loop(_GRADIENT_SIGNATURE)
 def _exp2_walk(
     rows: Any,
     panels: Any,
@@ -186,7 +186,7 @@ def _exp2_walk(
             since = 0
 
 
-@compiled(_GRADIENT_SIGNATURE)
+@compile_loop(_GRADIENT_SIGNATURE)
 def _sincos_walk(
     rows: Any,
     panels: Any,

@@ -29,7 +29,7 @@ def float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the nam
 
 
 class VectorBuilder:
-    """Instructions on vectors of so many float32 numbers, which a compiler may lay into several registers."""
+    """Instructions on vectors of `lanes` float32 numbers, which a compiler may lay into several registers."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         self.builder, self.lanes = builder, lanes
@@ -70,11 +70,11 @@ class VectorBuilder:
 
     def variables(self, rows: int, columns: int) -> list[list[Any]]:
         """Vectors of zeros to add to, which end up in registers."""
-        found = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(columns)] for _ in range(rows)]
-        for line in found:
+        vectors = [[cgutils.alloca_once(self.builder, self.vector) for _ in range(columns)] for _ in range(rows)]
+        for line in vectors:
             for place in line:
                 self.builder.store(self.constant(0.0), place)
-        return found
+        return vectors
 
     def index(self, sizes: Any, places: Any) -> Any:
         """Offset of the element at these places in an array of these sizes."""

@@ -25,7 +25,7 @@ class Registers:
     count: int
 
     def groups(self, width: int, rows: int) -> list[range]:
-        """Vectors of `width` numbers, in as few groups as leave room for the sums of so many rows.
+        """Vectors of `width` numbers, in as few groups as leave room for the sums of `rows` rows.
 
         A group needs its sums, its vectors and one register for a number of a row.
 

@@ -5,7 +5,7 @@ the cosine or exponential then reads and writes the tile again. Here 4 rows time
 first product to the finished column. The sums run over k in order, each a fused multiply and add, on every processor:
 results have the same bits with AVX-512, AVX2 and NEON, whose vectors `processor` names. OpenBLAS keeps that order with
 AVX-512 alone, where the bits are those of `np.matmul`. The functions are those of `tiling`. Where a processor has no
-such vectors, and for widths that are no multiple of 64, `packed` says no and those are used.
+such vectors, and for widths that are no multiple of 64, `pack_panels` says no and those are used.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.loops import compiled, instruction
-from dkernel.numerics.tiling import aligned
+from dkernel.numerics.loops import compile_loop, instruction
+from dkernel.numerics.tiling import aligned_empty
 
 PANEL = 64  # columns of a block that are made together
 PRODUCT_STRIP = 4  # rows
@@ -28,18 +28,18 @@ def supports_products(k: int) -> bool:
     return k <= MOST_DATA_COLUMNS and registers() is not None
 
 
-def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
+def pack_panels(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     """The block (k, width) as panels (width / 64, k, 64), or None where the fused products do not go.
 
     Examples
     --------
-    >>> packed(np.zeros((3, 100), np.float32)) is None
+    >>> pack_panels(np.zeros((3, 100), np.float32)) is None
     True
     """
     k, width = block.shape
     if width == 0 or width % PANEL or not supports_products(k):
         return None
-    panels = aligned((width // PANEL, k, PANEL))
+    panels = aligned_empty((width // PANEL, k, PANEL))
     panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
     return panels
 
@@ -53,21 +53,21 @@ exp2_block, sincos_block, _identity_block = map(instruction, ("exp2_block", "sin
 _PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
-@compiled(_PRODUCT_SIGNATURE)
+@compile_loop(_PRODUCT_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             exp2_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_PRODUCT_SIGNATURE)
+@compile_loop(_PRODUCT_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             sincos_block(rows, panels, out, 0, i, j)
 
 
-@compiled(_PRODUCT_SIGNATURE)
+@compile_loop(_PRODUCT_SIGNATURE)
 def _identity_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
@@ -89,7 +89,7 @@ def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[n
     (n, k), width = rows.shape, block.shape[1]
     wide = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
     wide[:, :width] = block
-    panels = packed(wide)
+    panels = pack_panels(wide)
     if panels is None:
         return np.asarray(rows @ block)
     strips = in_strips(rows)
@@ -112,7 +112,7 @@ def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: N
     Parameters
     ----------
     rows : float32 (r, k), r a multiple of 4
-    panels : `packed` block
+    panels : `pack_panels` block
     out : float32 (r, width)
     """
     _exp2_walk(rows, panels, out[None])
@@ -124,7 +124,7 @@ def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out:
     Parameters
     ----------
     rows : float32 (r, k), r a multiple of 4
-    panels : `packed` block
+    panels : `pack_panels` block
     out : float32 (2, r, width)
     """
     _sincos_walk(rows, panels, out)

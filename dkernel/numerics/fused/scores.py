@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
-from dkernel.numerics.loops import compiled, inner, instruction
-from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned
+from dkernel.numerics.loops import compile_loop, inner, instruction
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned_empty
 
 _score, sum_lanes = instruction("score"), instruction("sum_lanes")
 
@@ -47,7 +47,7 @@ _SCORE_SIGNATURE = (
 )
 
 
-@compiled(_SCORE_SIGNATURE)
+@compile_loop(_SCORE_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -61,7 +61,7 @@ def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: A
             _add_lanes(sums, S, start, n)
 
 
-@compiled(_SCORE_SIGNATURE)
+@compile_loop(_SCORE_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
@@ -95,7 +95,7 @@ def scores(
     """
     heads, shift = len(intercept), intercept.astype(np.float32)
     laid, out = panels.pack(coef), np.empty((len(X), heads), np.float32)
-    tile, sums = aligned((panels.layers, PRODUCT_STRIP, PANEL)), aligned((TILE_ROWS, heads, LANES))
+    tile, sums = aligned_empty((panels.layers, PRODUCT_STRIP, PANEL)), aligned_empty((TILE_ROWS, heads, LANES))
     for start in range(0, len(X), PIECE_ROWS):
         rows = in_strips(prepared(X[start : start + PIECE_ROWS]))
         S = np.zeros((len(rows), heads), np.float32)

@@ -5,7 +5,7 @@ import pytest
 
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import parse_loss
 from dkernel.numerics import tiling
 from dkernel.numerics.fused import products
 from dkernel.numerics.fused.gradient import DERIVATIVES, descend
@@ -26,7 +26,7 @@ def both(map, n, heads=1, outputs=1, loss="squared_hinge", weighted=False):
     X, Y = rng.normal(size=(n, map.n_in)).astype(np.float32), np.sign(rng.normal(size=(n, outputs))).astype(np.float32)
     coef, shift = (0.3 * rng.normal(size=size).astype(np.float32) for size in ((map.n_components, heads), heads))
     weight = rng.uniform(0.5, 2, (n, 1)).astype(np.float32) if weighted else None
-    law, scores = (loss_named(loss), []) if loss else (None, [])
+    law, scores = (parse_loss(loss), []) if loss else (None, [])
 
     def residual(S, start):
         scores.append(S.copy())

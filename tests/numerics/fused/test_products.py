@@ -28,7 +28,7 @@ def in_order(A, B):
 
 def assert_products(A, B, product):
     """The walks give the functions of these products."""
-    panels = products.packed(B)
+    panels = products.pack_panels(B)
     wanted, found = product.copy(), np.full(product.shape, np.nan, np.float32)
     tiling.exp2_inplace(wanted)
     products.exp2_products(A, panels, found)
@@ -76,7 +76,7 @@ def test_a_product_of_a_row_has_the_same_bits_anywhere():
 @needs_vectors
 def test_far_exponents_and_angles_are_those_of_the_functions():
     A = np.array([[-300.0], [-126.5], [-0.0], [4.0]], np.float32)
-    panels = products.packed(np.ones((1, 64), np.float32))
+    panels = products.pack_panels(np.ones((1, 64), np.float32))
     wanted, found = np.repeat(A, 64, axis=1), np.empty((4, 64), np.float32)
     products.exp2_products(A, panels, found)
     tiling.exp2_inplace(wanted)
@@ -93,8 +93,8 @@ def test_far_exponents_and_angles_are_those_of_the_functions():
 
 
 def test_what_does_not_fit_is_refused_and_left_to_the_library():
-    assert products.packed(np.zeros((3, 100), np.float32)) is None
-    assert products.packed(np.zeros((products.MOST_DATA_COLUMNS + 1, 64), np.float32)) is None
+    assert products.pack_panels(np.zeros((3, 100), np.float32)) is None
+    assert products.pack_panels(np.zeros((products.MOST_DATA_COLUMNS + 1, 64), np.float32)) is None
     panels = np.zeros((2, 3, 64), np.float32)
     assert products.fits(panels, np.empty((256, 128), np.float32))
     assert not products.fits(panels, np.empty((256, 64), np.float32))

@@ -1,0 +1,208 @@
+"""Columns that have drifted: rows to score whose values are not those of the training.
+
+While rows are scored, the mean and the deviation of each input are taken; those of the training are in the scaling of
+the model, or among its facts. A column is compared by the population stability index, for a category
+
+    sum of (p - q) log(p / q) over its levels, of share p here and q in training
+
+with one level more for all values without one, and for a number the same of two normal laws: of deviations 1 in
+training and s here, whose means are d apart,
+
+    ((s^2 + d^2) + (1 + d^2) / s^2) / 2 - 1
+
+where s^2 + d^2 is the mean square of distances from the mean of the training, each at most FAR_DISTANCE deviations, and
+s at least 1. Rare large values are in some files and not in others: neither one of them nor their absence is a drift.
+
+Few rows say little: to those here are added, for each figure that is compared, PRIOR_ROWS as training had them.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data import Block
+from dkernel.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
+from dkernel.errors import DriftWarning
+from dkernel.model import Model
+from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.streaming.survey import ColumnMoments
+from dkernel.validation import silent_overflow
+
+# The index from which a column is commonly called drifted; of a number, one whose mean moved by half a deviation.
+DRIFTED = 0.25
+# With 10 a seventh of the files of up to 100 rows of forest cover, whose columns are rare 0/1, would count as drifted.
+PRIOR_ROWS = 50
+FAR_DISTANCE = 3.0  # nearly all of a normal law is nearer
+WARNED_COLUMNS = 3  # columns that the warning describes; the manifest has all
+DAY_SECONDS = 86_400.0  # dates are seconds
+
+Drifted = Mapping[str, Mapping[str, Any]]
+"""Column -> its index, and the figures that differ, in training and here."""
+
+
+def moments_of(model: Model, blocks: Sequence[Block]) -> dict[str, Any]:
+    """The moments of the inputs of some blocks, JSON; {} where nothing is known of the training."""
+    training = model.training_moments
+    if training is None:
+        return {}
+    mean, deviation = training
+    unit = np.where(np.isfinite(deviation), deviation, np.inf)
+    total = InputMoments.none(len(mean))
+    with silent_overflow():
+        for block in blocks:
+            for first in range(0, block.rows, PIECE_ROWS):
+                X = block.X[first : first + PIECE_ROWS]
+                far = np.clip((X - mean) / unit, -FAR_DISTANCE, FAR_DISTANCE)
+                total = total.merge(InputMoments(ColumnMoments.of(X), np.einsum("ij,ij->j", far, far)))
+    return total.to_json()
+
+
+@dataclass(frozen=True)
+class InputMoments:
+    """Moments of the inputs of rows, and the sums of their squared distances from the training, each bounded."""
+
+    moments: ColumnMoments
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, p: int) -> "InputMoments":
+        """Moments of no row."""
+        return cls(ColumnMoments.none(p), np.zeros(p))
+
+    def merge(self, other: "InputMoments") -> "InputMoments":
+        """The moments of the rows of both."""
+        return InputMoments(self.moments.merge(other.moments), self.squares + other.squares)
+
+    def to_json(self) -> dict[str, Any]:
+        """The moments as JSON."""
+        own = self.moments
+        arrays = {"mean": own.mean, "squares": own.squares, "distances": self.squares}
+        return {"rows": int(own.n)} | {name: array.tolist() for name, array in arrays.items()}
+
+    @classmethod
+    def from_json(cls, moments: Mapping[str, Any]) -> "InputMoments":
+        """The moments that `to_json` wrote."""
+        mean, squares, distances = (np.array(moments[name], np.float64) for name in ("mean", "squares", "distances"))
+        return cls(ColumnMoments(moments["rows"], mean, squares), distances)
+
+
+def drifted_columns(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
+    """The columns that have drifted, in their order, of rows in parts with these moments."""
+    training = model.training_moments
+    if training is None:
+        return {}
+    here = reduce(InputMoments.merge, map(InputMoments.from_json, parts), InputMoments.none(len(training[0])))
+    if not here.moments.n:
+        return {}
+    columns = (
+        model.encoding.columns if model.encoding is not None else tuple(NumberColumn(c, 0.0) for c in model.columns)
+    )
+    drifted = {}
+    for column in columns:
+        places = model.places[column.name]
+        compared = [
+            *_compare_parts(column, np.array(places, int), training, here, float(model.facts.get("rows", np.inf)))
+        ]
+        index, figures = max(compared, key=lambda each: each[0], default=(0.0, {}))
+        if index > DRIFTED:
+            drifted[column.name] = {"index": float(f"{index:.3g}"), **figures}
+    return drifted
+
+
+def _compare_parts(
+    column: NumberColumn | CategoryColumn,
+    places: NDArray[np.intp],
+    training: tuple[NDArray[np.float64], NDArray[np.float64]],
+    all_here: InputMoments,
+    rows: float,
+) -> Iterator[tuple[float, dict[str, Any]]]:
+    """The index of each part of a column that can be compared, with its figures."""
+    (mean, deviation), here = training, all_here.moments
+    if isinstance(column, CategoryColumn):
+        levels = places[: column.one_hot]
+        yield _index_of_levels(
+            column.names[: len(levels)], mean[levels] / ONE_HOT, here.mean[levels] / ONE_HOT, here.n, rows
+        )
+        return
+    number = places[0]
+    if np.isfinite(deviation[number]):
+        before, after = (mean[number], deviation[number]), (here.mean[number], np.sqrt(here.variance[number]))
+        figures = {"training": _figures_of(column, *before), "here": _figures_of(column, *after)}
+        yield _index_of_number((after[0] - before[0]) / before[1], all_here.squares[number] / here.n, here.n), figures
+    if column.indicator:
+        missing = places[1:2]
+        yield _index_of_levels((f"{column.name}=missing",), mean[missing], here.mean[missing], here.n, rows)
+
+
+def _index_of_number(d: float, square: float, n: float) -> float:
+    """The index of a number whose mean moved by d deviations, and of the mean square of its n distances."""
+    prior = 2 * PRIOR_ROWS
+    d, square = d * n / (n + prior), (n * square + prior) / (n + prior)
+    variance = max(square - d**2, 1.0)
+    return float((variance + d**2 + (1 + d**2) / variance) / 2 - 1)
+
+
+def _figures_of(column: NumberColumn, mean: float, deviation: float) -> dict[str, Any]:
+    if column.kind == "date":
+        when = np.datetime64(round(mean + column.offset), "s").astype("datetime64[D]")
+        return {"mean": str(when), "deviation": f"{deviation / DAY_SECONDS:.3g} days"}
+    return {"mean": float(f"{mean + column.offset:.4g}"), "deviation": float(f"{deviation:.4g}")}
+
+
+def _index_of_levels(
+    names: Sequence[str], q: NDArray[np.float64], p: NDArray[np.float64], n: float, rows: float
+) -> tuple[float, dict[str, Any]]:
+    """Of shares q in training, of `rows`, and p of n rows here; the figures are of the level that says most."""
+    q, p = (np.clip([*shares, 1.0 - shares.sum()], 0.0, 1.0) for shares in (q, p))
+    least = 1.0 / max(rows, 1.0) if np.isfinite(rows) else 1e-6
+    q, prior = np.maximum(q, least), PRIOR_ROWS * len(names)
+    mixed = (n * p + prior * q) / (n + prior)
+    said = (mixed - q) * np.log(mixed / q)
+    level = int(np.argmax(said))
+    # Of a missing value the share of those that are there says as much.
+    name = names[0] if len(names) == 1 and names[0].endswith("=missing") else [*names, "other values"][level]
+    level = 0 if name == names[0] else level
+    figures = {what: {_name_of(name): float(f"{shares[level]:.3g}")} for what, shares in (("training", q), ("here", p))}
+    return float(said.sum()), figures
+
+
+def _name_of(name: str) -> str:
+    return name.partition("=")[2] or name
+
+
+def described(drifted: Drifted) -> list[str]:
+    """A few words on each column.
+
+    Examples
+    --------
+    >>> described({"age": {"index": 0.9, "training": {"mean": 38.6, "deviation": 13.6}, "here": {"mean": 61.2,
+    ...                    "deviation": 9.1}}})
+    ['age: mean 38.6, deviation 13.6 in training; mean 61.2, deviation 9.1 here']
+    """
+
+    def figures(of: Mapping[str, Any]) -> str:
+        return ", ".join(f"{name} {value}" for name, value in of.items())
+
+    return [
+        f"{name}: {figures(of['training'])} in training; {figures(of['here'])} here" for name, of in drifted.items()
+    ]
+
+
+def warn_of_drift(drifted: Drifted) -> None:
+    """One warning about all columns that have drifted, the most drifted first."""
+    if not drifted:
+        return
+    worst = sorted(drifted, key=lambda name: -drifted[name]["index"])
+    shown = described({name: drifted[name] for name in worst[:WARNED_COLUMNS]})
+    more = (
+        f"; and {len(worst) - WARNED_COLUMNS} more, which the manifest of the output has"
+        if len(worst) > WARNED_COLUMNS
+        else ""
+    )
+    what = "a column has" if len(worst) == 1 else f"{len(worst)} columns have"
+    warnings.warn(f"{what} other values than in training: {'; '.join(shown)}{more}.", DriftWarning, stacklevel=3)

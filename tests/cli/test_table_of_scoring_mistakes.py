@@ -1,0 +1,183 @@
+"""What users get wrong in a nightly job and with jobs of a cluster, a line each: a command and its answer."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "32", "--alpha", "1e-4", "--metric", "identity"]
+FIXED += ["--baselines", "off", "--quiet"]
+REFUSED, USAGE, AGAIN = 65, 2, 75
+
+# line -> the words of the command, its exit code, words of the answer
+LINES = {
+    "a list in a folder that is not there": (
+        "score m new -o o --done no/done.json",
+        REFUSED,
+        "the folder is not there",
+    ),
+    "a list that is an input": ("score m new -o o --done new", REFUSED, "--done names a folder that holds an input"),
+    "a list that is the output": ("score m new -o o --done o", REFUSED, "--done"),
+    "a list that is the model": ("score m new -o o --done m", REFUSED, "--done names what is also an input (MODEL)"),
+    "a list of others": ("score m new -o o --done t.parquet", REFUSED, "this is not a list of scored files"),
+    "a list at no address": ("score m new -o o --done xyz://b/done.json", USAGE, "Protocol not known: xyz"),
+    "nothing new": ("score m new -o o --keep all --done all.json", 0, "No file is new since the last run"),
+    "fewer than no bad files": ("score m new -o o --max-bad-files -1", USAGE, "-1 is not in the range x>=0"),
+    "many bad files": ("score m new -o o --max-bad-files many", USAGE, "'many' is not a valid integer"),
+    "a missing file is no bad one": (
+        "score m new no.parquet -o o --keep all --max-bad-files 1",
+        REFUSED,
+        "no.parquet: there is no such file",
+    ),
+    "no good file": ("score m bad -o o --max-bad-files 5", REFUSED, "2 of 2 files cannot be read, and none is left"),
+    "more bad files than are allowed": (
+        "score m bad new -o o --keep all --max-bad-files 1",
+        REFUSED,
+        "2 of 5 files cannot be read, and --max-bad-files",
+    ),
+    "bad files that are allowed": ("score m bad new -o o --keep all --max-bad-files 2", 0, "left out: bad/0.parquet"),
+    "a damaged middle": (
+        "score m damaged -o o --keep all",
+        REFUSED,
+        "damaged/1.parquet: the file is truncated, damaged",
+    ),
+    "a damaged middle that is allowed": (
+        "score m damaged -o o --keep all --max-bad-files 1",
+        0,
+        "left out: damaged/1.parquet: the file is truncated",
+    ),
+    "a column more in a file": ("score m more -o o", REFUSED, "more/1.parquet has 'extra' besides"),
+    "a column more that is passed over": ("score m more -o o --allow-extra", 0, ": 600 rows"),
+    "all columns where files differ": ("score m more -o o --keep all", REFUSED, "more/1.parquet has 'extra' besides"),
+    "all columns of the first file": ("score m more -o o --keep all --allow-extra", 0, ": 600 rows"),
+    "a column less in a file": ("score m less -o o", REFUSED, "less/1.parquet lacks 'b'"),
+    "a column less that is left out": ("score m less -o o --max-bad-files 1", 0, "left out: less/1.parquet lacks"),
+    "two kinds of text": ("score m texts -o o --keep note", 0, ": 600 rows"),
+    "all and a name": ("score m new -o o --keep all,id", REFUSED, "no column 'all', named by keep"),
+    "a kept column in capitals": ("score m new -o o --keep ID", REFUSED, "Did you mean 'id'?"),
+    "all columns, of which one is called as the score": ("score m clash -o o --keep all", REFUSED, "rename it in the"),
+    "a drifted column": ("score m drifted -o o", 0, "warning: a column has other values than in training: a: mean"),
+    "a model at an address without one": ("score memory://none/m new -o o", REFUSED, "does not exist"),
+    "a model that is none": ("score t.parquet new -o o", REFUSED, "t.parquet is not a dkernel model"),
+    "data at no address": ("score m xyz://b/new -o o", REFUSED, "Protocol not known: xyz"),
+    "data at an address without any": ("score m memory://none/new -o o", REFUSED, "there is no such file, folder or"),
+    "an output at no address": ("score m new -o xyz://b/o --keep all", USAGE, "Protocol not known: xyz"),
+    "a Zarr group in a store": ("score m new -o memory://b/o.zarr", USAGE, "Choose .parquet, .csv or .npy"),
+    "folders of values in a store": (
+        "score m new -o memory://b/o --partition-by id",
+        USAGE,
+        "Write it to a folder, and copy that",
+    ),
+    "scratch at an address": (
+        "score m new -o o --scratch s3://b/x",
+        USAGE,
+        "--scratch lies on this machine or on a disk",
+    ),
+    "a fit's scratch at an address": (
+        "train t.parquet --label y -o n --scratch s3://b/x",
+        USAGE,
+        "not at a URL. Give a path",
+    ),
+    "scoring that is left alone": ("score m new -o o --detach", USAGE, "There is no option --detach"),
+    "a job without a cluster": (
+        "train t.parquet --label y -o n --detach",
+        USAGE,
+        "give --scheduler or --scheduler-file",
+    ),
+    "a job without a checkpoint": (
+        "train t.parquet --label y -o n --detach --scheduler tcp://127.0.0.1:9",
+        USAGE,
+        "give --checkpoint DIR too",
+    ),
+    "a job for a scheduler that is not there": (
+        "train t.parquet --label y -o n --detach --scheduler tcp://127.0.0.1:9 --checkpoint c --cluster-timeout 1",
+        AGAIN,
+        "tcp://127.0.0.1:9",
+    ),
+    "jobs of a folder that is not there": ("jobs no", REFUSED, "no: there is no such folder"),
+    "jobs of a file": ("jobs m", REFUSED, "m: there is no such folder"),
+    "jobs of an empty store": ("jobs memory://none", 0, "job  status  exit_code"),
+    "jobs of a store that is none": ("jobs xyz://b", USAGE, "Protocol not known: xyz"),
+    "a run that nobody knows": ("watch no --patience 0", REFUSED, "no.run.json: there is no run record"),
+    "a run in a store that nobody knows": ("watch memory://none/m --patience 0", REFUSED, "there is no run record"),
+    "a record that is none": ("watch other --patience 0", REFUSED, "other.run.json: there is no run record"),
+    "a folder without records": ("watch new", REFUSED, "no run record is in this folder"),
+    "the end of a job that nobody knows": ("cancel no", REFUSED, "Name the job as dkernel train --detach printed it"),
+    "the end of a job in a store that nobody knows": ("cancel memory://none/m", REFUSED, "there is no run record"),
+    "the end of a run of a client": ("cancel m", REFUSED, "this run was not given to a cluster"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, folders of good and of odd files, a list of what was scored, and records that are none."""
+    place = tmp_path_factory.mktemp("scoring")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
+    tables = {
+        "new": [frame.assign(id=i) for i in range(3)],
+        "clash": [frame.assign(score=1.0)],
+        "more": [frame, frame.assign(extra=1)],
+        "less": [frame, frame[["a"]]],
+        "drifted": [frame.assign(a=frame["a"] + 2.0)],
+        "damaged": [frame.assign(id=i) for i in range(3)],
+    }
+    for name, frames in tables.items():
+        (place / name).mkdir()
+        for i, each in enumerate(frames):
+            each.to_parquet(place / name / f"{i}.parquet", index=False)
+    (place / "texts").mkdir()
+    for kind in (pa.string(), pa.large_string()):
+        table = pa.table({"a": frame["a"], "b": frame["b"], "note": pa.array(["x"] * 300, kind)})
+        pq.write_table(table, place / "texts" / f"{kind}.parquet")
+    with open(place / "damaged" / "1.parquet", "r+b") as file:
+        file.seek(pq.read_metadata(file).row_group(0).column(1).data_page_offset)
+        file.write(b"\xff" * 40)
+    (place / "bad").mkdir()
+    (place / "bad" / "0.parquet").touch()
+    (place / "bad" / "1.parquet").write_bytes(b"x" * 100)
+    frame.assign(y=np.where(frame["a"] * frame["b"] > 0, "yes", "no")).to_parquet(place / "t.parquet", index=False)
+    (place / "other.run.json").write_text("[1]")
+    return place
+
+
+@pytest.fixture(scope="module")
+def begun(folder):
+    """The folder with the model and the list."""
+    from click.testing import CliRunner
+
+    from dkernel.cli import main
+
+    def done(*words):
+        found = CliRunner().invoke(main, [*words, "--quiet"])
+        assert found.exit_code == 0, found.output
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        done("train", "t.parquet", "--label", "y", "-o", "m", *FIXED)
+        done("score", "m", "new", "-o", "first", "--keep", "all", "--done", "all.json")
+    return folder
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("line", LINES)
+def test_a_mistake_is_answered(run, begun, monkeypatch, line):
+    monkeypatch.chdir(begun)
+    words, code, answer = LINES[line]
+    out = f"out {line}".replace(" ", "-")
+    words = [out if word == "o" else word for word in words.split()]
+    said = run(*words)
+    assert said.exit_code == code, said.output
+    assert answer in said.output
+    assert "Traceback" not in said.output
+    assert (begun / out).exists() == (code == 0 and words[0] == "score" and "nothing new" not in line)
+
+
+def test_an_error_of_many_lines_is_one_of_jobs(run, tmp_path):
+    (tmp_path / "m.run.json").write_text(json.dumps({"status": "failed", "exit_code": 65, "error": "DataError: a\n b"}))
+    listed = run("jobs", tmp_path).stdout.splitlines()
+    assert len(listed) == 2
+    assert listed[1].endswith("DataError: a")
