@@ -36,6 +36,9 @@ _EXACT = 2.0**64
 _DIGITS, _LONGEST = 19, 32
 """Digits and characters of a text that is a number: a longer one is a code, of which float64 would not hold the end."""
 
+DECIMALS = 6
+"""Places that a decimal of a database is written with at most, as in 1.500000: amounts have 2 or 4, rates up to 6."""
+
 
 def kind_of(type_: pa.DataType) -> str:
     """The kind of the values of an Arrow type.
@@ -240,7 +243,7 @@ def spellings(word: str, kind: str) -> tuple[str, ...]:
     Examples
     --------
     >>> spellings("3", "number"), spellings("True", "bool"), spellings("3", "text")
-    (('3', '3.0'), ('True', 'true', 'TRUE', '1', '1.0'), ('3',))
+    (('3', '3.0', '3.00', '3.000', ...), ('True', 'true', 'TRUE', '1', '1.0'), ('3',))
     >>> spellings("2024-01-01", "date")[:3]
     ('2024-01-01', '2024-01-01 00:00:00', '2024-01-01T00:00:00')
     """
@@ -256,4 +259,6 @@ def spellings(word: str, kind: str) -> tuple[str, ...]:
     elif kind != TEXT and _NUMBER_WORD.fullmatch(number := _number(word)):
         with np.errstate(over="ignore"):
             made += [number, str(float(number)), str(float(np.float32(number)))]
+        if number.lstrip("-").replace(".", "").isdigit():
+            made += [f"{Decimal(number):.{places}f}" for places in range(1, DECIMALS + 1)]
     return tuple(dict.fromkeys(text for text in made if in_kind(text, kind) == word))

@@ -26,7 +26,7 @@ from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.race import Race
 from dkernel.selection.reasons import Reasons
 from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, Search
-from dkernel.selection.sampled_stages import SampleProblem
+from dkernel.selection.sampled_stages import SampleProblem, learns_rest
 from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
 
@@ -107,9 +107,10 @@ def _with_reasons(search: Search, best: Trial) -> SelectedModel:
     )
     rounds, components = search.metric_rounds.get(id(candidate.family), ([], 0))
     why = reasons.explain(rounds, components, best.loss, len(space.grid(candidate.family)) > 1)
-    has_kernel = search.race is None or search.race.has_kernel
+    ways = (Way(),) if search.race is None else search.race.end()
+    open_components = any(way.features == "kernel" and not learns_rest(way.local) for way in ways)
     fidelities = (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG)
-    enough = enough_components(judge, candidate, fidelities) if has_kernel else None
+    enough = enough_components(judge, candidate, fidelities) if open_components else None
     return SelectedModel(
         candidate.kernel,
         candidate.scaling,

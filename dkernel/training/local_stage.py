@@ -51,7 +51,6 @@ class LocalKind:
     smooths : whether it takes losses of numbers with kinks
     loops : compiled ones that it needs
     check : (recipe, source) -> refuses settings that these rows cannot have
-    learns_rest : whether few components are enough before it
     """
 
     fit: Callable[..., LocalStage]
@@ -59,7 +58,6 @@ class LocalKind:
     smooths: bool = False
     loops: tuple[CompiledLoop, ...] = ()
     check: Callable[[Recipe, Source], None] | None = None
-    learns_rest: bool = False
 
     def takes(self, loss: Loss) -> bool:
         """True if it can learn the residual of this loss."""
@@ -74,8 +72,7 @@ LOCAL_STAGES = {
         loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
         check=check_groups,
     ),
-    # After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
-    "cells": LocalKind(fit_cell_stage, cell_cost, learns_rest=True),
+    "cells": LocalKind(fit_cell_stage, cell_cost),
 }
 """Word of a recipe -> its local stage."""
 

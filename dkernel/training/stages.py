@@ -22,7 +22,7 @@ from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, category_groups
 from dkernel.selection.landmark_selection import landmarks_of
 from dkernel.selection.model_selection import Choice, select_model
-from dkernel.selection.sampled_stages import SampleProblem
+from dkernel.selection.sampled_stages import SampleProblem, learns_rest
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solving.sgd_round import PSGD
@@ -41,7 +41,6 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.local_stage import LOCAL_STAGES
 from dkernel.training.request import FitRequest
 from dkernel.training.way_costs import way_cost
 
@@ -124,7 +123,7 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    if "way" in chosen.why and recipe.names_local and LOCAL_STAGES[recipe.local_stage].learns_rest:
+    if "way" in chosen.why and learns_rest(recipe.local_stage):
         enough, why = LEAST_COMPONENTS, f"{recipe.local_stage} learn the rest"
     if not recipe.components_open or enough >= most:
         return sizes, ""

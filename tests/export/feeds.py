@@ -1,7 +1,5 @@
 """Columns of a data frame as the inputs of an ONNX graph."""
 
-import decimal
-
 import numpy as np
 import pandas as pd
 
@@ -20,6 +18,4 @@ def feed(machine, frame, name):
         column = column.dt.total_seconds()
     elif isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)
-    elif isinstance(column.dropna().iloc[0], decimal.Decimal):
-        column = column.astype("float64")
     return column.astype(object).where(column.notna(), "").astype(str).to_numpy(object)[:, None]

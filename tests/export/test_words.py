@@ -134,5 +134,5 @@ def test_spellings_have_the_word_that_they_spell(kind):
     for word in (in_kind(word, kind) for word in words):
         assert spellings(word, kind)[0] == word
         assert {in_kind(text, kind) for text in spellings(word, kind)} == {word}
-    assert spellings("0.1", NUMBER) == ("0.1", "0.10000000149011612")
+    assert spellings("0.1", NUMBER)[:3] == ("0.1", "0.10000000149011612", "0.10")
     assert "2024-01-01T00:00:00" in spellings("2024-01-01", DATE)

@@ -228,14 +228,14 @@ class InputFacts:
     def to_json(self) -> dict[str, Any]:
         """Its part of a manifest."""
         filled = {word: counts for word, counts in self.filled.items() if word != "absent"}
-        found = {"filled": filled, "absent": self.filled.get("absent"), "bad_files": dict(self.bad_files)}
-        return {name: value for name, value in (found | {"drifted": dict(self.drifted)}).items() if value}
+        parts = {"filled": filled, "absent": self.filled.get("absent"), "bad_files": dict(self.bad_files)}
+        return {name: value for name, value in (parts | {"drifted": dict(self.drifted)}).items() if value}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "InputFacts":
+    def from_json(cls, parts: Mapping[str, Any]) -> "InputFacts":
         """The facts of a manifest."""
-        absent = {"absent": found["absent"]} if "absent" in found else {}
-        return cls({**found.get("filled", {}), **absent}, found.get("bad_files", {}), found.get("drifted", {}))
+        absent = {"absent": parts["absent"]} if "absent" in parts else {}
+        return cls({**parts.get("filled", {}), **absent}, parts.get("bad_files", {}), parts.get("drifted", {}))
 
 
 @dataclass(frozen=True)
