@@ -60,7 +60,7 @@ def update(ctx: click.Context, /, **values: Any) -> None:
     require(ctx, values, ["model", "data", "out"])
     place = place_of(ctx, values)
     from dkernel.cli.run_record import Record, beside
-    from dkernel.encoding.unseen import described
+    from dkernel.encoding.unseen import describe_counts
 
     check_outputs(values)
     check_model_place(values)
@@ -71,7 +71,7 @@ def update(ctx: click.Context, /, **values: Any) -> None:
         click.echo(json.dumps(facts))
     elif not values["quiet"]:
         click.echo(f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}")
-        for line in described(facts.get("filled", {})):
+        for line in describe_counts(facts.get("filled", {})):
             click.echo(line)
 
 
