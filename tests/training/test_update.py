@@ -204,14 +204,14 @@ def test_answers_to_what_cannot_be_learned():
         update_model(alone, Block(NEW[0][:10], NEW[1][:10], None), run)
 
 
-def written(folder, local="grids(n_grids=64)"):
+def written(folder):
     """Files of old and new rows, and a model of the old ones, in this folder."""
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
         if name == "new":
             frame.loc[:99, "kind"] = "never seen"
         frame.to_parquet(folder / f"{name}.parquet")
-    options = ["--local", local, "--n-components", "64", "--gamma", ".3", "--quiet"]
+    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
     command = ["train", str(folder / "old.parquet"), "--label", "y", "--out", str(folder / "m.safetensors"), *options]
     assert CliRunner().invoke(main, command).exit_code == 0
     return [
@@ -220,16 +220,6 @@ def written(folder, local="grids(n_grids=64)"):
         "--old",
         str(folder / "old.parquet"),
     ]
-
-
-@pytest.mark.cluster
-def test_processes_give_the_bytes_of_one(tmp_path):
-    command, files = written(tmp_path, "cells(rows=600)"), []
-    for more in ([], ["--workers", "2"]):
-        files.append(tmp_path / f"{len(files)}.safetensors")
-        done = CliRunner().invoke(main, [*command, "--out", str(files[-1]), *more])
-        assert done.exit_code == 0, done.output
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def killed(command):
