@@ -196,8 +196,8 @@ def price_of_a_call(lines: Sequence[dict[str, Any]]) -> float:
 
     Examples
     --------
-    >>> price_of_a_call([dict(phase="pass", client_cpu=0.1, scheduler_cpu=0.2, tasks=100)])
-    0.003
+    >>> price_of_a_call([dict(phase="pass", client_cpu=0.25, scheduler_cpu=0.5, tasks=100)])
+    0.0075
     """
     rounds = [line for line in lines if line["phase"] in ROUNDS]
     used = sum(line["client_cpu"] + line["scheduler_cpu"] for line in rounds)

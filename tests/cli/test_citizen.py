@@ -171,7 +171,14 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_time(run, data, tmp_
 
 
 VALUES = {"workers": 2, "passes": 3, "seed": 4, "n_components": 128, "rank": 16, "holdout": 0.1, "alpha": 1e-6}
-VALUES |= {"gamma": 0.5, "exclude": ["a", "b"], "memory_limit": "2GiB", "progress": "log", "task": "classify"}
+VALUES |= {
+    "gamma": 0.5,
+    "exclude": ["a", "b"],
+    "memory_limit": "2GiB",
+    "client_memory_limit": "2GiB",
+    "progress": "log",
+    "task": "classify",
+}
 VALUES |= {"features": "nystrom", "landmarks": "kmeans", "sampling": "sobol", "form": "offset", "loss": "hinge"}
 VALUES |= {
     "metric": "full",

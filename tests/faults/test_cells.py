@@ -57,6 +57,23 @@ def test_a_worker_killed(where, tmp_path):
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
 
 
+@pytest.mark.slow
+def test_three_workers_killed_one_after_the_other(tmp_path):
+    failures = {name: value for name, value in CONFIG.items() if "failures" in name}
+    killed = []
+    with dask.config.set(failures), connect(workers=3) as executor:
+
+        def kill(line=None):
+            if len(killed) < 3 and (line is None or line.get("parts")):
+                pids = [nanny.pid for nanny in executor.client.cluster.workers.values()]
+                killed.append(next(pid for pid in pids if pid and pid not in killed))
+                os.kill(killed[-1], signal.SIGKILL)
+
+        found = fit(None, executor, recipe=CELLS, callback=kill, progress=Watched(kill))
+    assert len(set(killed)) == 3
+    assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
+
+
 def break_connections(dask_worker):
     """Dask then ends the worker with its nanny, as after the sleep of a machine; nothing of Dask begins others."""
     abort(dask_worker)
