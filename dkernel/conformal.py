@@ -166,14 +166,14 @@ class Conformal:
         return np.asarray(quantiles[0] if groups is None else quantiles[self.codes(groups)])
 
     def codes(self, groups: Sequence[Any]) -> NDArray[np.intp]:
-        """The numbers of groups."""
+        """The numbers of groups, which are known by their text."""
         if not self.groups:
             raise UnsupportedError(
-                "The rows that were left out have no groups. Call conformalize(X, y, groups=...) with rows that the "
-                "fit has not seen."
+                "The rows that were left out have no groups. Call conformalize(X, y, groups=...), or dkernel "
+                "conformalize MODEL DATA --group COL, with rows that the fit has not seen."
             )
-        number = {name: i for i, name in enumerate(self.groups)}
-        values = np.asarray(groups).tolist()
+        number = {str(name): i for i, name in enumerate(self.groups)}  # a number of a CSV is text
+        values = [str(value) for value in np.asarray(groups).tolist()]
         unknown = [value for value in dict.fromkeys(values) if value not in number]
         if unknown:
             known = ", ".join(map(repr, self.groups[:10]))

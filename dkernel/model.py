@@ -15,6 +15,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.loss import of_classes
 from dkernel.linear.losses import Loss, parse_loss
+from dkernel.linear.metrics import decided
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -307,18 +308,26 @@ class Model:
         with one_blas_thread(), silent_overflow():
             return _finite(width(self.scaling.apply(self.block(X)), S.astype(np.float64)), "width")
 
-    def interval(self, X: NDArray, coverage: float = COVERAGE) -> NDArray[np.float64]:
+    def interval(
+        self, X: NDArray, coverage: float = COVERAGE, groups: Sequence[Any] | None = None
+    ) -> NDArray[np.float64]:
         """Lower and upper ends of an interval for each target of each row of a block, (n, targets, 2).
 
-        `dkernel.conformal` has the formula, and what is promised.
+        `dkernel.conformal` has the formula, and what is promised; with groups (n,) it is so in each of them.
         """
-        radii = self.known_conformal().radii(coverage, len(self.intercept))
+        radii = self.known_conformal().radii(coverage, len(self.intercept), groups)
         S = self.scores(X)
         return S[:, :, None] + (self.width(X, S) * radii)[:, :, None] * np.array([-1.0, 1.0])
 
-    def sets(self, P: NDArray[np.float64], coverage: float = COVERAGE, by_class: bool = False) -> NDArray[np.bool_]:
+    def sets(
+        self,
+        P: NDArray[np.float64],
+        coverage: float = COVERAGE,
+        by_class: bool = False,
+        groups: Sequence[Any] | None = None,
+    ) -> NDArray[np.bool_]:
         """Whether each class is in the set of each row, (n, n_classes), of probabilities of the same shape."""
-        return np.asarray(self.known_conformal().limits(coverage, P.shape[1], by_class) >= 1.0 - P)
+        return np.asarray(self.known_conformal().limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
     def known_conformal(self) -> Conformal:
         """The conformity scores, of a model that has them."""
@@ -357,7 +366,7 @@ class Model:
         """The labels (n,) of scores; for a regression, the predictions, of k targets (n, k)."""
         if self.classes is None:
             return S[:, 0] if S.shape[1] == 1 else S
-        return self.classes[(S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)]
+        return self.classes[decided(S)]
 
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""

@@ -226,7 +226,7 @@ def option_table() -> str:
         parts.append("\n".join(lines))
     lines = ["## Settings of --local", "", "| setting | meaning |", "|---|---|"]
     for stage in (Grids, Cells):
-        for p in stage.table:
+        for p in stage.table().values():
             cells = (f"`{stage.word}({p.name}={p.metavar})`", p.text_of_option())
             lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"

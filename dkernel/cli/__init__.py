@@ -21,6 +21,7 @@ _COMMANDS = (
     "score",
     "evaluate",
     "update",
+    "conformalize",
     "show",
     "card",
     "export",
@@ -74,6 +75,7 @@ def main() -> None:
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel score model.safetensors new.parquet --out scores.parquet
     dkernel update model.safetensors new.parquet --out model-2.safetensors
+    dkernel conformalize model.safetensors known.parquet --group site --out model-3.safetensors
     dkernel show model.safetensors
     dkernel card model.safetensors --out README.md
     dkernel export model.safetensors --out model.onnx

@@ -92,6 +92,7 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
         )
     else:
         yield from ("No rows were held out. `dkernel evaluate` gives figures of other rows.", "")
+    yield from _how_sure(facts.get("conformal"), classes is None)
     yield from ("## Limits", "", *(f"- {limit}" for limit in _LIMITS), "")
     yield from ("## Use", "", "```python", "import dkernel", "", f"machine = dkernel.load({path!r})")
     yield from ("machine.predict(rows)", "```", "", f"sha256 of the model: {header.get('sha256', 'unknown')}", "")
@@ -99,6 +100,18 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield f"Made with {versions or 'unknown versions'}; settings: " + ", ".join(
         f"{name}={value}" for name, value in recipe.items() if value is not None
     )
+
+
+def _how_sure(conformal: Mapping[str, Any] | None, numbers: bool) -> Iterator[str]:
+    """The rows that say how far labels are from predictions."""
+    yield from ("## How sure", "")
+    what, ask = ("Intervals", "predict_interval(rows)") if numbers else ("Sets of classes", "predict_set(rows)")
+    if conformal is None:
+        yield from (f"The model has no {what.lower()}: `conformalize` brings them, with rows that it has not seen.", "")
+        return
+    of = {"holdout": "of the holdout", "folds": "left out in turn"}.get(conformal["of"], conformal["of"])
+    yield from (f"{what} that cover a share of rows drawn as these (`machine.{ask}`) are by", "")
+    yield from _table({"rows": f"{_count(conformal['rows'])}, {of}"})
 
 
 def _names(columns: Any) -> tuple[str, str]:

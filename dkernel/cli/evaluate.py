@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.labelled_rows import open_labelled
 from dkernel.cli.options import (
     LOCAL_TYPE,
     NAMES,
@@ -20,9 +21,7 @@ from dkernel.cli.options import (
     place_of,
     require,
     run_options,
-    scratch_of,
     setting,
-    svmlight_of,
     svmlight_options,
 )
 from dkernel.cli.outputs import check_outputs, check_writable
@@ -88,7 +87,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-        opened = partial(_open, executor=executor)
+        opened = partial(open_labelled, executor=executor)
         with counting_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
@@ -105,40 +104,16 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     return figures
 
 
-def _importance(model: Any, rows: Any) -> dict[str, float]:
-    """Column -> importance, the largest first."""
+def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
+    """Column -> what its shuffles cost, their mean and deviation, the largest first."""
     from dkernel.errors import UnsupportedError
     from dkernel.inference.importance import importances
 
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
     figures = importances(model, rows)
-    return {name: figures[name][0] for name in sorted(figures, key=lambda name: (-figures[name][0], name))}
-
-
-def _open(values: Mapping[str, Any], model: Any, executor: Any = None) -> Any:
-    """The source that the options name, as this model reads it."""
-    from dkernel.data.encoded_columns import reading_of
-    from dkernel.problem.targets import Targets
-    from dkernel.streaming.open_files import open_files
-
-    return open_files(
-        list(values["data"]),
-        executor,
-        label=values["label"] or model.label,
-        weight=values["weight"],
-        columns=model.columns,
-        exclude=values["exclude"] or (),
-        dtype=model.recipe.dtype,
-        kernel=model.map.kernel,
-        **reading_of(model),
-        max_bad_rows=values["max_bad_rows"],
-        scratch=scratch_of(values),
-        **svmlight_of(values),
-        allow_extra=values["allow_extra"],
-        known=model.known_columns,
-        label_as_text=Targets(model.classes, model.recipe.positive).text,
-    )
+    order = sorted(figures, key=lambda name: (-figures[name][0], name))
+    return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}
 
 
 def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
@@ -167,7 +142,7 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
         elif name == "importance":
             for i, (column, lost) in enumerate(value.items()):
-                yield f"{'' if i else name:<10} {column}: {lost:.3g}"
+                yield f"{'' if i else name:<10} {column}: {lost['mean']:.3g} ± {lost['deviation']:.1g}"
         elif name in ("interval", "set"):
             covered, asked = 100 * value["covered"], 100 * value["coverage"]
             size = f"mean width {_text(value['width'])}" if name == "interval" else f"{_text(value['size'])} classes"

@@ -39,6 +39,7 @@ OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
         "coverage",
         "importance",
         "by_class",
+        "group",
         "report",
         "overwrite",
         "json",

@@ -229,6 +229,11 @@ def coverage_option(command: Command) -> Command:
     )(command)
 
 
+def group_option(text: str) -> Callable[[Command], Command]:
+    """Option of the column whose values are groups of rows."""
+    return setting("--group", metavar="COL", help=text)
+
+
 @contextmanager
 def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], form: Any) -> Iterator[None]:
     """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them.

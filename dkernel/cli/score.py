@@ -15,6 +15,7 @@ from dkernel.cli.options import (
     bad_rows_option,
     config_text,
     coverage_option,
+    group_option,
     place_of,
     require,
     run_options,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @coverage_option
 @setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
+@group_option("Intervals and sets cover --coverage of each group of rows with one value of it; kept too.")
 @setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output, or all.")
 @setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
@@ -108,12 +110,12 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             list(values["data"]),
             values["out"],
             executor,
-            keep=values["keep"] or (),
+            keep=[*(values["keep"] or ()), *([] if values["group"] is None else [values["group"]])],
             partition_by=values["partition_by"] or (),
             done=values["done"],
             max_bad_files=values["max_bad_files"],
             reading=reading,
-            write=check_written(model, values["write"], values["coverage"], values["by_class"]),
+            write=check_written(model, values["write"], values["coverage"], values["by_class"], values["group"]),
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,

@@ -54,6 +54,11 @@ def recipe_options(command: Any) -> Any:
     return command
 
 
+EVAL_SET = setting(
+    "--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA."
+)
+
+
 @click.command(cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
@@ -62,7 +67,7 @@ def recipe_options(command: Any) -> Any:
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA.")
+@EVAL_SET
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
@@ -107,10 +112,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["print_config"]:
         click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
-    if values["eval_set"] and recipe.division is not None:
-        raise click.UsageError(
-            "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
-        )
+    check_judges(ctx, values, recipe)
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
@@ -226,6 +228,19 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
     )
 
 
+def check_judges(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe") -> None:
+    """Refuse two ways to say which rows judge."""
+    if values["eval_set"] and recipe.division is not None:
+        raise click.UsageError(
+            "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
+        )
+
+
+def judges_of(values: Mapping[str, Any], executor: Any) -> Any:
+    """What reads the rows of --eval-set, for `train` and `tune`; None where there are none."""
+    return partial(_judges, values, executor) if values["eval_set"] else None
+
+
 def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
     from dkernel.errors import DataError
@@ -311,7 +326,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
                 progress=progress,
                 scratch=scratch_of(values),
                 checkpoint=_checkpoint(values),
-                validation=partial(_judges, values, executor) if values["eval_set"] else None,
+                validation=judges_of(values, executor),
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])

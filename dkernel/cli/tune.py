@@ -27,7 +27,10 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.train import (
+    EVAL_SET,
     check_fit,
+    check_judges,
+    judges_of,
     loss_of,
     open_for,
     open_rows,
@@ -65,6 +68,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 @recipe_options
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--weight", metavar="COL", help="Column of sample weights.")
+@EVAL_SET
 @setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
 @bad_rows_option
 @svmlight_options
@@ -88,8 +92,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
-    if recipe.division is not None:
-        raise click.UsageError("--holdout-by is for train: tune judges its candidates by a random holdout.", ctx)
+    check_judges(ctx, values, recipe)
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
@@ -159,6 +162,7 @@ def _tune(
                 progress=progress,
                 scratch=scratch_of(values),
                 checkpoint=_checkpoint(values),
+                validation=judges_of(values, executor),
             )
         with record.phase("save"):
             digest = save(search.fit.model, values["out"])

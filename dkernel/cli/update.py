@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.labelled_rows import open_labelled
 from dkernel.cli.options import (
     LOCAL_TYPE,
     NAMES,
@@ -17,9 +18,7 @@ from dkernel.cli.options import (
     place_of,
     require,
     run_options,
-    scratch_of,
     setting,
-    svmlight_of,
     svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
@@ -77,43 +76,20 @@ def update(ctx: click.Context, /, **values: Any) -> None:
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
-    from dkernel.data.encoded_columns import reading_of
     from dkernel.persistence import model_file
-    from dkernel.problem.targets import Targets
-    from dkernel.streaming.open_files import open_files
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     model = model_file.load(values["model"])
     record.note(model_sha256=model_file.digest_of(model))
     with running(record, values, place) as (progress, executor):
-
-        def opened(paths: list[str], weight: str | None) -> Any:
-            return open_files(
-                paths,
-                executor,
-                label=values["label"] or model.label,
-                weight=weight,
-                columns=model.columns,
-                exclude=values["exclude"] or (),
-                dtype=model.recipe.dtype,
-                kernel=model.map.kernel,
-                **reading_of(model),
-                max_bad_rows=values["max_bad_rows"],
-                scratch=scratch_of(values),
-                **svmlight_of(values),
-                allow_extra=values["allow_extra"],
-                known=model.known_columns,
-                label_as_text=Targets(model.classes, model.recipe.positive).text,
-            )
-
         progress.phase("read new rows")
-        source = opened(list(values["data"]), values["weight"])
+        source = open_labelled(values, model, executor)
         new, unseen = rows_in(source, executor, model.reading)
         unseen.warn()
         old = None
         if values["old"]:
-            old, _ = rows_in(opened(list(values["old"]), None), executor, model.reading, MOST_OLD)
+            old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model.reading, MOST_OLD)
         progress.phase("update")
         model = update_model(model, new, executor, old)
         model_file.save(model, values["out"])

@@ -15,13 +15,12 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.arrow_streams import frames_of, is_stream
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.data.collections.tables import as_frame
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.conformal import conformal_of
 from dkernel.estimators.errors import check_callbacks, require_fitted
-from dkernel.estimators.groups import divided_by_groups
+from dkernel.estimators.groups import with_groups
 from dkernel.estimators.parameters import (
     Callbacks,
     Folder,
@@ -37,10 +36,9 @@ from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import (
     categorical_of,
-    checked_rows,
     dtype_of_rows,
-    is_mixed,
     open_stream,
+    rows_for,
     rule_of,
     seed_of,
     source_of,
@@ -60,7 +58,7 @@ from dkernel.problem.reservoir_split import rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import train
+from dkernel.training.fit import Validation, train
 from dkernel.training.update import MOST_OLD, rows_in, update_model
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
@@ -231,17 +229,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if is_stream(X):
             X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
-        if groups is not None:
-            if eval_set is not None:
-                raise DataError("eval_set holds the rows to judge by, and groups take them from X: give one of them.")
-            (X, y, sample_weight), eval_set = divided_by_groups(X, y, sample_weight, groups, recipe)
+        (X, y, sample_weight), eval_set = with_groups(X, y, sample_weight, eval_set, groups, recipe)
         source = source_of(
             self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-
-        def judges(source: Source, recipe: Recipe) -> Block:
-            return self._judges(eval_set, recipe, source.encoding, executor)
 
         with default_executor() as executor, self._progress() as progress:
             result = train(
@@ -251,7 +243,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 progress=progress,
                 landmarks=rule_of(self.landmarks)[1],
                 checkpoint=checkpoint,
-                validation=None if eval_set is None else judges,
+                validation=self._validation(eval_set, executor),
                 callback=self._call_back if self.callbacks else None,
             )
         self._keep_support(X, source, result.model)
@@ -339,6 +331,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _validation(self, eval_set: Any, executor: Executor) -> Validation:
+        """What reads the rows of an eval_set once the encoding of the rows to learn from is known."""
+        if eval_set is None:
+            return None
+        return lambda source, recipe: self._judges(eval_set, recipe, source.encoding, executor)
 
     def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
@@ -514,7 +512,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if is_stream(X):
             return np.concatenate([self._answer(frame, function, dtype, width) for frame in frames_of(X)])
         model = self.model_
-        X = self._checked(X)
+        X = rows_for(self, X)
         answer = BlockPrediction(
             function,
             model,
@@ -529,17 +527,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
         )
         return apply(answer, X)
 
-    def _checked(self, X: Any) -> Any:
-        """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
-        if is_mixed(X) or (self.model_.encoding is not None and hasattr(self, "feature_names_in_")):
-            X = as_frame(X, self.model_.columns)
-        return checked_rows(self, X, objects=bool(self.model_.objects))
-
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
         """A figure of `evaluate`, for Dask collections."""
         require_fitted(self, "model_")
         model = self.model_
-        X = self._checked(X)
+        X = rows_for(self, X)
         source = from_arrays(
             X,
             y,

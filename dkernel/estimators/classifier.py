@@ -321,8 +321,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             Share of the rows whose sets are to hold their class.
         by_class : bool, default=False
             Whether that is the share of each class, by a q of its own, and not of all rows.
-        groups : array of shape (n_samples,), default=None
-            Group of each row, of those given to `conformalize`: the coverage is then that of each group.
+        groups : array or Dask collection of shape (n_samples,), default=None
+            Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
+            dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.
 
         Returns
         -------
@@ -338,7 +339,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         DataError
             If a group is unknown.
         UnsupportedError
-            If the fit left no rows out, or groups are given for a Dask collection.
+            If the fit left no rows out, or these had no groups and groups are given.
 
         Examples
         --------

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.conformal import Conformal, check_coverage
-from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.errors import DataError, UnsupportedError
+from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.groups import by_group
 from dkernel.estimators.prediction import center_block, interval_block, probable, set_block
 from dkernel.problem.targets import Targets
 
@@ -19,35 +19,47 @@ from dkernel.problem.targets import Targets
 def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
     """Ends of the intervals of rows, (n, 2) or (n, k, 2); of a Dask dataframe (n, 2 k), with names."""
     require_fitted(machine, "model_")
-    model, k = machine.model_, len(machine.model_.intercept)
-    table = model.known_conformal()
-    if groups is not None:
-        _refuse_lazy(X)
-        radii = table.radii(coverage, k, groups)
-        centres_and_widths = machine._answer(X, center_block, "float64", 2 * k)
-        _check_lengths(len(centres_and_widths), {"groups": radii})
-        ends = centres_and_widths[:, :k, None] + (centres_and_widths[:, k:] * radii)[:, :, None] * np.array([-1.0, 1.0])
-        return ends[:, 0] if k == 1 else ends
-    table.radii(coverage, k)  # refuses before a task is made
+    k, table = len(machine.model_.intercept), machine.model_.known_conformal()
     names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
-    ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
+    if groups is None:
+        table.radii(coverage, k)  # refuses before a task is made
+        ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
+    else:
+        function = partial(_ends, _of_groups(table, coverage), coverage)
+        ends = by_group(machine._answer(X, center_block, "float64", 2 * k), groups, function, names, "float64")
     return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
 
 
 def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> Any:
     """Whether each class is in the set of each row, (n, n_classes)."""
     require_fitted(machine, "model_")
-    model, classes = machine.model_, len(machine.classes_)
-    table = model.known_conformal()
+    classes, table = machine.classes_.tolist(), machine.model_.known_conformal()
     if groups is None:
         check_coverage(coverage)
         function = partial(set_block, coverage=coverage, by_class=by_class)
-        return machine._answer(X, function, "bool", classes)
-    _refuse_lazy(X)
-    limits = table.limits(coverage, classes, by_class, groups)
-    P = machine._answer(X, probable, "float64", classes)
-    _check_lengths(len(P), {"groups": limits})
-    return limits >= 1.0 - P
+        return machine._answer(X, function, "bool", len(classes))
+    function = partial(_held, _of_groups(table, coverage), coverage, by_class)
+    return by_group(machine._answer(X, probable, "float64", len(classes)), groups, function, classes, "bool")
+
+
+def _of_groups(table: Conformal, coverage: float) -> Conformal:
+    """The table as tasks take it; one without groups is refused before a task is made."""
+    check_coverage(coverage)
+    table.codes([])
+    return replace(table, width=None)
+
+
+def _ends(table: Conformal, coverage: float, found: Any, groups: Any) -> NDArray[np.float64]:
+    """Ends (n, 2 k) of predictions and widths (n, 2 k)."""
+    k = found.shape[1] // 2
+    half = found[:, k:] * table.radii(coverage, k, groups)
+    ends = found[:, :k, None] + half[:, :, None] * np.array([-1.0, 1.0])
+    return np.asarray(ends.reshape(len(found), 2 * k))
+
+
+def _held(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any) -> NDArray[np.bool_]:
+    """Whether each class is in the set of each row of probabilities P."""
+    return np.asarray(table.limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
 
 def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Conformal:
@@ -75,14 +87,6 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     width = None if model.conformal is None else model.conformal.width
     ratios = np.abs(Y - answers[:, :k]) / answers[:, k:]
     return replace(Conformal.of_numbers(ratios, weight, of_groups), width=width)
-
-
-def _refuse_lazy(X: Any) -> None:
-    if is_dask(X):
-        raise UnsupportedError(
-            "groups are an array in memory, and X is a Dask collection, whose rows are not here. Ask without groups, "
-            "or for parts of X that are in memory."
-        )
 
 
 def _check_lengths(n: int, rows: Mapping[str, NDArray[Any]]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
-from dkernel.estimators.validation import is_frame
+from dkernel.estimators.validation import is_frame, rows_for
 from dkernel.inference.shapley import shapley_values
 
 
@@ -129,12 +129,13 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     model = estimator.model_
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("Only models of numbers and tables are explained, not those of sparse rows or objects.")
+    X, background = (rows.toarray() if hasattr(rows, "tocsr") else rows for rows in (X, background))
     if not len(background):
         raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
     inputs = Inputs(model.columns, model.recipe.dtype, model.objects, model.reading)
     blocks = []
     for name, given in (("X", X), ("background", background)):
-        rows = estimator._checked(given)
+        rows = rows_for(estimator, given)
         block, unseen = inputs.gate(inputs.rows(rows) if is_frame(rows) else rows, f"{name}, row {{}}".format)
         unseen.warn()
         blocks.append(block)

@@ -1,8 +1,10 @@
-"""A holdout of whole groups, of rows in memory or in a Dask array."""
+"""Groups of rows: a holdout of whole groups, and answers that depend on the group of a row."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
@@ -11,8 +13,14 @@ from dkernel.recipe import Recipe
 from dkernel.training.divide_rows import held_groups
 
 
-def divided_by_groups(X: Any, y: Any, sample_weight: Any, groups: Any, recipe: Recipe) -> tuple[Any, Any]:
+def with_groups(
+    X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any, recipe: Recipe
+) -> tuple[tuple[Any, Any, Any], Any]:
     """(X, y, sample_weight) without the groups that are left out, and these rows as an eval_set."""
+    if groups is None:
+        return (X, y, sample_weight), eval_set
+    if eval_set is not None:
+        raise DataError("eval_set holds the rows to judge by, and groups take them from X: give one of them.")
     if isinstance(X, Source) or (is_dask(X) and hasattr(X, "index")):
         raise UnsupportedError(
             "groups divide rows in memory and Dask arrays. Give eval_set, or train files with --holdout-by "
@@ -30,6 +38,52 @@ def divided_by_groups(X: Any, y: Any, sample_weight: Any, groups: Any, recipe: R
         return tuple(None if part is None else _rows(part, rows) for part in (X, y, sample_weight))  # type: ignore[return-value]
 
     return some(np.flatnonzero(~held)), some(np.flatnonzero(held))
+
+
+def by_group(found: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str) -> Any:
+    """function(answers, groups) of the rows of answers (n, k), an array or lazily what they are.
+
+    Parameters
+    ----------
+    groups : group of each row: in memory, of a Dask array in its chunks too, of a Dask dataframe a series of it
+    names : of the columns of a dataframe
+    """
+    if not is_dask(found):
+        groups = np.asarray(groups)
+        _check_groups(len(found), groups)
+        return function(found, groups)
+    if hasattr(found, "index"):
+        if not (is_dask(groups) and hasattr(groups, "index")):
+            raise UnsupportedError(
+                "X is a Dask dataframe, so groups must be a Dask series of its partitions, such as X['site']."
+            )
+        empty = pd.DataFrame({name: np.empty(0, dtype) for name in names})
+        return found.map_partitions(_of_partition, groups, function, list(names), meta=empty)
+    import dask.array as da
+
+    if not is_dask(groups):
+        groups = np.asarray(groups)
+        if np.isfinite(found.shape[0]):
+            _check_groups(found.shape[0], groups)
+            groups = da.from_array(groups, chunks=(found.chunks[0],))
+    if not hasattr(groups, "chunks") or len(groups.chunks[0]) != len(found.chunks[0]):
+        raise UnsupportedError("X is a Dask array, so groups must be a Dask array of its chunks, or in memory.")
+    return da.map_blocks(_of_chunk, found, groups[:, None], function=function, dtype=dtype, chunks=found.chunks)
+
+
+def _of_chunk(found: Any, groups: Any, function: Any) -> Any:
+    _check_groups(len(found), groups[:, 0])
+    return function(found, groups[:, 0])
+
+
+def _of_partition(found: pd.DataFrame, groups: pd.Series, function: Any, names: list[Any]) -> pd.DataFrame:
+    _check_groups(len(found), groups)
+    return pd.DataFrame(function(found.to_numpy(), groups.to_numpy()), found.index, names)
+
+
+def _check_groups(n: int, groups: Any) -> None:
+    if len(groups) != n:
+        raise DataError(f"There are {n:,} rows and groups has {len(groups):,}: one for each row is needed.")
 
 
 def _rows(values: Any, rows: Any) -> Any:

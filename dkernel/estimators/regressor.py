@@ -161,8 +161,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Rows.
         coverage : float, default=0.9
             Share of the rows that are to lie within.
-        groups : array of shape (n_samples,), default=None
-            Group of each row, of those given to `conformalize`: the coverage is then that of each group.
+        groups : array or Dask collection of shape (n_samples,), default=None
+            Group of each row, of those given to `conformalize`: the coverage is then that of each group. Of a Dask
+            dataframe it is a series of its partitions, of a Dask array one of its chunks or in memory.
 
         Returns
         -------
@@ -179,7 +180,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         DataError
             If too few rows were left out for this coverage, or a group is unknown.
         UnsupportedError
-            If the fit left no rows out, or groups are given for a Dask collection.
+            If the fit left no rows out, or these had no groups and groups are given.
 
         Examples
         --------

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from dkernel.conformal import COVERAGE
 from dkernel.data.source import Source
 from dkernel.execution.connect import default_executor
 from dkernel.inference.score import ScoreResult
 from dkernel.inference.score import score as score_source
+from dkernel.inference.score_columns import check_written
 from dkernel.inference.score_files import score_files
 from dkernel.model import Model
 from dkernel.persistence import model_file
@@ -19,6 +21,9 @@ def score(
     out: str | PathLike[str],
     *,
     write: Sequence[str] | None = None,
+    coverage: float = COVERAGE,
+    by_class: bool = False,
+    group: str | None = None,
     keep: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     allow_extra: bool = False,
@@ -43,7 +48,15 @@ def score(
     out : str or path-like
         A .parquet, .csv or .npy file, a .zarr, or a folder of Parquet parts; or its URL.
     write : sequence of str, default=None
-        Any of label, score, std, probability and novelty; by default label and score, of a regression the score.
+        Any of label, score, std, interval, probability, set and novelty; by default label and score, of a regression
+        the score.
+    coverage : float, default=0.9
+        Share of the rows that intervals and sets are to cover.
+    by_class : bool, default=False
+        If True, sets have this coverage in each class.
+    group : str, default=None
+        Column by whose values intervals and sets have this coverage, each by itself; it is copied to the output. The
+        model needs the groups of `conformalize`.
     keep : str or sequence of str, default=()
         Columns that are copied to the output; "all" for every one.
     exclude : str or sequence of str, default=()
@@ -97,7 +110,8 @@ def score(
     """
     model = getattr(model, "model_", model)
     model = model if isinstance(model, Model) else model_file.load(model)
-    writing: dict[str, Any] = {"write": write, "overwrite": overwrite, "max_bad_rows": max_bad_rows}
+    written = check_written(model, write, coverage, by_class, group)
+    writing: dict[str, Any] = {"write": written, "overwrite": overwrite, "max_bad_rows": max_bad_rows}
     with default_executor() as executor:
         if isinstance(source, Source):
             return score_source(model, source, out, executor, partition_by=partition_by, **writing)
@@ -106,7 +120,7 @@ def score(
             source,
             out,
             executor,
-            keep=(keep,) if isinstance(keep, str) else keep,
+            keep=[*((keep,) if isinstance(keep, str) else keep), *([] if group is None else [group])],
             partition_by=partition_by,
             done=None if done is None else fspath(done),
             max_bad_files=max_bad_files,

@@ -13,6 +13,7 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.groups import with_groups
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
@@ -144,7 +145,9 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         self.budget = budget
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "Tuner":
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None, groups: Any = None
+    ) -> "Tuner":
         """Search and train on rows and labels, or on a Source with a label.
 
         Parameters
@@ -155,6 +158,10 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
             Labels; None for a Source, which has a label.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
+        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
+            Rows by which candidates and the best are judged; all rows of X are learned from.
+        groups : array of shape (n_samples,), default=None
+            Group of each row of an array, a dataframe in memory or a Dask array: whole groups are left out, and judge.
 
         Returns
         -------
@@ -178,6 +185,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
             )
         best = clone(machine)
         recipe = best._recipe().replace(dtype=best._dtype_of(X))
+        (X, y, sample_weight), eval_set = with_groups(X, y, sample_weight, eval_set, groups, recipe)
         source = source_of(
             best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
@@ -185,7 +193,14 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
 
         with default_executor() as executor, best._progress() as progress:
             search = tune(
-                source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
+                source,
+                recipe,
+                executor,
+                self.param_grid,
+                self.budget,
+                progress=progress,
+                checkpoint=checkpoint,
+                validation=best._validation(eval_set, executor),
             )
         best._keep_for_report(search.fit, progress, leaderboard=search.leaderboard)
         best._take(search.fit.model, search.fit.history, search.fit.chosen)

@@ -246,6 +246,17 @@ def is_mixed(X: Any) -> bool:
     return not all(dtype.is_numeric() for dtype in dtypes) if hasattr(X, "dtypes") else True
 
 
+def rows_for(machine: Any, X: Any) -> Any:
+    """X as the model of a fitted estimator takes it: of a table that it encodes, lists and arrays of several types too.
+
+    Rows of other columns than those of the fit are refused.
+    """
+    model = machine.model_
+    if is_mixed(X) or (model.encoding is not None and hasattr(machine, "feature_names_in_")):
+        X = as_frame(X, model.columns)
+    return checked_rows(machine, X, objects=bool(model.objects))
+
+
 def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
     """The recipe's word for `categorical_features`: "auto", "none", or names.
 

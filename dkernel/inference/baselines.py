@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.linear.metrics import decided
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.linalg import solve_here
@@ -153,8 +154,7 @@ def _figure(S: Array, targets: Targets, holdout: Block) -> float:
         weight = np.ones(len(S))
     if targets.classes is None:
         return float(np.sqrt(np.average((S[:, 0] - holdout.y.astype(np.float64)) ** 2, weights=weight)))
-    decided = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
-    return float(np.average(decided != targets.codes(holdout.y), weights=weight))
+    return float(np.average(decided(S) != targets.codes(holdout.y), weights=weight))
 
 
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.encoding.unseen import UnseenValues
-from dkernel.errors import DataError, TooLargeError
+from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
-from dkernel.linear.metrics import ScoreHistogram, area_under_curve
+from dkernel.inference.evaluated_rows import EvaluatedRows
+from dkernel.linear.metrics import ScoreHistogram, area_under_curve, decided
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
@@ -26,7 +26,7 @@ from dkernel.problem.targets import Targets
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowSlice, cut_pieces
+from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.task_groups import group_of
 from dkernel.streaming.unseen_rows import WithUnseen
 
@@ -68,13 +68,8 @@ def evaluate(
     check_coverage(coverage)
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
-    where = _EvaluatedRows.of(source)
-    targets = Targets(model.classes, model.recipe.positive)
-    covers = coverage if _covers(model, coverage) else None
-    if model.classes is None:
-        statistic: Any = _Regression(model, where, covers)
-    else:
-        statistic = _Classes(model, where, targets, covers)
+    where = EvaluatedRows.of(source)
+    statistic = _figures(model, where, coverage if _covers(model, coverage) else None)
     rows, largest = _far_rows(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
@@ -97,54 +92,19 @@ def evaluate(
     return figures | ({"filled": unseen.filled} if unseen.filled else {})
 
 
-@dataclass(frozen=True)
-class _EvaluatedRows:
-    """Place of a row of a piece, for messages.
+def quality_of(model: Model, block: Block) -> float:
+    """Accuracy, or R², of labelled rows in memory, as `evaluate` has them; R² of a constant label is 0."""
+    n = len(block.X)
+    statistic = _figures(model, EvaluatedRows(("rows",), (0,)), None)
+    figures = statistic.finish(statistic.step(block, RowSlice(0, RowRange(0, 0, 0, n), n, 0), None))
+    return float(figures["r2" if model.classes is None else "accuracy"] or 0.0)
 
-    Parameters
-    ----------
-    files : of each unit
-    firsts : for each unit the global number of the first row of its file; in files rows are counted from 1
-    counted : words for how rows are counted, where some were left out
-    """
 
-    files: tuple[str, ...]
-    firsts: tuple[int, ...]
-    counted: str = ""
-
-    @classmethod
-    def of(cls, source: Source) -> "_EvaluatedRows":
-        firsts, begins, at = [], 0, 0
-        for i, unit in enumerate(source.units):
-            if i == 0 or unit.place != source.units[i - 1].place:
-                begins = at
-            firsts.append(begins - bool(source.files))
-            at += unit.n_rows
-        without = " (without the bad rows)" if source.rejected is not None and len(source.rejected) else ""
-        return cls(tuple(unit.place for unit in source.units), tuple(firsts), without)
-
-    def name(self, piece: RowSlice, row: int) -> str:
-        unit = piece.place.unit
-        return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}{self.counted}"
-
-    def scores(self, model: Model, X: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.floating]:
-        """The scores of rows; one that has none is refused with its name."""
-        try:
-            return model.scores(X)
-        except TooLargeError as error:
-            raise DataError(error.at(name)) from None
-
-    def parts(self, block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array, Callable[[int], str]]:
-        """Features, labels and weights of the rows of a piece that count, and what names each of them."""
-        assert block.y is not None
-        X, y = block.X[piece.place.rows], block.y[piece.place.rows]
-        if block.weight is None:
-            return X, y, np.ones(piece.n), partial(self.name, piece)
-        weight = block.weight[piece.place.rows]
-        some = np.flatnonzero(weight)
-        if len(some) == len(weight):
-            return X, y, weight, partial(self.name, piece)
-        return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
+def _figures(model: Model, where: EvaluatedRows, coverage: float | None) -> Any:
+    """The statistic of a model's task."""
+    if model.classes is None:
+        return _Regression(model, where, coverage)
+    return _Classes(model, where, Targets(model.classes, model.recipe.positive), coverage)
 
 
 def _covers(model: Model, coverage: float) -> bool:
@@ -177,7 +137,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
 
     inner: Any
     model: Model
-    where: _EvaluatedRows
+    where: EvaluatedRows
     threshold: np.uint64
     largest: float
 
@@ -203,9 +163,8 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         if self.model.classes is None:
             Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
             return float(weight @ ((S - Y) ** 2).mean(axis=1))
-        predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
-        return float(weight @ (predicted != codes))
+        return float(weight @ (decided(S) != codes))
 
     def merge(self, left: tuple[Any, Array], right: tuple[Any, Array]) -> tuple[Any, Array]:
         return self.inner.merge(left[0], right[0]), left[1] + right[1]
@@ -246,7 +205,7 @@ class _Counts:
 @dataclass(frozen=True, eq=False)
 class _Classes(Statistic[_Counts, dict[str, Any]]):
     model: Model
-    where: _EvaluatedRows
+    where: EvaluatedRows
     targets: Targets
     coverage: float | None
 
@@ -254,7 +213,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         X, y, weight, name = self.where.parts(block, piece)
         codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
         S = self.where.scores(self.model, X, name)
-        predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+        predicted = decided(S)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
         def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
@@ -331,7 +290,7 @@ class _Errors:
 @dataclass(frozen=True, eq=False)
 class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
-    where: _EvaluatedRows
+    where: EvaluatedRows
     coverage: float | None
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002

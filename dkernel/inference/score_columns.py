@@ -12,6 +12,7 @@ from dkernel.data import Block
 from dkernel.data.arrow import as_column
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.model import Model
+from dkernel.streaming.division import values_in
 
 WORDS = ("label", "score", "std", "interval", "probability", "set", "novelty")
 """What can be written for every row, in the order of the columns."""
@@ -26,20 +27,28 @@ class Written:
     words : of WORDS, in their order
     coverage : of intervals and sets
     by_class : whether that of sets holds in each class
+    group : a kept column; the coverage then holds in each group of rows with one value of it
     """
 
     words: tuple[str, ...]
     coverage: float = COVERAGE
     by_class: bool = False
+    group: str | None = None
 
     @property
     def text(self) -> str:
         """What decides the columns beside their names."""
-        return f"{self.coverage!r}{' by class' * self.by_class}" if {"interval", "set"} & {*self.words} else ""
+        if not {"interval", "set"} & {*self.words}:
+            return ""
+        return f"{self.coverage!r}{' by class' * self.by_class}{f' by {self.group}' if self.group else ''}"
 
 
 def check_written(
-    model: Model, write: Sequence[str] | None, coverage: float = COVERAGE, by_class: bool = False
+    model: Model,
+    write: Sequence[str] | None,
+    coverage: float = COVERAGE,
+    by_class: bool = False,
+    group: str | None = None,
 ) -> Written:
     """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
     check_coverage(coverage)
@@ -48,7 +57,11 @@ def check_written(
         model.known_conformal().radii(coverage, len(model.intercept))
     if by_class and "set" not in words:
         raise RecipeError("by_class is of sets: write set too.")
-    return Written(words, coverage, by_class)
+    if group is not None:
+        if not {"interval", "set"} & {*words}:
+            raise RecipeError("group is of intervals and sets: write one of them too.")
+        model.known_conformal().codes([])  # refused where it has no groups
+    return Written(words, coverage, by_class, group)
 
 
 def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
@@ -127,6 +140,7 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
         # Their fields say more than their types: which of them is CSV text.
         fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
         S = model.scores(block.X)
+        groups = None if written.group is None else values_in(block.kept, written.group).tolist()
         for word in written.words:
             if word == "label":
                 arrays.append(as_column(model.labels(S)))
@@ -135,9 +149,9 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
             elif word == "std":
                 arrays += _arrays(model.std(block.X))
             elif word == "interval":
-                arrays += _arrays(model.interval(block.X, written.coverage))
+                arrays += _arrays(model.interval(block.X, written.coverage, groups))
             elif word == "set":
-                arrays += _arrays(model.sets(model.probabilities(S), written.coverage, written.by_class))
+                arrays += _arrays(model.sets(model.probabilities(S), written.coverage, written.by_class, groups))
             else:
                 arrays += _arrays(S if word == "score" else model.probabilities(S))
         made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.linear.metrics import decided
 from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
@@ -89,7 +90,7 @@ def _error(model: Model, X: NDArray[Any], truth: NDArray[Any], weight: NDArray[n
     S = model.scores(X)
     if model.classes is None:
         return float(np.sqrt(weight @ (S[:, 0] - truth) ** 2 / weight.sum()))
-    called = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+    called = decided(S)
     return float(weight @ (called != truth) / weight.sum())
 
 

@@ -18,6 +18,7 @@ from sklearn.metrics import (
 )
 
 from dkernel.data.block import Block
+from dkernel.linear.metrics import decided
 from dkernel.model import Model
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
@@ -150,7 +151,7 @@ def judge(model: Model, holdout: Block | None) -> Quality | None:
     if model.classes is None:
         return Quality(holdout.y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
     truth = Targets(model.classes, model.recipe.positive).codes(holdout.y)
-    predicted = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+    predicted = decided(S)
     return Quality(truth, predicted, S, weight, [str(name) for name in model.classes.tolist()])
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
+from dkernel.streaming.schedule import RowSlice
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: Division) -> tuple[Bl
 
 def hashes_in(kept: pa.Table, column: str) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Hashes of the different groups, 63 bits, and of each row the place of its group among them."""
-    return hashes_of(_values(kept, column))
+    return hashes_of(values_in(kept, column))
 
 
 def hashes_of(values: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -82,7 +83,7 @@ def hashes_of(values: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.intp
 
 def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
     """Numbers that rise with time: of dates, of text that holds them, and of numbers."""
-    values = _values(kept, column)
+    values = values_in(kept, column)
     if values.dtype.kind in "OU":
         import pandas as pd
 
@@ -98,10 +99,18 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def _values(kept: pa.Table, column: str) -> NDArray[Any]:
+def kept_of(block: Block, piece: RowSlice) -> pa.Table:
+    """The kept columns of the rows of a piece."""
+    assert block.kept is not None
+    at = piece.place.rows
+    return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])
+
+
+def values_in(kept: pa.Table, column: str) -> NDArray[Any]:
+    """The values of a column by which rows are divided; every row needs one."""
     cells = kept.column(column)
     values: NDArray[Any] = cells.to_pandas().to_numpy()
     empty = values.dtype.kind in "OU" and bool((values == "").any())  # an empty field of a CSV
     if cells.null_count or empty or (values.dtype.kind == "f" and np.isnan(values).any()):
-        raise DataError(f"holdout_by: the column {column!r} has a missing value, and every row needs one.")
+        raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")
     return values

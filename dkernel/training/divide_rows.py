@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
@@ -27,7 +26,7 @@ from dkernel.numerics.rows import contiguous, stack
 from dkernel.problem.reservoir_split import read_once
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
-from dkernel.streaming.division import Division, hashes_in, hashes_of, times_in, without
+from dkernel.streaming.division import Division, hashes_in, hashes_of, kept_of, times_in, without
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
@@ -115,7 +114,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, place = hashes_in(_of_piece(block, piece), self.column)
+        hashes, place = hashes_in(kept_of(block, piece), self.column)
         counts = np.bincount(place, minlength=len(hashes)).tolist()
         return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
 
@@ -140,7 +139,7 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        return _smallest(hashes, times_in(_of_piece(block, piece), self.column), most=MOST_TIMES)
+        return _smallest(hashes, times_in(kept_of(block, piece), self.column), most=MOST_TIMES)
 
     def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)
@@ -174,7 +173,7 @@ class _Held(Statistic[_Sample, _Sample]):
     seed: int
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Sample:  # noqa: ARG002
-        held = np.flatnonzero(self.rule.held(_of_piece(block, piece)))
+        held = np.flatnonzero(self.rule.held(kept_of(block, piece)))
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[held]
         at = piece.place.rows
         X, y = block.X[at][held], block.y[at][held]  # type: ignore[index]
@@ -190,9 +189,3 @@ class _Held(Statistic[_Sample, _Sample]):
             held[chunk] = held.get(chunk, 0) + n
         rows = [None if a is None else stack([a, b]) for a, b in zip(left.rows, right.rows, strict=True)]
         return _Sample(held, _smallest(*rows, most=MOST_HOLDOUT))
-
-
-def _of_piece(block: Block, piece: RowSlice) -> pa.Table:
-    assert block.kept is not None
-    at = piece.place.rows
-    return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])

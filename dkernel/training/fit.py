@@ -84,6 +84,10 @@ def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
     return len(labels) if len(labels) > 2 else 1
 
 
+Validation = Block | Callable[[Source, Recipe], Block] | None
+"""Rows to judge by, or what reads them with the encoding that the source has by then."""
+
+
 def train(
     source: Source,
     recipe: Recipe,
@@ -94,7 +98,7 @@ def train(
     landmarks: Any = None,
     checkpoint: Checkpoint | None = None,
     chosen: SelectedModel | None = None,
-    validation: Block | Callable[[Source, Recipe], Block] | None = None,
+    validation: Validation = None,
     callback: Callback | None = None,
 ) -> TrainResult:
     """Fit a model; the same bytes for every executor.
@@ -106,17 +110,14 @@ def train(
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
-    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from; or what reads
-        them, with the encoding that the source has by then
+    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
     callback : called with each line of the history, after each round of the passes; where it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
 
     def fit(source: Source, recipe: Recipe) -> TrainResult:
-        judges, held = validation(source, recipe) if callable(validation) else validation, ""
-        if recipe.division is not None and judges is None:
-            source, judges, held = divide_source(source, recipe, executor)
+        source, judges, held = with_judges(source, recipe, executor, validation)
         source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
             request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
@@ -129,6 +130,16 @@ def train(
                 return _resume_or_fit(request, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)
+
+
+def with_judges(
+    source: Source, recipe: Recipe, executor: Executor, validation: Validation
+) -> tuple[Source, Block | None, str]:
+    """The source, rows to judge by that are given or that the recipe's rule takes from it, and which these are."""
+    judges = validation(source, recipe) if callable(validation) else validation
+    if recipe.division is None or judges is not None:
+        return source, judges, ""
+    return divide_source(source, recipe, executor)
 
 
 def _enough_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:

@@ -64,8 +64,7 @@ class FitRequest:
         plan.check()
         plan.check_seconds(recipe.max_seconds)
         plan.check_model(recipe.max_model_size)
-        beside = [landmarks] if validation is None else [landmarks, validation.X, validation.y, validation.weight]
-        digests = "".join(array_digest(Z) for Z in beside if Z is not None)
+        digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         return cls(
@@ -116,6 +115,12 @@ class FitRequest:
         plan.check()
         plan.check_model(self.recipe.max_model_size)
         return plan.local
+
+
+def digest_of_rows(rows: Block | None) -> str:
+    """A name of the content of some rows; empty for none."""
+    beside = [] if rows is None else [rows.X, rows.y, rows.weight]
+    return "".join(array_digest(values) for values in beside if values is not None)
 
 
 def _features(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
@@ -26,7 +27,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
-from dkernel.training.request import FitRequest
+from dkernel.training.request import FitRequest, digest_of_rows
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
 from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 
@@ -54,9 +55,10 @@ class FewRowsSearch:
         budget: Budget,
         progress: Progress,
         scratch: Scratch | str | None,
+        judges: Block | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.source, self.executor, self.budget = source, executor, budget
+        self.source, self.executor, self.budget, self.judges = source, executor, budget, judges
         self.progress, self.scratch, self.clock, self.began = progress, Scratch.of(scratch), clock, clock()
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects), fitted=True)
@@ -66,7 +68,7 @@ class FewRowsSearch:
             check_gamma(request.recipe.kernels, request.recipe.gamma)
         self.journal = Journal()
         self._choices: dict[str, SelectedModel] = {}
-        self.identity = run_of(source, recipe)
+        self.identity = run_of(source, recipe, digest_of_rows(judges))
         words = {name: " | ".join(dict.fromkeys(str(c.asked[name]) for c in self.candidates)) for name in self._axes}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
@@ -75,7 +77,8 @@ class FewRowsSearch:
         return list(self.candidates[0].asked)
 
     def _request(self, recipe: Recipe) -> FitRequest:
-        return FitRequest.of(*settle_source(self.source, recipe, self.executor, None, None), self.executor)
+        settled = settle_source(self.source, recipe, self.executor, None, self.judges)
+        return FitRequest.of(*settled, self.executor, validation=self.judges)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -112,7 +115,8 @@ class FewRowsSearch:
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
         chosen = self._choose(candidate)
-        fit = train(self.source, candidate.recipe, self.executor, scratch=self.scratch, chosen=chosen)
+        rows, scratch = self.judges, self.scratch
+        fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
         model = fit.model
         judged = model.facts["holdout"]
         error = {"rmse": judged["rmse"]} if model.classes is None else {"error": 1 - judged["accuracy"]}

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
@@ -34,7 +35,6 @@ from dkernel.linear.losses import parse_loss
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
 from dkernel.persistence.journal import Journal
-from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
@@ -44,11 +44,11 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.checks import merge_copies
-from dkernel.training.fit import train
+from dkernel.training.fit import Validation, train, with_judges
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.request import FitRequest
+from dkernel.training.request import FitRequest, digest_of_rows
 from dkernel.training.result import TrainResult
-from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
+from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
 from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
@@ -69,7 +69,7 @@ class TuneResult:
     fit : of the survivor, as `train` gives it
     leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
         rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse); of few
-        rows the loss and error on rows left out of a fit
+        rows, and where rows to judge by are given, the loss and error on rows left out of a fit
     params : what was searched -> the survivor's value
     recipe : that the survivor was trained with
     passes : of the search over the data: as a budget, they give the same search again
@@ -92,6 +92,7 @@ def tune(
     progress: Progress | None = None,
     scratch: Scratch | str | None = None,
     checkpoint: Checkpoint | None = None,
+    validation: Validation = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TuneResult:
     """Search and fit; the same bytes for every executor.
@@ -103,6 +104,7 @@ def tune(
     grid : axis -> values, of `dkernel.tuning.search_space.AXES`; a gamma may also be '4*median' or '2*auto'
     budget : of the search, the survivor's fit comes after it: "2passes", or "10min", which ends with a rung
     checkpoint : where to keep what is done: the rungs in its folder search/, the fit in fit/
+    validation : rows to judge candidates and the survivor by, as of `train`
     clock : seconds, for a budget of time
     """
     if source.label is None:
@@ -112,6 +114,7 @@ def tune(
         of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
 
     def run(source: Source, recipe: Recipe) -> TuneResult:
+        source, judges, held = with_judges(source, recipe, executor, validation)
         source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
@@ -120,10 +123,21 @@ def tune(
             kind = FewRowsSearch
         else:
             recipe = recipe.with_passes()
-        search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+        search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, judges, clock)
         outcome = _resume_or_search(search, of_search)
         winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
-        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=of_fit, chosen=chosen)
+        if held:
+            chosen = replace(chosen, why={**chosen.why, "holdout": held})
+        result = train(
+            source,
+            winner,
+            executor,
+            progress=progress,
+            scratch=scratch,
+            checkpoint=of_fit,
+            chosen=chosen,
+            validation=judges,
+        )
         params = outcome["params"]
         if winner.alpha == "auto":
             params = {**params, "alpha": result.model.recipe.alpha}
@@ -160,9 +174,10 @@ class _Search:
         budget: Budget,
         progress: Progress,
         scratch: Scratch | str | None,
+        judges: Block | None,
         clock: Callable[[], float],
     ) -> None:
-        self.source, self.executor, self.budget = source, executor, budget
+        self.source, self.executor, self.budget, self.judges = source, executor, budget, judges
         self.progress, self.scratch = progress, Scratch.of(scratch)
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
@@ -192,13 +207,13 @@ class _Search:
         )
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
-        self.identity = run_of(source, recipe)
+        self.identity = run_of(source, recipe, digest_of_rows(judges))
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
         words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
     def _request(self, recipe: Recipe) -> FitRequest:
-        return FitRequest.of(self.source, recipe, self.executor)
+        return FitRequest.of(self.source, recipe, self.executor, validation=self.judges)
 
     def _run_of(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
@@ -246,7 +261,7 @@ class _Search:
         run = self._run_of(self.key)
         data = learn_labels(request, run, survey)
         data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
-        split = split_reservoir(survey.reservoir, self.base.sizes)
+        split = split_rows(self.base, survey, self.base.sizes)
         if name not in self._choices:
             self._choices[name] = choose_model(request, run, data, split, stage=name)
         choice = self._choices[name]
@@ -324,6 +339,8 @@ class _Search:
         maps, scores = run_rounds(
             maps, turns, reader, f"{self.key}-race", done, length, self.whole, ahead, self.progress
         )
+        if self.judges is not None:
+            scores = {number: score for raced in maps for number, score in raced.judge(self.judges).items()}
         entries = [entry for raced in maps for entry in raced.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
@@ -374,5 +391,5 @@ class _Search:
         name, figure = self._figure(score)
         loss = score.loss / max(score.weight, 1e-300)
         # JSON has no word for what a candidate that diverged has.
-        figures = {"progressive_loss": loss, name: figure}
+        figures = {"progressive_loss" if self.judges is None else "left_out_loss": loss, name: figure}
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}

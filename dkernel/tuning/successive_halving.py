@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Loss
-from dkernel.problem.objective import Problem
-from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
+from dkernel.problem.objective import LossStatistic, Problem
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.schedule import RowRange, RowSlice
 
 Array = NDArray[np.float64]
 
@@ -88,6 +89,22 @@ class RacedHeads:
         return self.v[:, j * outputs : (j + 1) * outputs]
 
 
+@dataclass
+class Score:
+    """Figures of a candidate: sums of loss and right answers over n rows, each scored before its use."""
+
+    loss: float = 0.0
+    right: float = 0.0
+    weight: float = 0.0
+    n: int = 0
+
+    def add(self, loss: float, right: float, weight: float, n: int) -> None:
+        self.loss += loss
+        self.right += right
+        self.weight += weight
+        self.n += n
+
+
 @dataclass(frozen=True, eq=False)
 class RacedMap:
     """A map and the heads on its columns.
@@ -127,21 +144,15 @@ class RacedMap:
         loss = parts[0][0] if len(parts) == 1 else MixedLoss(parts)
         return SGDProblem(replace(self.problem, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
 
-
-@dataclass
-class Score:
-    """Progressive figures of a candidate: sums of loss and right answers over n rows, each scored before its use."""
-
-    loss: float = 0.0
-    right: float = 0.0
-    weight: float = 0.0
-    n: int = 0
-
-    def add(self, loss: float, right: float, weight: float, n: int) -> None:
-        self.loss += loss
-        self.right += right
-        self.weight += weight
-        self.n += n
+    def judge(self, rows: Block) -> dict[int, Score]:
+        """The figures of each candidate on rows that are not of the source."""
+        whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
+        for entry in self.entries:
+            problem = replace(self.problem, loss=entry.loss, threshold=-1)
+            sums = LossStatistic(problem).step(rows, whole, coefficients_of(self.coordinates, entry.v))
+            for number, loss, right in zip(entry.candidates, sums.loss, sums.right, strict=True):
+                scores[number] = Score(float(loss), float(right), sums.weight, sums.n)
+        return scores
 
 
 def run_rounds(

@@ -85,6 +85,21 @@ class Doors:
         ]
         self.refused += 1
 
+    def asked_refuses(self, code: int, words: tuple[str, ...], *command: Any) -> None:
+        """A command ends with this code, one line that holds the words, and nothing left behind."""
+        out = self.place / "out"
+        before = {path.name for path in out.iterdir()}
+        result = self.run(*command)
+        assert result.exit_code == code, result.output
+        said = [
+            line for line in result.stderr.strip().splitlines() if "Traceback" in line or line.startswith("dkernel ")
+        ]
+        assert len(said) == 1, result.stderr
+        for word in words:
+            assert word in said[0], f"{word!r} is not in {said[0]!r}"
+        assert {path.name for path in out.iterdir() if not path.name.endswith("run.json")} <= before
+        self.refused += 1
+
     def train_refuses(self, make: Make, *words: str) -> None:
         """train ends with 65, one line that holds the words, and nothing left behind."""
         self._refused(words, "train", *quick(make(self.folder())), "--out", "refused")

@@ -20,7 +20,7 @@ def one_group(at: Doors) -> None:
     at.train_refuses(one(with_column(site="all"), ".parquet", *GROUP), "one group", "'site'")
     at.train_refuses(one(with_column(day=DAYS[0]), ".csv", *TIME), "one moment", "'day'")
     X, y = arrays(ROWS)
-    _refuses("one group", lambda: KernelRegressor(**SMALL).fit(X, y * 1.0, groups=np.zeros(ROWS)))
+    refuses("one group", lambda: KernelRegressor(**SMALL).fit(X, y * 1.0, groups=np.zeros(ROWS)))
 
 
 @bad("left out", "a group of more than half of the rows", REFUSED, "the numbers of rows are given")
@@ -37,7 +37,7 @@ def no_group(at: Doors) -> None:
     at.train_refuses(one(with_column(day=DAYS.where(DAYS[7] != DAYS)), ".parquet", *TIME), "missing value")
     X, y = arrays(ROWS)
     groups = [None, *SITES[1:]]
-    _refuses("every row needs a group", lambda: KernelRegressor(**SMALL).fit(X, y * 1.0, groups=groups))
+    refuses("every row needs a group", lambda: KernelRegressor(**SMALL).fit(X, y * 1.0, groups=groups))
 
 
 @bad("left out", "times that are no dates and no numbers", REFUSED, "the first such value is given")
@@ -79,7 +79,7 @@ def conformalize(at: Doors) -> None:
         "groups has 299": {"y": y * 1.0, "groups": SITES[1:]},
         "several types": {"y": y * 1.0, "groups": np.array([None, *SITES[1:]], dtype=object)},
     }.items():
-        _refuses(words, lambda more=more: machine.conformalize(X, **more))
+        refuses(words, lambda more=more: machine.conformalize(X, **more))
         at.refused += 1
 
 
@@ -87,13 +87,13 @@ def conformalize(at: Doors) -> None:
 def no_rows(at: Doors) -> None:
     X, y = arrays(ROWS)
     machine = KernelRegressor(**SMALL).fit(X, y * 1.0)
-    _refuses("needs 9,999 rows", lambda: machine.predict_interval(X, 0.9999))
+    refuses("needs 9,999 rows", lambda: machine.predict_interval(X, 0.9999))
     machine.conformalize(X, y * 1.0, groups=SITES)
-    _refuses("group 'north'", lambda: machine.predict_interval(X[:1], groups=["north"]))
-    _refuses("coverage=2", lambda: machine.predict_interval(X, 2))
+    refuses("group 'north'", lambda: machine.predict_interval(X[:1], groups=["north"]))
+    refuses("coverage=2", lambda: machine.predict_interval(X, 2))
     at.refused += 3
 
 
-def _refuses(words, ask) -> None:
+def refuses(words, ask) -> None:
     with pytest.raises(DKernelError, match=words):
         ask()

@@ -23,7 +23,17 @@ def test_a_hub_reads_task_and_figures(run, model):
 
 def test_a_person_reads_data_choices_figures_and_limits(run, model):
     page = run("card", model).stdout
-    for words in ("## Data", "in (", "| columns | 3: a, b, c |", "## Figures", "## Limits", "Gaussian(gamma=0.3)"):
+    for words in (
+        "## Data",
+        "in (",
+        "| columns | 3: a, b, c |",
+        "## Figures",
+        "## How sure",
+        "predict_set",
+        "of the holdout",
+        "## Limits",
+        "Gaussian(gamma=0.3)",
+    ):
         assert words in page
 
 

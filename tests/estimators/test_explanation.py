@@ -6,6 +6,7 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor, explain
@@ -98,6 +99,13 @@ def test_the_same_seed_gives_the_same_values():
     first, second, other = (explain(machine, X[:2], X[:10], random_state=seed).values for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
+
+
+def test_sparse_rows_of_a_dense_model_are_its_rows():
+    machine = KernelRegressor("gaussian", gamma=0.1, **QUICK).fit(X, Y)
+    found = explain(machine, csr_matrix(X[:2]), csr_matrix(X[50:60]))
+    np.testing.assert_array_equal(found.values, explain(machine, X[:2], X[50:60]).values)
+    np.testing.assert_array_equal(found.data, X[:2])
 
 
 def test_bad_input_is_refused():

@@ -101,22 +101,57 @@ def test_sparse_rows_and_objects_have_intervals():
     ],
 )
 def test_mistakes_are_answered(ask, error, words, regressor):
-    from sklearn.base import clone
-
     X, y = waves(100, seed=2)
-    machine = clone(regressor)
-    machine.__dict__.update(regressor.__dict__)
+    machine = clone_of(regressor)
     with pytest.raises(error, match=words):
         ask(machine, X, y)
 
 
-def test_an_unknown_group_and_lazy_groups_are_refused():
+def test_groups_of_dask_collections_are_those_of_their_rows(regressor, classifier):
+    X, y = waves(900, seed=1)
+    groups = np.where(X[:, 1] > 0, "up", "down")
+    machine = clone_of(regressor).conformalize(X[:500], y[:500], groups=groups[:500])
+    X, groups = X[500:], groups[500:]
+    expected = machine.predict_interval(X, groups=groups)
+    lazy = da.from_array(X, chunks=(150, 2))
+    for given in (groups, da.from_array(groups, chunks=150)):
+        found = machine.predict_interval(lazy, groups=given)
+        assert isinstance(found, da.Array)
+        np.testing.assert_array_equal(found.compute(), expected)
+    frame = pd.DataFrame(X, columns=["0", "1"]).assign(where=groups)
+    parts = dd.from_pandas(frame, npartitions=3)
+    machine = KernelRegressor("gaussian", **QUICK).fit(frame[["0", "1"]], y[500:])
+    machine.conformalize(parts[["0", "1"]], y[500:], groups=parts["where"])
+    found = machine.predict_interval(parts[["0", "1"]], groups=parts["where"])
+    assert list(found.columns) == ["lower", "upper"]
+    np.testing.assert_array_equal(found.compute(), machine.predict_interval(frame[["0", "1"]], groups=groups))
+    X, y = rings(900, seed=1, noise=0.2, classes=3)
+    machine = clone_of(classifier).conformalize(X[:500], y[:500], groups=y[:500])
+    sets = machine.predict_set(da.from_array(X[500:], chunks=(100, -1)), groups=y[500:])
+    np.testing.assert_array_equal(sets.compute(), machine.predict_set(X[500:], groups=y[500:]))
+
+
+def clone_of(fitted):
+    """The same fitted machine, whose conformity scores may be replaced."""
+    machine = type(fitted)(**fitted.get_params())
+    machine.__dict__.update(fitted.__dict__)
+    return machine
+
+
+def test_an_unknown_group_and_groups_of_another_kind_are_refused():
     X, y = waves(200, seed=2)
     machine = KernelRegressor("gaussian", **QUICK).fit(*waves(600))
     machine.conformalize(X, y, groups=np.where(X[:, 0] > 0, "east", "west"))
     with pytest.raises(DataError, match="group 'north'"):
         machine.predict_interval(X[:1], groups=["north"])
-    with pytest.raises(UnsupportedError, match="array in memory"):
-        machine.predict_interval(da.from_array(X), groups=["east"] * 200)
+    with pytest.raises(UnsupportedError, match="must be a Dask array of its chunks"):
+        machine.predict_interval(da.from_array(X, chunks=(50, 2)), groups=da.from_array(np.array(["east"] * 200)))
+    with pytest.raises(DataError, match="200 rows and groups has 7"):
+        machine.predict_interval(da.from_array(X, chunks=(50, 2)), groups=["east"] * 7)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=["0", "1"]), npartitions=2)
+    named = KernelRegressor("gaussian", **QUICK).fit(frame.compute(), y)
+    named.conformalize(frame, y, groups=y > 0)
+    with pytest.raises(UnsupportedError, match="must be a Dask series"):
+        named.predict_interval(frame, groups=["east"] * 200)
     with pytest.raises(UnsupportedError, match="divide rows in memory"):
         machine.fit(dd.from_pandas(pd.DataFrame(X), npartitions=1), y, groups=y > 0)

@@ -50,6 +50,7 @@ def test_the_command_prints_the_largest_first(tmp_path):
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)["importance"]
     assert list(found)[2] == "noise"
+    assert 0 < found["a"]["deviation"] < 0.1 < found["a"]["mean"]
     lines = CliRunner().invoke(main, words).stdout
     assert "importance" in lines
-    assert "noise: " in lines
+    assert " ± " in lines.split("noise: ")[1].splitlines()[0]

@@ -1,0 +1,91 @@
+"""`dkernel conformalize`: a model whose intervals and sets are by other rows than those that its fit left out."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dkernel.cli.exit_codes import ExitCodeCommand
+from dkernel.cli.labelled_rows import open_labelled
+from dkernel.cli.options import (
+    LOCAL_TYPE,
+    NAMES,
+    Label,
+    bad_rows_option,
+    config_text,
+    group_option,
+    note_rejected,
+    place_of,
+    require,
+    run_options,
+    setting,
+    svmlight_options,
+)
+from dkernel.cli.outputs import check_model_place, check_outputs
+
+if TYPE_CHECKING:
+    from dkernel.cli.run_record import Record
+
+
+@click.command(cls=ExitCodeCommand, short_help="Let other rows say how sure a model is.")
+@click.argument("model", required=False, metavar="MODEL")
+@click.argument("data", nargs=-1, metavar="DATA...")
+@setting("-o", "--out", metavar="FILE", help="Model file to write.")
+@group_option("Column of the groups that `score --group` may then ask for; no feature needs to be of it.")
+@click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@bad_rows_option
+@svmlight_options
+@run_options
+@click.pass_context
+def conformalize(ctx: click.Context, /, **values: Any) -> None:
+    """Write MODEL with the conformity scores of the labelled rows DATA, which it has not learned from, as --out.
+
+    Its intervals and sets then cover rows that are drawn as DATA is, and with --group each group of them. Nothing is
+    fitted again. Up to 65,536 rows, a uniform sample, are used.
+
+    \b
+    dkernel conformalize model.safetensors known.parquet --group site --out model-2.safetensors
+    dkernel score model-2.safetensors new.parquet --write score,interval --group site --out scores.parquet
+    """
+    if values["print_config"]:
+        click.echo(config_text(ctx, values))
+        return
+    require(ctx, values, ["model", "data", "out"])
+    place = place_of(ctx, values)
+    from dkernel.cli.run_record import Record, beside
+
+    check_outputs(values)
+    check_model_place(values)
+    record = Record(values)
+    with record.written(beside(values["out"], values["record"])):
+        facts = _conformalize(values, place, record)
+    if values["json"]:
+        click.echo(json.dumps(facts))
+    elif not values["quiet"]:
+        groups = f" of {len(facts['groups'])} groups" if facts["groups"] else ""
+        click.echo(f"{values['out']}: intervals and sets by {facts['rows']:,} rows{groups}")
+
+
+def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
+    from dkernel.cli.run_record import running
+    from dkernel.inference.conformity import conformalized
+    from dkernel.persistence import model_file
+
+    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
+    model = model_file.load(values["model"])
+    record.note(model_sha256=model_file.digest_of(model))
+    group = values["group"]
+    with running(record, values, place) as (progress, executor):
+        source = open_labelled(values, model, executor, keep=() if group is None else (group,))
+        progress.phase("conformity scores", source.n_rows)
+        model = conformalized(model, source, executor, group)
+        model_file.save(model, values["out"])
+    facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), conformalize=facts)
+    return facts

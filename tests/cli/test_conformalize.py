@@ -1,0 +1,115 @@
+"""`conformalize` and `score --group`: every group of rows is covered by itself, as the estimators have it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+
+QUICK = ["--kernel", "gaussian", "--gamma", "0.3", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
+QUICK += ["--local", "none", "--quiet"]
+
+
+def rows(n, seed):
+    """A target whose noise depends on the site, which is no feature."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    site = rng.choice([1, 2, 30], n)
+    y = np.sin(2 * X[:, 0]) + 0.1 * np.sqrt(site) * rng.normal(size=n)
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": site, "y": y, "kind": np.where(y > 0, "up", "down")})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("groups")
+    for name, n in (("train", 2000), ("known", 3000), ("new", 3000)):
+        rows(n, n + len(name)).to_parquet(folder / f"{name}.parquet")
+    rows(3000, 3000 + len("known")).to_csv(folder / "known.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def regression(run, place, tmp_path):
+    assert run("train", place / "train.parquet", "--label", "y", "--exclude", "site,kind", "--out", tmp_path / "m",
+               *QUICK).exit_code == 0  # fmt: skip
+    return tmp_path / "m"
+
+
+def test_every_group_has_intervals_of_its_own(run, place, regression, tmp_path):
+    out, scores = tmp_path / "m2", tmp_path / "scores.parquet"
+    done = run(
+        "conformalize", regression, place / "known.parquet", "--group", "site", "--exclude", "kind", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"{out}: intervals and sets by 3,000 rows of 3 groups\n"
+    done = run("score", out, place / "new.parquet", "--write", "interval", "--group", "site", "--exclude", "kind,y",
+               "--out", scores)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    found, new = pd.read_parquet(scores), pd.read_parquet(place / "new.parquet")
+    assert list(found.columns) == ["site", "lower", "upper"]
+    width = found["upper"] - found["lower"]
+    for site in (1, 2, 30):
+        some = new["site"] == site
+        within = (found["lower"] <= new["y"]) & (new["y"] <= found["upper"])
+        assert within[some].mean() == pytest.approx(0.9, abs=0.04)
+    assert width[new["site"] == 30].mean() > 2 * width[new["site"] == 1].mean()
+    machine = dkernel.load(regression).conformalize(
+        *(pd.read_parquet(place / "known.parquet")[names] for names in (["a", "b"], "y")),
+        groups=pd.read_parquet(place / "known.parquet")["site"],
+    )
+    same = machine.predict_interval(new[["a", "b"]], groups=new["site"])
+    np.testing.assert_array_equal(found[["lower", "upper"]].to_numpy(), same)
+
+
+def test_a_number_of_a_csv_is_the_group_of_that_number(run, place, regression, tmp_path):
+    models = []
+    for form in ("csv", "parquet"):
+        out = tmp_path / form
+        args = ["--group", "site", "--exclude", "kind", "--out", out, "--json"]
+        assert json.loads(run("conformalize", regression, place / f"known.{form}", *args).stdout)["groups"] == [
+            "1", "2", "30",
+        ]  # fmt: skip
+        models.append(dkernel.load(out).model_.conformal)
+    np.testing.assert_allclose(models[0].scores, models[1].scores, rtol=1e-5)
+
+
+def test_sets_of_groups_and_without_them(run, place, tmp_path):
+    model, out, scores = tmp_path / "m", tmp_path / "m2", tmp_path / "s.csv"
+    run("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)
+    plain = run("conformalize", model, place / "known.parquet", "--exclude", "site,y", "--out", out, "--json")
+    assert json.loads(plain.stdout) == {"rows": 3000, "groups": []}
+    grouped = run("conformalize", model, place / "known.parquet", "--group", "site", "--exclude", "y", "--out", out,
+                  "--overwrite", "--quiet")  # fmt: skip
+    assert grouped.exit_code == 0, grouped.output
+    args = ["score", out, place / "new.parquet", "--exclude", "kind,y", "--write", "set", "--out", scores]
+    assert run(*args, "--group", "site", "--by-class").exit_code == 0
+    found, new = pd.read_csv(scores), pd.read_parquet(place / "new.parquet")
+    own = np.where(new["kind"] == "up", found["set_up"], found["set_down"]).astype(bool)
+    for site in (1, 30):
+        assert own[new["site"] == site].mean() == pytest.approx(0.9, abs=0.04)
+
+
+def test_dkernel_score_writes_intervals_of_groups(run, place, regression, tmp_path):
+    out = tmp_path / "m2"
+    run("conformalize", regression, place / "known.parquet", "--group", "site", "--exclude", "kind", "--out", out)
+    found = dkernel.score(out, place / "new.parquet", tmp_path / "s", write=["interval"], coverage=0.5, group="site",
+                          exclude=["kind", "y"])  # fmt: skip
+    assert found.columns == ("site", "lower", "upper")
+    new = pd.read_parquet(place / "new.parquet")
+    ends = pd.read_parquet(tmp_path / "s")
+    assert ((ends["lower"] <= new["y"]) & (new["y"] <= ends["upper"])).mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_same_bytes_whatever_the_files(run, place, regression, tmp_path):
+    known = pd.read_parquet(place / "known.parquet")
+    (tmp_path / "files").mkdir()
+    for i in range(3):
+        known[1000 * i : 1000 * (i + 1)].to_parquet(tmp_path / f"files/{i}.parquet")
+    made = []
+    for name, data in (("whole", place / "known.parquet"), ("parts", tmp_path / "files")):
+        args = ["--group", "site", "--exclude", "kind", "--out", tmp_path / name]
+        assert run("conformalize", regression, data, *args).exit_code == 0
+        made.append((tmp_path / name).read_bytes())
+    assert made[0] == made[1]
