@@ -231,7 +231,7 @@ class Model:
             else:
                 S = _in_units(self._columns.scores, X, self.coef) + self.intercept
             if self.local is not None:
-                S = S + self.local.scores(X).astype(S.dtype, copy=False)
+                S = S + self.local.scores(X, self._is_fine).astype(S.dtype, copy=False)
             return _finite(S, "score")
 
     def _wide_scores(self, X: NDArray) -> NDArray[np.floating]:
@@ -265,8 +265,12 @@ class Model:
         It may by FINE_SCORES of the largest score in a model of at most FINE_ROWS rows, or of rows read in float64;
         else by COARSE_SCORES.
         """
-        fine = self.facts.get("rows", np.inf) <= FINE_ROWS or self.recipe.dtype == "float64"
-        return not self.rounding <= (FINE_SCORES if fine else COARSE_SCORES)
+        return not self.rounding <= (FINE_SCORES if self._is_fine else COARSE_SCORES)
+
+    @property
+    def _is_fine(self) -> bool:
+        """True if scores may be rounded by FINE_SCORES alone; cells, whose coefficients cancel, are then in float64."""
+        return self.facts.get("rows", np.inf) <= FINE_ROWS or self.recipe.dtype == "float64"
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def update_command(ctx: click.Context, /, **values: Any) -> None:
     """Write MODEL, after it has learned the labelled rows NEW, as --out.
 
-    Scaling, kernel and settings stay. Cells that new rows touch are fitted again with them, and divided where they grow
-    too large. Grids take one more sweep, held by rows of --old. A model without a local stage learns as partial_fit.
+    Scaling, kernel and settings stay. Cells that new rows touch learn them, and are divided where they grow too large.
+    Grids take one more sweep, held by rows of --old. A model without a local stage learns as partial_fit.
     New rows are held in memory; train again where they are many, or differ.
 
     \b
@@ -59,6 +59,7 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
+    from dkernel.encoding.unseen import describe_counts
 
     check_outputs(values)
     check_model_place(values)
@@ -69,6 +70,8 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
         click.echo(json.dumps(facts))
     elif not values["quiet"]:
         click.echo(f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}")
+        for line in describe_counts(facts.get("filled", {})):
+            click.echo(line)
 
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
@@ -82,14 +85,16 @@ def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record
     with running(record, values, place) as (progress, executor):
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)
-        new = rows_in(source, executor)
+        new, unseen = rows_in(source, executor, model.reading)
+        unseen.warn()
         old = None
         if values["old"]:
-            old = rows_in(open_labelled(values, model, executor, values["old"]), executor, MOST_OLD)
+            old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model.reading, MOST_OLD)
         progress.phase("update")
         model = update_model(model, new, executor, old)
         model_file.save(model, values["out"])
     local = "no local stage" if model.local is None else model.local.kind
     facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
+    facts |= {"filled": unseen.filled} if unseen.filled else {}
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), update=facts)
     return facts

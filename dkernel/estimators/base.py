@@ -411,8 +411,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
             before = None
             if old is not None:
                 kept = old if isinstance(old, Source) else from_arrays(old, dtype=dtype, **reading_of(model))
-                before = rows_in(kept, executor, MOST_OLD)
-            model = update_model(model, rows_in(new, executor), executor, before)
+                before, _ = rows_in(kept, executor, model.reading, MOST_OLD)
+            block, unseen = rows_in(new, executor, model.reading)
+            unseen.warn()
+            model = update_model(model, block, executor, before)
         self._take(model, [], self.chosen_)
         return self
 

@@ -77,8 +77,11 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     so that Σ_g φ_g = score(x) - mean score of the background. It is exact for landmarks with a Gaussian (of one gamma),
     Laplacian or ProductCauchy kernel and no metric beyond a diagonal one: such a score is a sum of products, of which
     the sum over all S is an integral of a polynomial (Owen 1972). The cost is rows · background · landmarks · d² / 2.
-    Other models (grids, cells, a full metric, other kernels) are explained by two pairs of opposite permutations for
-    each background row, with the standard errors of the values. A category is one column.
+    Other models are explained by two pairs of opposite permutations for each background row, with the standard errors
+    of the values: those of other kernels or a full metric, and those with a local stage. A cell has walls across
+    several columns and a Matern kernel of a distance, and a bin of a grid is found by a hash of all columns, so their
+    scores are no sums of products, and a row with some columns of another may be in any cell or bin. A category is one
+    column.
 
     Parameters
     ----------

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.encoding import Encoding
 from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
@@ -29,6 +28,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.task_groups import group_of
+from dkernel.streaming.unseen_rows import WithUnseen
 
 Array = NDArray[np.float64]
 
@@ -74,24 +74,22 @@ def evaluate_model(
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
         statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
-    if model.reading is not None:
-        statistic = _Counting(statistic, model.reading)
+    statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
     reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            figures: dict[str, Any] = reader.fold(
+            found: tuple[dict[str, Any], UnseenValues] = reader.fold(
                 statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
             )
     finally:
         reader.close()
         executor.release([held])
-    if (unseen := figures.pop("unseen", None)) is not None:
-        unseen.warn()
-        figures |= {"filled": unseen.filled} if unseen.filled else {}
-    return figures
+    figures, unseen = found
+    unseen.warn()
+    return figures | ({"filled": unseen.filled} if unseen.filled else {})
 
 
 def quality_of(model: Model, block: Block) -> float:
@@ -181,24 +179,6 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
             of_far |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
         last = {"per_class": figures.pop("per_class")} if "per_class" in figures else {}
         return {**figures, "far": of_far, **last}
-
-
-@dataclass(frozen=True, eq=False)
-class _Counting(Statistic[tuple[Any, UnseenValues], dict[str, Any]]):
-    """Another statistic, and beside it the values that training never saw."""
-
-    inner: Any
-    encoding: Encoding
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, UnseenValues]:
-        marks = None if block.marks is None else block.marks[piece.place.rows]
-        return self.inner.step(block, piece, broadcast), UnseenValues.of(self.encoding, marks, piece.n)
-
-    def merge(self, left: tuple[Any, UnseenValues], right: tuple[Any, UnseenValues]) -> tuple[Any, UnseenValues]:
-        return self.inner.merge(left[0], right[0]), left[1].merge(right[1])
-
-    def finish(self, total: tuple[Any, UnseenValues]) -> dict[str, Any]:
-        return {**self.inner.finish(total[0]), "unseen": total[1]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of on
 GRIDS_TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 LAST_INTERVAL = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
+NO_NUMBER = np.uint32(2**32 - 1)  # of a bin without rows
 MISSING_INTERVAL = np.uint32(2**31)  # the interval of a value that is not a number
 EXACT: set[str] = set()  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
 
@@ -79,6 +80,38 @@ def add_bin_scores(codes: Any, coef: Any, scores: Any) -> None:
             for i in range(codes.shape[1]):
                 for c in range(scores.shape[1]):
                     scores[i, c] += coef[g, codes[g, i], c]
+
+
+@compile_loop("void(uint32[:, ::1], uint32[::1], uint32[:, ::1], int64[::1])", EXACT)
+def _number(codes: Any, number: Any, bins: Any, occupied: Any) -> None:
+    for g in range(codes.shape[0]):
+        number[:] = NO_NUMBER
+        for i in range(codes.shape[1]):
+            code = codes[g, i]
+            if number[code] == NO_NUMBER:
+                number[code] = np.uint32(occupied[g])
+                bins[g, occupied[g]] = code
+                occupied[g] += 1
+            codes[g, i] = number[code]
+
+
+def number_bins(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
+    """The occupied bins of each grid, numbered as they come, and the codes of these: few rows need small tables.
+
+    Parameters
+    ----------
+    codes : uint32 (n_grids, rows); they are replaced by the numbers of their bins
+    n_bins : codes of a grid
+
+    Examples
+    --------
+    >>> numbers, bins = number_bins(np.array([[7, 2, 7]], np.uint32), 8)
+    >>> numbers.tolist(), [each.tolist() for each in bins]
+    ([[0, 1, 0]], [[7, 2]])
+    """
+    bins, occupied = np.empty_like(codes), np.zeros(len(codes), np.int64)
+    _number(codes, np.empty(n_bins, np.uint32), bins, occupied)
+    return codes, [own[:k] for own, k in zip(bins, occupied.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -190,4 +223,4 @@ class Binning:
             add_bin_scores(self.part(first, last).codes(X), coef[first:last], scores)
 
 
-BINNING_LOOPS = (_codes, add_sums, add_bin_scores)
+BINNING_LOOPS = (_codes, add_sums, add_bin_scores, _number)

@@ -76,12 +76,13 @@ class CellMachine(LocalMachine):
         """The machines of the cells; their arrays are views."""
         return unpack_cells(self.arrays(), self.nu)
 
-    def scores(self, X: NDArray[np.floating]) -> F64:
+    def scores(self, X: NDArray[np.floating], wide: bool = False) -> F64:
         Z = self.inputs(X)
         S, total = np.zeros((len(Z), self.coef.shape[1])), np.zeros((len(Z), 1))
         for number, visit in self.tree.visits(Z):
             weight = np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None]
-            S[visit.rows] += weight * self.cells[number].scores(Z[visit.rows])
+            cell = self.cells[number]
+            S[visit.rows] += weight * (cell.wide_scores if wide else cell.scores)(Z[visit.rows])
             total[visit.rows] += weight
         return S / total * self.unit
 

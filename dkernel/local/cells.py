@@ -34,6 +34,8 @@ LEAST_CELL_DISTANCE = np.float32(1e-3)
 # 0.276 at the minimum. It takes fewer where the scores move by less than CELL_MOVED of their unit in root mean square:
 # cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
 CELL_STEPS, CELL_MOVED = 20, 3e-3
+NEAR = 8  # old rows beside each new one whose coefficients an update changes
+FEW = 4  # an update of a cell is of few rows where it changes less than this part of its coefficients
 
 
 @dataclass(frozen=True)
@@ -77,22 +79,38 @@ class Cell:
 
         The landmarks as products want them are made anew: of all cells they would be more than the model.
         """
-        out = np.zeros((len(X), self.coef.shape[1]))
         if not len(self.Z):
-            return out
-        columns = _columns(self.Z, self.length, self.nu)
-        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * TILE_COMPONENTS)
-        for first in range(0, len(X), TILE):
-            some = X[first : first + TILE]
-            tile[: len(some)] = some
-            tile[len(some) :] = 0.0
-            rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
+            return np.zeros((len(X), self.coef.shape[1]))
+        columns, held = _columns(self.Z, self.length, self.nu), scratch(TILE * TILE_COMPONENTS)
+
+        def scored(tile: F32) -> F64:
+            rows, S = columns.rows(tile), np.zeros((TILE, self.coef.shape[1]))
             for at in range(0, len(self.Z), TILE_COMPONENTS):
                 part = self.coef[at : at + TILE_COMPONENTS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
                 columns.fill(rows, at, K)
                 S += K @ part
-            out[first : first + TILE] = S[: len(some)]
+            return S
+
+        return self._by_tiles(X, scored)
+
+    def wide_scores(self, X: F32) -> F64:
+        """The same with kernel and sums in float64, some ten times as slow: coefficients may cancel each other."""
+        kernel, Z, coef = (
+            Matern(nu=self.nu, length=self.length),
+            self.Z.astype(np.float64),
+            self.coef.astype(np.float64),
+        )
+        return self._by_tiles(X, lambda tile: kernel(tile.astype(np.float64), Z) @ coef)
+
+    def _by_tiles(self, X: F32, scored: Callable[[F32], F64]) -> F64:
+        """What `scored` gives of tiles of TILE rows, times the root; the last one is padded."""
+        out, tile = np.zeros((len(X), self.coef.shape[1])), np.empty((TILE, X.shape[1]), np.float32)
+        for first in range(0, len(X), TILE):
+            some = X[first : first + TILE]
+            tile[: len(some)] = some
+            tile[len(some) :] = 0.0
+            out[first : first + TILE] = scored(tile @ self.root)[: len(some)]
         return out
 
 
@@ -232,11 +250,12 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
 
 
 def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
-    """The cell with new rows: what its fit would give of old and new rows together, with its metric and length.
+    """The cell with new rows: nearly what its fit would give of old and new rows, with its metric and length.
 
     An old row enters with the quadratic bound of its loss at its old score: the change g of the function minimises
     Σ_new weight loss(Y, S + f + g) + L/2 (Σ_old g² + ridge |g|²). Of squared loss and rows of weight 1 that is the fit
-    of all rows, to their old targets and the new ones.
+    of all rows, to their old targets and the new ones. Where new rows are few, g is a sum of kernels at them and at the
+    old rows nearest to them alone.
 
     Parameters
     ----------
@@ -245,18 +264,57 @@ def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, rid
     old, new = len(cell.Z), X @ cell.root
     mass = np.concatenate([np.ones(old), weight])
     Z, place, total = merge_rows(np.concatenate([cell.Z, new]), mass)
-    solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
     place, f = place[old:], S + cell.scores(X)
+    least = _least_squares(cell, Z, np.unique(place), total, ridge)
     g, coef = np.zeros((len(Z), Y.shape[1])), np.zeros((len(Z), Y.shape[1]))
     for _ in range(loss.steps(CELL_STEPS)):
         pull = g[place] - loss.derivative(Y, (f + g[place]).astype(np.float32)) / np.float32(loss.curvature)
         target = np.stack([np.bincount(place, weight * column, len(Z)) / total for column in pull.T], axis=1)
-        coef, before = np.asarray(solve(target), np.float64), g
-        g = target - ridges[:, None] * coef
+        (coef, g), before = least(target), g
         if np.sqrt(np.mean((g - before) ** 2)) < CELL_MOVED:
             break
     coef[: len(cell.Z)] += cell.coef
     return replace(cell, Z=Z, coef=np.ascontiguousarray(coef, np.float32))
+
+
+def _least_squares(
+    cell: Cell, Z: F32, new: NDArray[np.intp], total: F64, ridge: float
+) -> Callable[[F64], tuple[F64, F64]]:
+    """The function of targets (m, outputs) that gives coef and values g = k(Z, Z) coef of the least Σ total (t - g)²
+    + ridge |g|².
+
+    Where `new` rows are few, coefficients are 0 but at them and at the old rows nearest to them: other old rows have
+    hardly any, and the factor of a matrix of all rows takes nearly all seconds of an update.
+
+    Parameters
+    ----------
+    Z : the different rows (m, p), times the root;  total : their weights (m,)
+    new : places of the new ones
+    """
+    moving = _nearest(Z, new)
+    if FEW * len(moving) > len(Z):
+        solve, ridges = _solver(Z, cell.length, cell.nu, ridge / total)
+
+        def by_all(target: F64) -> tuple[F64, F64]:
+            coef = np.asarray(solve(target), np.float64)
+            return coef, target - ridges[:, None] * coef
+
+        return by_all
+    K = Matern(nu=cell.nu, length=cell.length)(Z.astype(np.float64), Z[moving].astype(np.float64))
+    solve_few = linalg.factor_of((K * total[:, None]).T @ K + ridge * K[moving])
+
+    def by_few(target: F64) -> tuple[F64, F64]:
+        coef = np.zeros_like(target)
+        coef[moving] = solve_few(K.T @ (total[:, None] * target))
+        return coef, K @ coef[moving]
+
+    return by_few
+
+
+def _nearest(Z: F32, new: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Places of the new rows and of the NEAR rows that are nearest to each."""
+    apart = np.einsum("ij,ij->i", Z, Z)[:, None] - 2 * Z @ Z[new].T  # squared distances, less the norms of the new ones
+    return np.union1d(new, np.argpartition(apart, min(NEAR, len(Z) - 1), axis=0)[: NEAR + 1])
 
 
 def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:

@@ -74,7 +74,7 @@ class GridMachine(LocalMachine):
         """The grids."""
         return coarse_to_fine(self.gamma, self.inputs.categorical, len(self.coef), self.bits, self.seed)
 
-    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
+    def scores(self, X: NDArray[np.floating], wide: bool = False) -> NDArray[np.float64]:  # noqa: ARG002 - few sums
         S = np.zeros((len(X), self.coef.shape[2]), np.float32)
         for first in range(0, len(X), TABLE_ROWS):
             part = slice(first, first + TABLE_ROWS)

@@ -1,7 +1,7 @@
 """Update of a model by new rows, without the fit of its old ones.
 
 The scaling, the global stage and the settings of the local stage stay. New rows change the local stage by what they say
-beyond the model: cells that they touch are fitted again with them, and grids take one more sweep over them. What old
+beyond the model: cells that they touch learn them, and grids take one more sweep over them. What old
 rows say is what the model says of them: their residuals are those of the old model.
 """
 
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from dkernel.conformal import Conformal
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.encoding import Encoding
+from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.execution.base import Call, Executor
 from dkernel.linear.losses import Loss
 from dkernel.linear.smoothing import smooth_loss
 from dkernel.local.base import LocalMachine
-from dkernel.local.binning import add_bin_scores, add_sums
+from dkernel.local.binning import add_bin_scores, add_sums, number_bins
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
@@ -32,10 +34,12 @@ from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import count_weighted, part_of, rows_of
+from dkernel.problem.reservoir_split import count_weighted, part_of, read_once
 from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.survey import Survey
+from dkernel.streaming.unseen_rows import WithUnseen
 from dkernel.training.cell_stage import cell_rows_of, overlap_of
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
 from dkernel.training.uncertainty import errors_of
@@ -43,6 +47,7 @@ from dkernel.training.uncertainty import errors_of
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
+LIGHT = 8  # an old row stands for at most so small a part of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
@@ -63,10 +68,20 @@ class NewRows:
     weight: NDArray[np.float64]
 
 
-def rows_in(source: Source, executor: Executor, most: int | None = None) -> Block:
-    """The rows of a source, or a uniform sample of `most` of them, in an order that no layout of files decides."""
+def rows_in(
+    source: Source, executor: Executor, encoding: Encoding | None, most: int | None = None
+) -> tuple[Block, UnseenValues]:
+    """The rows of a source, or a uniform sample of so many, in an order that no layout of files decides.
+
+    Parameters
+    ----------
+    encoding : of the model, whose training may not have seen some of their values: these are counted
+    """
     source = count_weighted(source, executor)
-    return rows_of(source, executor, most or source.n_counted)
+    n = source.n_counted
+    statistic = WithUnseen(Survey(0, n, min(n, most or n)), encoding)
+    found, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
+    return found.reservoir.part(slice(None)), unseen
 
 
 def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:
@@ -232,8 +247,10 @@ def _grids(
             "the training too, all or a sample: dkernel update MODEL NEW --old OLD, or partial_fit(X, y, old=X_old)."
         )
     (n_grids, n_bins, outputs), loss = machine.coef.shape, model.loss
-    n, first_new = int(model.facts["rows"]), len(old.X)
-    X = np.ascontiguousarray(np.hstack([machine.inputs(old.X), machine.inputs(rows.X)]))
+    n, penalty = int(model.facts["rows"]), ridge * n_grids
+    held = _held(old.X, n, penalty)
+    first_new = len(held)
+    X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
     smooth = smooth_loss(loss, RESIDUAL_WIDTHS[-1])
     S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
@@ -246,16 +263,28 @@ def _grids(
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()
-    sample, share = np.ascontiguousarray(X[:, some]), weight[some] * (weight.sum() / weight[some].sum())
+    share = weight[some] * (weight.sum() / weight[some].sum())
     for first in range(0, n_grids, GRID_GROUP):
-        part, group = machine.binning.part(first, first + GRID_GROUP), slice(first, first + GRID_GROUP)
-        codes = part.codes(X.T)
-        sums = np.zeros((part.n_grids, n_bins, outputs + 1), np.int64)
+        codes, bins = number_bins(machine.binning.part(first, first + GRID_GROUP).codes(X.T), n_bins)
+        sums = np.zeros((len(bins), max(map(len, bins)), outputs + 1), np.int64)
         add_sums(codes, fixed.rows(residual(), weight), sums)
-        change = join_steps(np.zeros_like(coef[group]), sums, fixed, ridge * n_grids, part.codes(sample.T), share)
+        none = np.zeros((*sums.shape[:2], outputs), np.float32)
+        change = join_steps(none, sums, fixed, penalty, np.ascontiguousarray(codes[:, some]), share)
         add_bin_scores(codes, change, moved)
-        coef[group] += change
+        for grid, (own, by) in enumerate(zip(bins, change, strict=True), first):
+            coef[grid, own] += by[: len(own)]
     return replace(machine, coef=coef)
+
+
+def _held(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
+    """The old rows that hold grids: as few as tell how many rows a bin has, beside the penalty of its coefficient.
+
+    Parameters
+    ----------
+    old : rows of the training, all of its n rows or a uniform sample
+    """
+    most = min(penalty / LIGHT * len(old) / n, len(old) / CORRELATION_SAMPLE)
+    return old[:: max(1, int(most))]
 
 
 UPDATES: Mapping[str, Callable[..., LocalMachine]] = {GridMachine.kind: _grids, CellMachine.kind: _cells}

@@ -95,7 +95,7 @@ def trees(rows: Rows, seed: int) -> dict[str, float]:
     X, y, X_test, y_test = rows
     parts = _part(X, slice(-CALIBRATED)), _part(X, slice(-CALIBRATED, None)), X_test
     own, y_own = y[:-CALIBRATED], y[-CALIBRATED:]
-    settings = {"random_state": seed, "verbose": -1, "n_jobs": 2}
+    settings = {"random_state": seed, "verbose": -1, "n_jobs": 1}
     if y.dtype.kind != "f":
         machine = LGBMClassifier(**settings).fit(parts[0], own)
         P, P_test = machine.predict_proba(parts[1]), machine.predict_proba(parts[2])

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import dkernel
-from dkernel import Grids, KernelClassifier, KernelRegressor, explain
+from dkernel import Cells, Grids, KernelClassifier, KernelRegressor, explain
 from dkernel.errors import DataError, UnsupportedError
 
 RNG = np.random.default_rng(0)
@@ -78,7 +78,9 @@ def test_a_category_is_one_column():
         np.testing.assert_allclose(found.values[i], expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("settings", [{"local": Grids(n_grids=16)}, {"kernel": "matern"}, {"metric": "full"}])
+@pytest.mark.parametrize(
+    "settings", [{"local": Grids(n_grids=16)}, {"local": Cells(rows=100)}, {"kernel": "matern"}, {"metric": "full"}]
+)
 def test_other_models_are_explained_with_errors(settings):
     machine = KernelRegressor(
         **{"kernel": "gaussian", "gamma": "median" if "kernel" not in settings else "auto"} | QUICK | settings

@@ -1,6 +1,9 @@
-"""Updates: fifty are one, they change what new rows touch and nothing else, and have the same bytes everywhere."""
+"""Updates: they are as good as a refit, change what new rows touch and nothing else, and have one result everywhere."""
 
 import functools
+import multiprocessing
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +16,17 @@ import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.block import Block
-from dkernel.errors import DataError, UnsupportedError
+from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.linear.losses import parse_loss
 from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.persistence.model_file import save
+from dkernel.training import cell_stage, grid_stage
 from dkernel.training.update import update_model
 
 GLOBAL = {"n_components": 64, "gamma": 0.3, "alpha": 1e-4}
 STAGES = {"cells": {"local": Cells(rows=600)}, "grids": {"local": Grids(n_grids=128)}}
+LARGER = {"cells": {"local": Cells(rows=2048)}, "grids": {"local": Grids(n_grids=256)}}
 
 
 def data(n, seed):
@@ -53,12 +58,71 @@ def rmse(model):
     return float(np.sqrt(np.mean((model.predict(TEST[0]) - TEST[1]) ** 2)))
 
 
+def later(n, seed):
+    """Ten columns, two of them no matter; a kink, a step and a product."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 10)).astype(np.float32)
+    y = np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1]) + np.abs(X[:, 2]) + 0.5 * (X[:, 3] > X[:, 4]) + X[:, 5] * X[:, 6]
+    return X, y + 0.2 * rng.normal(size=n)
+
+
+LEARNED = [(cell_stage, "_choose"), (cell_stage, "learned_metric"), (grid_stage, "_choose"), (grid_stage, "relevances")]
+
+
+@pytest.fixture
+def chosen_once(monkeypatch):
+    """A refit keeps what the fit before it chose: another width or metric moves the error by more than 500 rows do."""
+    known = {}
+    for stage, name in LEARNED:
+        once = getattr(stage, name)
+
+        def chosen(*args, of=(stage, name), found=once):
+            if of not in known:
+                known[of] = found(*args)
+            return known[of]
+
+        monkeypatch.setattr(stage, name, chosen)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "seeds"), [(data, 3000, 2), pytest.param(later, 50_000, 5, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("stage", STAGES)
+def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds, chosen_once):
+    """The mean difference over some seeds is within half a standard error of a refit's error."""
+    X_test, y_test = rows(10_000, 99)
+    off, errors = [], []
+    for seed in range(seeds):
+        X, y = rows(n + n // 100, seed)
+        chosen_once.clear()
+        settings = GLOBAL | {"gamma": 0.1, "metric": "identity", "random_state": seed}
+        model = KernelRegressor(**LARGER[stage], **settings).fit(X[:n], y[:n]).model_
+        whole = np.square(KernelRegressor(**LARGER[stage], **settings).fit(X, y).predict(X_test) - y_test)
+        assert model.local is not None
+        with ThreadsExecutor(2) as run:
+            model = update_model(model, Block(X[n:], y[n:], None), run, Block(X[:n], None, None))
+        off.append(np.square(model.predict(X_test) - y_test).mean() - whole.mean())
+        errors.append(whole.std())
+    assert abs(np.mean(off)) <= 0.5 * np.mean(errors) / np.sqrt(len(y_test)), (off, errors)
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_fifty_updates_are_one_update(stage):
     before, many, one = rmse(fitted(stage).model_), *(rmse(updates(fitted(stage).model_, k)) for k in (50, 1))
     half_error = 0.5 * before / np.sqrt(2 * len(TEST[0]))
     assert abs(many - one) <= half_error
     assert many < before - half_error
+
+
+@pytest.mark.usefixtures("chosen_once")
+@pytest.mark.parametrize("stage", STAGES)
+def test_fifty_updates_in_a_row_are_as_good_as_a_refit(stage):
+    X, y = (np.concatenate(parts) for parts in zip(OLD, NEW, strict=True))
+    settings = GLOBAL | LARGER[stage]
+    model = updates(KernelRegressor(**settings).fit(*OLD).model_, 50)
+    refit = rmse(KernelRegressor(**settings).fit(X, y).model_)
+    assert rmse(model) <= refit + 0.5 * refit / np.sqrt(2 * len(TEST[0]))
 
 
 def test_a_cell_with_new_rows_is_the_fit_of_both():
@@ -138,6 +202,63 @@ def test_answers_to_what_cannot_be_learned():
     alone = KernelRegressor(local="none", **GLOBAL).fit(*OLD).model_
     with SerialExecutor() as run, pytest.raises(DataError, match="learns from 512 rows or more"):
         update_model(alone, Block(NEW[0][:10], NEW[1][:10], None), run)
+
+
+def written(folder):
+    """Files of old and new rows, and a model of the old ones, in this folder."""
+    for name, (X, y) in {"old": OLD, "new": NEW}.items():
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
+        if name == "new":
+            frame.loc[:99, "kind"] = "never seen"
+        frame.to_parquet(folder / f"{name}.parquet")
+    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
+    command = ["train", str(folder / "old.parquet"), "--label", "y", "--out", str(folder / "m.safetensors"), *options]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    return [
+        "update",
+        *(str(folder / name) for name in ("m.safetensors", "new.parquet")),
+        "--old",
+        str(folder / "old.parquet"),
+    ]
+
+
+def killed(command):
+    """Kill this process in the second group of grids."""
+    from dkernel.training import update
+
+    groups, found = iter((False, True)), update.join_steps
+
+    def join_steps(*args):
+        if next(groups):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found(*args)
+
+    update.join_steps = join_steps
+    main(command)
+
+
+def test_a_killed_command_leaves_nothing_and_runs_again(tmp_path):
+    command, out = written(tmp_path), tmp_path / "n.safetensors"
+    process = multiprocessing.get_context("spawn").Process(target=killed, args=([*command, "--out", str(out)],))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    assert not out.exists()
+    for path in (out, tmp_path / "whole.safetensors"):
+        assert CliRunner().invoke(main, [*command, "--out", str(path)]).exit_code == 0
+    assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
+def test_values_that_training_never_saw_are_told(tmp_path):
+    command = written(tmp_path)
+    done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "n.safetensors")])
+    assert done.exit_code == 0, done.output
+    assert "categories that training never saw: kind 100" in done.output
+    machine = dkernel.load(tmp_path / "m.safetensors")
+    frame = pd.read_parquet(tmp_path / "new.parquet")
+    y = frame.pop("y")
+    with pytest.warns(UnknownCategoriesWarning, match="'kind': more than half"):
+        machine.partial_fit(frame[:120], y[:120], old=pd.read_parquet(tmp_path / "old.parquet").drop(columns="y"))
 
 
 def test_the_command(tmp_path, monkeypatch):
