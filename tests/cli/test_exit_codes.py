@@ -38,6 +38,7 @@ def raising(error):
 
 CODES = [
     (errors.DataError("a"), 65),
+    (errors.DamagedFileError("a"), 65),
     (errors.TooLargeError("a", (0,)), 65),
     (errors.MissingValueError("a"), 65),
     (errors.MissingLabelError("a"), 65),

@@ -305,6 +305,7 @@ def test_a_calendar_on_request(run, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("always::dkernel.errors.UnknownCategoriesWarning")
 @pytest.mark.usefixtures("there")
+@pytest.mark.filterwarnings("always::dkernel.errors.DriftWarning")
 def test_a_column_that_is_wholly_unknown_is_told_of_with_quiet_too(run):
     ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
