@@ -330,7 +330,9 @@ def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: in
         Z = np.ascontiguousarray(cell.Z[visit.rows])
         solve, _ = _solver(Z, cell.length, cell.nu, np.full(len(Z), ridge))
         parts.append(replace(cell, Z=Z, coef=np.ascontiguousarray(solve(targets[visit.rows]), np.float32)))
-    return replace(tree, directions=np.ascontiguousarray(tree.directions @ cell.root.T)), parts
+    # In float64: a product of float32 has other bits where an array of another process is not aligned.
+    directions = (tree.directions.astype(np.float64) @ cell.root.T.astype(np.float64)).astype(np.float32)
+    return replace(tree, directions=directions), parts
 
 
 def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:

@@ -99,6 +99,11 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     UnsupportedError
         for grids without old rows
     """
+    with one_blas_thread():
+        return _with_rows(model, new, executor, old)
+
+
+def _with_rows(model: Model, new: Block, executor: Executor, old: Block | None) -> Model:
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
@@ -109,8 +114,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
         learned = _by_rounds(model, new, counts, executor)
     else:
         rows = _rows(model, model.local, new, counts)
-        with one_blas_thread():
-            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
+        learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
     learned = replace(learned, conformal=_with_new(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
