@@ -153,7 +153,8 @@ class Race:
             if way.local != "none":
                 gain, readings = 1 - np.exp(self.predicted(way) - self.predicted(Way())), self.costs[way].local_readings
                 more = f"{readings} more reading{'s' if readings != 1 else ''}"
-                yield f"{way.local}: {more} for a predicted {gain:.0%} less loss than components"
+                than = f"{abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than components"
+                yield f"{way.local}: {more} for a predicted {than}"
 
     @property
     def has_kernel(self) -> bool:
