@@ -22,6 +22,8 @@ ELSEWHERE = {
     "diagnostics.follow": "cli/test_watch.py",
     "diagnostics.memory_usage": "execution/test_process.py",
     "encoding.unseen": "estimators/test_unknown_categories.py",
+    "estimators.scoring": "inference/test_score_nightly.py",
+    "inference.conformity": "cli/test_conformalize.py",
     "inference.feature_moments": "estimators/test_decomposition.py",
     "inference.score_files": "cli/test_score.py",
     "inference.shapley": "estimators/test_explanation.py",

@@ -50,7 +50,7 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
     Examples
     --------
-    >>> as_numbers(pa.array([1, 2, 3]).slice(1))
+    >>> column_array(pa.array([1, 2, 3]).slice(1))
     array([2, 3])
     """
     if isinstance(column, pa.ChunkedArray):

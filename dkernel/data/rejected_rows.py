@@ -164,7 +164,7 @@ def rows_of_csv(content: bytes) -> list[tuple[str, ...]]:
 
     Examples
     --------
-    >>> rows_of(b'a.npy,3,,0,nan is not finite,nan\\n')
+    >>> rows_of_csv(b'a.npy,3,,0,nan is not finite,nan\\n')
     [('a.npy', '3', '', '0', 'nan is not finite', 'nan')]
     """
     if not content:

@@ -91,7 +91,7 @@ def exact_product(one: Array, other: Array | None) -> list[Array]:
 
     Examples
     --------
-    >>> high, low = products(np.array([1 + 2.0**-30]), np.array([1 + 2.0**-30]))
+    >>> high, low = exact_product(np.array([1 + 2.0**-30]), np.array([1 + 2.0**-30]))
     >>> high[0] == 1 + 2.0**-29, low[0] == 2.0**-60
     (np.True_, np.True_)
     """

@@ -16,7 +16,7 @@ def column_numbers(column: Any) -> NDArray[Any]:
 
     Examples
     --------
-    >>> numbers(pa.array([1, None])), numbers(pa.array([0, 60], pa.timestamp("s")))
+    >>> column_numbers(pa.array([1, None])), column_numbers(pa.array([0, 60], pa.timestamp("s")))
     (array([ 1., nan]), array([ 0., 60.]))
     """
     kind = column.type

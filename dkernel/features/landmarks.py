@@ -64,7 +64,7 @@ def select_landmarks(
     --------
     >>> from dkernel.kernels import Gaussian
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> select("rpcholesky", Gaussian(gamma=0.5), X, 10).points.shape
+    >>> select_landmarks("rpcholesky", Gaussian(gamma=0.5), X, 10).points.shape
     (10, 2)
     """
     if rule not in RULES:

@@ -25,6 +25,7 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 # A distance may be wrong by this share of the length, far below any ridge; to compute more pairs one by one would cost
 # as much as to solve.
 CELL_TOLERANCE = 1e-4
+KEPT_BITS = 32  # of a score in float64: more than the 24 of float32, and far from the last of 53
 CELL_GRADIENTS = 2000  # rows at which gradients are averaged
 CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
@@ -101,7 +102,7 @@ class Cell:
             self.Z.astype(np.float64),
             self.coef.astype(np.float64),
         )
-        return self._by_tiles(X, lambda tile: kernel(tile.astype(np.float64), Z) @ coef)
+        return self._by_tiles(X, lambda tile: _without_last_bits(kernel(tile.astype(np.float64), Z) @ coef))
 
     def _by_tiles(self, X: F32, scored: Callable[[F32], F64]) -> F64:
         """What `scored` gives of tiles of TILE rows, times the root; the last one is padded."""
@@ -112,6 +113,12 @@ class Cell:
             tile[len(some) :] = 0.0
             out[first : first + TILE] = scored(tile @ self.root)[: len(some)]
         return out
+
+
+def _without_last_bits(S: F64) -> F64:
+    """Sums in float64 to KEPT_BITS bits: BLAS gives the last ones by its number of threads and the place of a row."""
+    mantissa, exponent = np.frexp(S)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS))
 
 
 def pack_cells(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:

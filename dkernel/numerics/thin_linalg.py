@@ -55,7 +55,7 @@ def solve_lower(L: Matrix, v: Matrix) -> Matrix:
 
     Examples
     --------
-    >>> solve(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
     [[2.0], [2.0]]
     """
     return _solve(L, v, transposed=False)

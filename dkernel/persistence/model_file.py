@@ -141,7 +141,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     >>> machine = KernelRegressor(gamma=1.0, n_components=8).fit(np.arange(20.0)[:, None], np.arange(20.0))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = save(machine, f"{folder}/model.safetensors")
-    ...     load(f"{folder}/model.safetensors").label
+    ...     load_model(f"{folder}/model.safetensors").label
     'label'
     """
     place = str(path)

@@ -69,7 +69,7 @@ def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping
 
     Examples
     --------
-    >>> for share in shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
+    >>> for share in even_shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
     ...     print(share)
     Share(at='a', runs=(PieceRun(chunk=0, first=0, last=4),))
     Share(at='a', runs=(PieceRun(chunk=0, first=4, last=8),))

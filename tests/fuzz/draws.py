@@ -33,7 +33,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "max_seconds": (1.0, 20.0),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
-COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "dtype", "seed", "task", "categorical")
+COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "holdout_by", "dtype", "seed", "task", "categorical")
 """What the command takes and an estimator does not, or by another name."""
 ESTIMATOR_ONLY = ("class_weight",)
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")

@@ -60,6 +60,7 @@ def test_a_new_process_gives_the_same_scores(tmp_path, features):
 
 
 @pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore::dkernel.errors.DriftWarning")  # this model was learned from other rows
 @pytest.mark.parametrize(
     "workers", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
 )

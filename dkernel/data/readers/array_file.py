@@ -145,7 +145,7 @@ def matrix_columns(names: Sequence[str], width: int) -> list[int]:
 
     Examples
     --------
-    >>> numbers_of(["2", "0"], 3), numbers_of(["2", "x"], 3), numbers_of(["3"], 3)
+    >>> matrix_columns(["2", "0"], 3), matrix_columns(["2", "x"], 3), matrix_columns(["3"], 3)
     ([2, 0], [], [])
     """
     numbers = [int(name) for name in names if name.isdigit()]

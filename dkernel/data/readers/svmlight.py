@@ -285,7 +285,7 @@ def parse_lines(data: bytes, name: str, first_row: int) -> ParsedRows:
 
     Examples
     --------
-    >>> parse(b"1 3:0.5 7:2\\n-1 1:4\\n", "a.svm", 0).index.tolist()
+    >>> parse_lines(b"1 3:0.5 7:2\\n-1 1:4\\n", "a.svm", 0).index.tolist()
     [3, 7, 1]
     """
     if b"#" in data or b"qid:" in data:

@@ -105,7 +105,7 @@ def file_digest(path: Path) -> tuple[int, str]:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_file(Path(folder) / "a", b"abc")
-    ...     digest(Path(folder) / "a")
+    ...     file_digest(Path(folder) / "a")
     (3, 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
     """
     if not path.is_dir():

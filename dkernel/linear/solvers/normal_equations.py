@@ -131,7 +131,7 @@ def solve_ridge(total: Moments, metric: Metric) -> Ridge:
     --------
     >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])
     >>> F = np.stack([x, np.ones(3)], axis=1)
-    >>> ridge = solve(Moments(F.T @ F, F.T @ y[:, None], np.array([y @ y]), 3.0), 1.0)
+    >>> ridge = solve_ridge(Moments(F.T @ F, F.T @ y[:, None], np.array([y @ y]), 3.0), 1.0)
     >>> ridge.coefficients(0.0).round(6)[:, 0].tolist()
     [2.0, 1.0]
     """
