@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 FEW_HELD_OUT = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
 CHOICES = (
+    "way",
     "kernel",
     "metric",
     "scale",

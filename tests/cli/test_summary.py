@@ -1,8 +1,12 @@
 """The lines that a fit prints: the result, what to check, and on request the choices."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
+
+from dkernel.cli import summary
 
 KNOWN = ["--kernel", "gaussian", "--n-components", 32, "--local", "none", "--solver", "psgd", "--alpha", 1e-2]
 
@@ -51,3 +55,12 @@ def test_a_local_stage_stands_beside_its_kernel(run, rows, tmp_path):
     assert "32 components" in lines[1]
     kept = "none: " not in run("show", tmp_path / "m").stdout
     assert lines[1].endswith(", 32 grids") == kept
+
+
+def test_the_way_of_a_race_is_a_choice_and_nothing_to_check(monkeypatch):
+    monkeypatch.setattr(summary, "_result", lambda _: ())
+    monkeypatch.setattr(summary, "_early_end", lambda _: {})
+    chosen = {"constant": "c", "way": "cells; losses predicted for 12,000 rows: cells 0.02"}
+    record = SimpleNamespace(facts={"model": "m", "rows": 12_000, "chosen": chosen}, seconds={"train": 1.0})
+    names = [line.split()[0] for line in summary.lines_of(record, verbose=True)]
+    assert names == ["m:", "Check:", "constant", "Choices:", "way"]
