@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.labelled_rows import open_labelled
+from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
-    LOCAL_TYPE,
-    NAMES,
-    Label,
-    bad_rows_option,
     config_text,
     connect_arguments,
     group_option,
@@ -20,7 +16,6 @@ from dkernel.cli.options import (
     require_options,
     run_options,
     setting,
-    svmlight_options,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
 
@@ -33,14 +28,8 @@ if TYPE_CHECKING:
 @click.argument("data", nargs=-1, metavar="DATA...")
 @setting("-o", "--out", metavar="FILE", help="Model file to write.")
 @group_option("Column of the groups that `score --group` may then ask for; no feature needs to be of it.")
-@click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
-@setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+@labelled_options
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
-@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
-@bad_rows_option
-@svmlight_options
 @run_options
 @click.pass_context
 def conformalize_command(ctx: click.Context, /, **values: Any) -> None:

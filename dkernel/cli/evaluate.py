@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.labelled_rows import open_labelled
+from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
-    LOCAL_TYPE,
-    NAMES,
-    Label,
-    bad_rows_option,
     config_text,
     connect_arguments,
     counting_bad_rows,
@@ -22,7 +18,6 @@ from dkernel.cli.options import (
     require_options,
     run_options,
     setting,
-    svmlight_options,
 )
 from dkernel.cli.outputs import check_outputs, check_writable
 
@@ -33,16 +28,10 @@ if TYPE_CHECKING:
 @click.command("evaluate", cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
-@setting("--weight", metavar="COL", help="Column of sample weights.")
-@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees.")
+@labelled_options
 @setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @setting("--importance", is_flag=True, help="Print what shuffling each column costs of the accuracy or R².")
 @coverage_option
-@bad_rows_option
-@svmlight_options
 @run_options
 @click.pass_context
 def evaluate_command(ctx: click.Context, /, **values: Any) -> None:

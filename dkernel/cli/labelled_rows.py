@@ -3,7 +3,37 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dkernel.cli.options import scratch_of, svmlight_of
+import click
+
+from dkernel.cli.options import (
+    LOCAL_TYPE,
+    NAMES,
+    Command,
+    Label,
+    bad_rows_option,
+    scratch_of,
+    setting,
+    svmlight_of,
+    svmlight_options,
+)
+
+
+def labelled_options(command: Command) -> Command:
+    """Options that `open_labelled` reads."""
+    options = (
+        click.option(
+            "--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training."
+        ),
+        setting("--weight", metavar="COL", help="Column of sample weights."),
+        setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers."),
+        setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know."),
+        setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees."),
+        bad_rows_option,
+        svmlight_options,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def open_labelled(
