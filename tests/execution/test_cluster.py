@@ -98,6 +98,11 @@ def kill_last(folder):
     os.kill(jobs.ran(folder)[-1], signal.SIGKILL)
 
 
+def name(key, executor):
+    """Of a task of this run."""
+    return f"{key}-{executor._connection.token}"
+
+
 def settled(executor):
     wait_until(lambda: len(executor.client.nthreads()) == 2 and executor.processes() == executor.client.nthreads(), 60)
 
@@ -190,7 +195,7 @@ def test_arguments_are_not_looked_into(executor):
 def test_a_large_state_can_be_made_again_and_dask_says_nothing(executor):
     state = executor.keep(np.ones(2_000_000), "large")  # warnings are errors here
     assert executor.compute([Call("sum", np.sum, (state,))])[0] == [2_000_000]
-    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-large"))
+    assert executor.client.run_on_scheduler(jobs.spec(name("dkernel-state-large", executor)))
     executor.release([state])
 
 
@@ -200,9 +205,9 @@ def test_small_values_travel_inside_the_calls_and_large_ones_are_tasks(executor)
     calls = [Call(f"inside-{i}", jobs.weighed, (i, small, others)) for i in range(3)]
     results = executor.compute([*calls, Call("sum-long", np.sum, (large,))])[0]
     assert results == [0.0, 10.0, 20.0, 200_000]
-    assert not executor.client.run_on_scheduler(jobs.knows("dkernel-state-short"))
-    assert not executor.client.run_on_scheduler(jobs.knows("dkernel-state-mapping"))
-    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-long"))
+    assert not executor.client.run_on_scheduler(jobs.knows(name("dkernel-state-short", executor)))
+    assert not executor.client.run_on_scheduler(jobs.knows(name("dkernel-state-mapping", executor)))
+    assert executor.client.run_on_scheduler(jobs.spec(name("dkernel-state-long", executor)))
     executor.release([small, others, large])
 
 

@@ -2,22 +2,27 @@
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import dask
 import dask.array as da
+import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelWarning, UnsupportedError
 from dkernel.execution import user_modules
-from dkernel.execution.base import Call
+from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import ClusterExecutor
 from dkernel.persistence.model_file import digest_of
+from tests.execution import jobs
 from tests.streaming.sources import rings
 
 pytestmark = pytest.mark.cluster
@@ -27,7 +32,11 @@ NAME = "kernels_of_a_user"
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made:
+    allowed = {"distributed.scheduler.allowed-failures": 3}
+    with (
+        dask.config.set(allowed),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made,
+    ):
         yield made
 
 
@@ -143,6 +152,42 @@ def test_several_fits_in_threads_of_one_client(cluster):
     alone = [fitted(seed) for seed in seeds]
     with Client(cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
         assert list(pool.map(fitted, seeds, [client] * 3)) == alone
+
+
+def test_each_run_of_a_client_has_its_units_where_it_wants_them(client, tmp_path):
+    workers = sorted(client.nthreads())
+    with ClusterExecutor(client) as one, ClusterExecutor(client) as two:
+        for run, at in ((one, workers[0]), (two, workers[1])):
+            (alone,) = run.compute([], [jobs.unit(tmp_path, 0)], [at])[1]
+            alone.ensure().result(timeout=30)
+            assert client.who_has([alone.ensure()]) == {alone.future.key: (at,)}
+        # The tasks of a collection are the same for both: where the first had them made.
+        for run, at in ((one, workers[0]), (two, workers[1])):
+            chunks = run.compute([], [jobs.chunk(tmp_path, 1)], [at])[1]
+            assert run.places(chunks) == [workers[0]]
+
+
+def sums_of(executor, chunks):
+    return executor.compute([Call(f"sum-{i}", np.sum, (Item(chunk, (0,)),)) for i, chunk in enumerate(chunks)])[0]
+
+
+@pytest.mark.score("shared")
+def test_runs_in_threads_that_read_one_collection_outlive_all_workers(client, tmp_path):
+    (tmp_path / "hold").touch()
+    expected = [float(jobs.blocks(i)[0].sum()) for i in range(4)]
+    with (
+        ClusterExecutor(client, patience=60) as one,
+        ClusterExecutor(client, patience=60) as two,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        chunks = [run.compute([], [jobs.chunk(tmp_path, i) for i in range(4)])[1] for run in (one, two)]
+        wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not one.processes())
+        (tmp_path / "hold").unlink()
+        assert list(pool.map(sums_of, (one, two), chunks)) == [expected] * 2
+    wait_until(lambda: len(client.nthreads()) == 2)
 
 
 @pytest.mark.score("shared")
