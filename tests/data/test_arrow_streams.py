@@ -7,10 +7,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from polars.io.plugins import register_io_source
 
 import dkernel
 from dkernel import KernelClassifier, open_source
+from dkernel.data import arrow_streams
 from dkernel.data.arrow_streams import GROUP_ROWS, store_stream
 from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
@@ -87,3 +90,48 @@ def test_what_a_stream_needs_is_said(table):
         open_source(streams(table[:0])["reader"](), label="label")
     with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
         KernelClassifier(**QUICK).partial_fit(pl.from_pandas(table[["a"]]).lazy(), table["label"], [False, True])
+
+
+NUMBERS = pa.schema([(name, pa.float64()) for name in "abcd"])
+LAZY_BATCHES, LAZY_ROWS = 128, 8192
+
+
+def lazy_reader(batches):
+    return pa.RecordBatchReader.from_batches(NUMBERS, batches)
+
+
+def lazy_relation(batches):
+    return duckdb.connect(config={"threads": 1}).from_arrow(lazy_reader(batches))
+
+
+def lazy_frame(batches):
+    def frames(_columns, _predicate, _n_rows, _batch_size):
+        return (pl.from_arrow(batch) for batch in batches)
+
+    return register_io_source(frames, schema=dict.fromkeys("abcd", pl.Float64))
+
+
+@pytest.mark.parametrize("make", [lazy_reader, lazy_relation, lazy_frame])
+def test_rows_are_written_while_the_stream_makes_others(make, tmp_path, monkeypatch):
+    """So memory does not grow with the rows: never are more than a third of them made and not yet written."""
+    monkeypatch.setattr(arrow_streams, "GROUP_ROWS", 2 * LAZY_ROWS)
+    made, written, ahead = [0], [0], [0]
+
+    def batches():
+        for i in range(LAZY_BATCHES):
+            made[0] += LAZY_ROWS
+            ahead[0] = max(ahead[0], made[0] - written[0])
+            yield pa.record_batch([np.full(LAZY_ROWS, float(i)) for _ in NUMBERS], NUMBERS)
+
+    write = pa.parquet.ParquetWriter.write_table
+
+    def counted(self, table, *args):
+        write(self, table, *args)
+        written[0] += len(table)
+
+    monkeypatch.setattr(pa.parquet.ParquetWriter, "write_table", counted)
+    file = store_stream(make(batches()), Scratch.of(tmp_path))
+    assert written[0] == made[0] == LAZY_BATCHES * LAZY_ROWS
+    assert ahead[0] < written[0] / 3
+    kept = pa.parquet.read_table(tmp_path / file.name)
+    assert (kept["d"].to_numpy() == np.repeat(np.arange(LAZY_BATCHES), LAZY_ROWS)).all()
