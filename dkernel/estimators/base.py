@@ -38,6 +38,7 @@ from dkernel.estimators.validation import (
     categorical_of,
     dtype_of_rows,
     open_stream,
+    open_stream_for,
     rows_for,
     rule_of,
     seed_of,
@@ -528,20 +529,22 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return apply_prediction(answer, X)
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
-        """A figure of `evaluate`, for Dask collections."""
+        """A figure of `evaluate`, for Dask collections and streams."""
         require_fitted(self, "model_")
         model = self.model_
-        X = rows_for(self, X)
-        source = from_arrays(
-            X,
-            y,
-            sample_weight,
-            dtype=model.recipe.dtype,
-            kernel=model.map.kernel,
-            sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None,
-            **reading_of(model),
-        )
+        if is_stream(X):
+            source = open_stream_for(model, X, y, sample_weight)
+        else:
+            source = from_arrays(
+                rows_for(self, X),
+                y,
+                sample_weight,
+                dtype=model.recipe.dtype,
+                kernel=model.map.kernel,
+                sparse=model.map.sparse,
+                columns=model.columns if model.map.sparse else None,
+                **reading_of(model),
+            )
         with default_executor() as executor:
             return float(evaluate_model(model, source, executor)[name])
 

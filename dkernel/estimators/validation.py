@@ -20,9 +20,11 @@ from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, refuse_no_table
+from dkernel.data.encoded_columns import reading_of
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
+from dkernel.model import Model
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.validation import HEAD, dtype_for
 
@@ -103,12 +105,7 @@ def dtype_of_rows(X: Any) -> str:
 
 def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) -> Source:
     """The source of a stream, whose label and weight are columns of it that `y` and `sample_weight` name."""
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if not isinstance(given, str) and (name == "y" or given is not None):
-            raise DataError(
-                f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
-                f"fit(X, 'label'). {name} is a {type(given).__name__}."
-            )
+    _require_names(X, y, sample_weight, "fit")
     return open_source(
         X,
         label=y,
@@ -119,6 +116,29 @@ def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) 
         missing=recipe.missing,
         dates=recipe.dates,
     )
+
+
+def open_stream_for(model: Model, X: Any, y: Any, sample_weight: Any) -> Source:
+    """The source of a stream whose label and weight are columns of it, read as the rows of the training were."""
+    _require_names(X, y, sample_weight, "score")
+    return open_source(
+        X,
+        label=y,
+        weight=sample_weight,
+        columns=model.columns,
+        dtype=model.recipe.dtype,
+        kernel=model.map.kernel,
+        **reading_of(model),
+    )
+
+
+def _require_names(X: Any, y: Any, sample_weight: Any, call: str) -> None:
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if not isinstance(given, str) and (name == "y" or given is not None):
+            raise DataError(
+                f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
+                f"{call}(X, 'label'). {name} is a {type(given).__name__}."
+            )
 
 
 def source_of(

@@ -60,6 +60,7 @@ def test_a_fit_of_a_stream_is_that_of_a_file_of_its_rows(table, name, tmp_path):
     assert of_stream.score(X, table["label"]) > 0.7
     found = of_stream.decision_function(streams(X)[name]())
     np.testing.assert_array_equal(found, of_stream.decision_function(X))
+    assert of_stream.score(make(), "label") == pytest.approx(of_stream.score(X, table["label"]), abs=1e-12)
 
 
 def test_the_batches_of_a_stream_change_no_byte(table, tmp_path):
@@ -79,6 +80,8 @@ def test_weights_are_a_column_too(table):
     weighted = table.assign(weight=np.arange(N) % 3)
     machine = KernelClassifier(**QUICK).fit(pl.from_pandas(weighted).lazy(), "label", "weight")
     assert list(machine.feature_names_in_) == ["a", "b", "city", "day"]
+    expected = machine.score(table.drop(columns="label"), table["label"], weighted["weight"])
+    assert machine.score(pl.from_pandas(weighted).lazy(), "label", "weight") == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_a_stream_needs_is_said(table):
@@ -90,6 +93,11 @@ def test_what_a_stream_needs_is_said(table):
         open_source(streams(table[:0])["reader"](), label="label")
     with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
         KernelClassifier(**QUICK).partial_fit(pl.from_pandas(table[["a"]]).lazy(), table["label"], [False, True])
+    fitted, rows = KernelClassifier(**QUICK).fit(table[["a"]], table["label"]), pl.from_pandas(table[["a"]]).lazy()
+    with pytest.raises(DataError, match=r"X is a LazyFrame.*X\.collect\(\)"):
+        dkernel.explain(fitted, rows, rows)
+    with pytest.raises(DataError, match=r"y must be the name of a column.*score\(X, 'label'\)"):
+        fitted.score(rows, table["label"])
 
 
 NUMBERS = pa.schema([(name, pa.float64()) for name in "abcd"])
