@@ -34,12 +34,28 @@ def table():
     return frame
 
 
+class IbisTable:
+    """What a table of Ibis is to us: it has the methods of a frame in memory, of which some fail."""
+
+    def __init__(self, reader):
+        self.to_pyarrow_batches = lambda: reader
+
+    def __len__(self):
+        raise TypeError("Use .count() instead")
+
+    def to_pandas(self):
+        raise AssertionError("the whole table")
+
+    __arrow_c_stream__ = to_pandas
+
+
 def streams(table, rows=500):
     """Name -> a stream of the rows, in batches of some rows."""
     return {
         "reader": lambda: pa.Table.from_pandas(table, preserve_index=False).to_reader(max_chunksize=rows),
         "lazy frame": lambda: pl.from_pandas(table).lazy(),
         "relation": lambda: duckdb.connect().from_df(table),
+        "Ibis": lambda: IbisTable(pa.Table.from_pandas(table, preserve_index=False).to_reader(max_chunksize=rows)),
     }
 
 
@@ -48,7 +64,7 @@ def model_bytes(machine, place):
     return place.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["reader", "lazy frame", "relation"])
+@pytest.mark.parametrize("name", ["reader", "lazy frame", "relation", "Ibis"])
 def test_a_fit_of_a_stream_is_that_of_a_file_of_its_rows(table, name, tmp_path):
     table.to_parquet(tmp_path / "rows.parquet", row_group_size=GROUP_ROWS)
     of_file = KernelClassifier(**QUICK).fit(open_source(tmp_path / "rows.parquet", label="label"))
