@@ -357,20 +357,15 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any = None) -> Any:
-        if hasattr(self, "model_") and self.model_.local is not None:
+        fitted = hasattr(self, "model_")
+        if fitted and (self.model_.local is not None or self.model_.encoding is not None):
             return self._update(X, y, classes, sample_weight, old)
-        if settings_of(self.local) is not None:
+        if not fitted and settings_of(self.local) is not None:
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
             )
         before, self._finished = getattr(self, "_partial", None), None
-        fitted = hasattr(self, "model_")
-        if fitted and self.model_.encoding is not None:
-            raise UnsupportedError(
-                "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
-                "numbers. Fit all rows together, or encode them first, in a pipeline."
-            )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
         recipe = recipe.with_passes()
         if before is None and fitted:
@@ -403,7 +398,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return self
 
     def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:
-        """Update a model that has a local stage."""
+        """Update a model with a local stage or an encoding."""
         model, self._finished = self.model_, None
         same_classes(classes, model.classes)
         with default_executor() as executor:

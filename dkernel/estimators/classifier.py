@@ -176,7 +176,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
         chooses. After a `fit`, or `dkernel.load`, learning continues from its model. One with a local stage keeps all
-        else: cells that the rows touch learn them, and grids take a sweep more, see `old`.
+        else: cells that the rows touch learn them, and grids take a sweep more, see `old`. One of a table without a
+        local stage takes 8 rows for each component or more at a time.
 
         Parameters
         ----------
