@@ -174,6 +174,12 @@ def source_of(
                 f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
             )
         return X
+    if isinstance(y, str):
+        raise DataError(
+            f"y is the text {y!r}, and X a {type(X).__name__}. A column is named in place of y where the rows come in "
+            "batches, as of a LazyFrame of Polars, a relation of DuckDB or a RecordBatchReader (of a Dataset of Arrow: "
+            "dataset.scanner().to_reader()). Else give X without the labels, and these as y."
+        )
     X, y, sample_weight = collections_of(X, y, sample_weight)
     refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
@@ -262,8 +268,7 @@ def is_mixed(X: Any) -> bool:
     """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
     if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
         return False
-    dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types
-    return not all(dtype.is_numeric() for dtype in dtypes) if hasattr(X, "dtypes") else True
+    return not hasattr(X, "dtypes") or not all(dtype.is_numeric() for dtype in X.dtypes)
 
 
 def rows_for(machine: Any, X: Any) -> Any:

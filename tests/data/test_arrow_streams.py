@@ -103,6 +103,8 @@ def test_weights_are_a_column_too(table):
 def test_what_a_stream_needs_is_said(table):
     with pytest.raises(DataError, match=r"X is a LazyFrame.*y must be the name of a column.*y is a ndarray"):
         KernelClassifier(**QUICK).fit(pl.from_pandas(table).lazy(), np.zeros(N))
+    with pytest.raises(DataError, match="y is the text 'label', and X a DataFrame"):
+        KernelClassifier(**QUICK).fit(pl.from_pandas(table), "label")
     with pytest.raises(DataError, match="'labl'"):
         KernelClassifier(**QUICK).fit(streams(table)["relation"](), "labl")
     with pytest.raises(DataError, match="RecordBatchReader has no rows"):
