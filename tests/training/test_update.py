@@ -193,6 +193,26 @@ def test_classes_learn_too(stage, loss):
     assert machine.score(TEST[0], label(TEST)) >= before - 0.5 * np.sqrt(before * (1 - before) / len(TEST[0]))
 
 
+def test_a_table_without_a_local_stage_learns_by_rounds():
+    def table(X):
+        return pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"))
+
+    machine = KernelRegressor(local="none", **GLOBAL).fit(table(OLD[0]), OLD[1])
+    before = machine.score(table(TEST[0]), TEST[1])
+    machine.partial_fit(table(NEW[0]), NEW[1])
+    assert machine.model_.facts["rows"] == 4500
+    assert machine.score(table(TEST[0]), TEST[1]) > before - 0.005
+    with pytest.raises(DataError, match="learns from 512 rows or more"):
+        machine.partial_fit(table(NEW[0][:10]), NEW[1][:10])
+
+
+def test_a_model_whose_local_stage_was_not_kept_learns_too():
+    machine = KernelRegressor(local="none", **GLOBAL).fit(*OLD).set_params(**STAGES["cells"])
+    assert machine.partial_fit(*NEW).model_.facts["rows"] == 4500
+    with pytest.raises(UnsupportedError, match="is fitted to all rows at once"):
+        KernelRegressor(**STAGES["cells"], **GLOBAL).partial_fit(*NEW)
+
+
 def test_answers_to_what_cannot_be_learned():
     machine = KernelClassifier(**STAGES["cells"], **GLOBAL).fit(OLD[0], np.where(OLD[1] > 0, "a", "b"))
     with pytest.raises(DataError, match="no row of the training had the label 'c'"):
