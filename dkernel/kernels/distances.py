@@ -7,7 +7,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 DISTANCE_STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
 PAIR_ROWS = 32  # rows whose distances are summed at once: those of 1,000 others stay inside L2
-FEW_COLUMNS = 64  # of fewer, 500 rows take less time without SciPy than its import does
+NUMPY_COLUMNS = 64  # of fewer, 500 rows take less time by numpy than the import of SciPy does
 DISTANCE_TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
 NEAR_SHARE = 0.1  # a share of the length; nearer pairs are taken one by one
 
@@ -30,7 +30,7 @@ def pair_distances(X: F64, metric: str) -> F64:
     >>> pair_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), "l2").tolist()
     [5.0]
     """
-    if X.shape[1] >= FEW_COLUMNS:
+    if X.shape[1] >= NUMPY_COLUMNS:
         return _of_many_columns(X, metric)
     columns, lines = np.ascontiguousarray(X.T), []
     for start in range(0, len(X), PAIR_ROWS):
