@@ -2,27 +2,23 @@
 
 import asyncio
 import logging
-import os
-import signal
 import sys
-import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import dask
 import dask.array as da
-import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelWarning, UnsupportedError
 from dkernel.execution import user_modules
-from dkernel.execution.base import Call, Item
+from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
 from dkernel.persistence.model_file import digest_of
 from tests.execution import jobs
+from tests.faults.harness import wait_until
 from tests.streaming.sources import rings
 
 pytestmark = pytest.mark.cluster
@@ -30,19 +26,9 @@ pytestmark = pytest.mark.cluster
 NAME = "kernels_of_a_user"
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    allowed = {"distributed.scheduler.allowed-failures": 3}
-    with (
-        dask.config.set(allowed),
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made,
-    ):
-        yield made
-
-
 @pytest.fixture
-def client(cluster):
-    with Client(cluster) as made:
+def client(shared_cluster):
+    with Client(shared_cluster) as made:
         yield made
 
 
@@ -61,13 +47,6 @@ def occupy(first, dask_worker):
 
 def vacate():
     sys.modules.pop(NAME, None)
-
-
-def wait_until(event, seconds=30):
-    end = time.monotonic() + seconds
-    while not event():
-        assert time.monotonic() < end, "what the test waits for did not come"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -136,21 +115,21 @@ def fitted(seed, client=None):
 
 
 @pytest.mark.score("shared")
-def test_two_clients_at_one_time(cluster):
+def test_two_clients_at_one_time(shared_cluster):
     alone = [fitted(seed) for seed in (0, 1)]
     with (
-        Client(cluster, set_as_default=False) as one,
-        Client(cluster, set_as_default=False) as two,
+        Client(shared_cluster, set_as_default=False) as one,
+        Client(shared_cluster, set_as_default=False) as two,
         ThreadPoolExecutor(2) as pool,
     ):
         assert list(pool.map(fitted, (0, 1), (one, two))) == alone
 
 
 @pytest.mark.score("shared")
-def test_several_fits_in_threads_of_one_client(cluster):
+def test_several_fits_in_threads_of_one_client(shared_cluster):
     seeds = (0, 0, 1)  # two of them are the same fit
     alone = [fitted(seed) for seed in seeds]
-    with Client(cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
+    with Client(shared_cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
         assert list(pool.map(fitted, seeds, [client] * 3)) == alone
 
 
@@ -167,35 +146,12 @@ def test_each_run_of_a_client_has_its_units_where_it_wants_them(client, tmp_path
             assert run.places(chunks) == [workers[0]]
 
 
-def sums_of(executor, chunks):
-    return executor.compute([Call(f"sum-{i}", np.sum, (Item(chunk, (0,)),)) for i, chunk in enumerate(chunks)])[0]
-
-
 @pytest.mark.score("shared")
-def test_runs_in_threads_that_read_one_collection_outlive_all_workers(client, tmp_path):
-    (tmp_path / "hold").touch()
-    expected = [float(jobs.blocks(i)[0].sum()) for i in range(4)]
-    with (
-        ClusterExecutor(client, patience=60) as one,
-        ClusterExecutor(client, patience=60) as two,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        chunks = [run.compute([], [jobs.chunk(tmp_path, i) for i in range(4)])[1] for run in (one, two)]
-        wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)
-        for pid in client.run(os.getpid).values():
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not one.processes())
-        (tmp_path / "hold").unlink()
-        assert list(pool.map(sums_of, (one, two), chunks)) == [expected] * 2
-    wait_until(lambda: len(client.nthreads()) == 2)
+def test_an_asyncio_client_is_refused(shared_cluster):
+    asyncio.run(refused(shared_cluster))
 
 
-@pytest.mark.score("shared")
-def test_an_asyncio_client_is_refused(cluster):
-    asyncio.run(refused(cluster))
-
-
-async def refused(cluster):
-    async with Client(cluster.scheduler_address, asynchronous=True) as client:
+async def refused(shared_cluster):
+    async with Client(shared_cluster.scheduler_address, asynchronous=True) as client:
         with pytest.raises(UnsupportedError, match="asynchronous=False"):
             ClusterExecutor(client)
