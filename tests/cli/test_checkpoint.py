@@ -229,7 +229,7 @@ def test_a_local_stage_that_fails_keeps_the_stages_before_it(
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_a_run_that_ends_before_anything_is_saved_does_not_say_that_it_is(run_to, stripes, tmp_path, monkeypatch):
+def test_a_run_that_ends_before_anything_is_saved_says_so(run_to, stripes, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError(errno.EIO, "Input/output error", "rows")
 

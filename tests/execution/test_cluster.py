@@ -283,7 +283,7 @@ def sums_of(executor, chunks):
 
 
 @pytest.mark.score("shared")
-def test_runs_in_threads_that_read_one_collection_outlive_all_workers(executor, tmp_path):
+def test_runs_in_threads_with_one_collection_outlive_all_workers(executor, tmp_path):
     settled(executor)
     (tmp_path / "hold").touch()
     expected = [float(jobs.blocks(i)[0].sum()) for i in range(4)]

@@ -159,7 +159,7 @@ def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     assert [call.at for call in executor.calls] == [None] * 3
 
 
-def test_of_a_round_in_which_a_worker_has_no_chunk_those_that_are_too_many_are_copied():
+def test_where_a_worker_has_no_chunk_only_those_too_many_are_copied():
     places = dict(enumerate(f"w{i}" for i in (0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 6)))
     shares = even_shares({chunk: [10] for chunk in places}, places, {f"w{i}": 1 for i in range(8)}, 8)
     found = {run.chunk: share.at for share in shares for run in share.runs}
