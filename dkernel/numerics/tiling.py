@@ -90,9 +90,7 @@ def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
                 out[i, j] += abs(x - Z_transposed[k, j])
 
 
-@compile_loop(
-    "void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1], float32[::1], float32[:, ::1])"
-)
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1], float32[::1], float32[:, ::1])")
 def _l1_beside(X: Any, Z_transposed: Any, usual: Any, apart: Any, base: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):

@@ -31,6 +31,7 @@ from dkernel.selection.sampled_stages import (
     StageScores,
     StageTrial,
     constant_scores,
+    learns_rest,
 )
 from dkernel.selection.ways import Way, WayCost
 
@@ -116,7 +117,8 @@ class Race:
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        share = way.features == first.features == "kernel" and Way() in self.costs
+        alike = learns_rest(way.local) == learns_rest(first.local)  # else they want other numbers of components
+        share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
 
     def seconds(self, way: Way) -> float:

@@ -7,8 +7,9 @@ from math import exp
 from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.problem.budget import CORES
-from dkernel.problem.sizes import Sizes
+from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.sampled_stages import learns_rest
 from dkernel.selection.ways import Way, WayCost, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
@@ -44,9 +45,11 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     77
     """
     recipe = way.of(recipe)
-    components = {"none": 1, "linear": sizes.p, "kernel": sizes.components}[way.features]
-    of_global = sizes
-    if way.features != "kernel":
+    of_kernel, of_global = sizes.components, sizes
+    if learns_rest(way.local) and recipe.components_open:
+        of_kernel = LEAST_COMPONENTS
+    components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
+    if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
     costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]
     if way.features == "none":  # the mean of the label, which the survey knows

@@ -79,9 +79,16 @@ def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
 
 
 def test_two_that_share_components_are_both_fitted():
+    losses = {KERNEL: (0.4, 0.3, 0.2001), GRIDS: (0.4, 0.3, 0.2)}
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).end() == (GRIDS, KERNEL)
+
+
+def test_cells_share_no_components_with_grids():
+    """They learn the rest of few components, and grids that of as many as there may be."""
     losses = {KERNEL: (0.5, 0.4, 0.3), GRIDS: (0.4, 0.3, 0.2), BOTH: (0.4, 0.3, 0.2001)}
-    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0}).end() == (GRIDS, BOTH)
-    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 18.0}).end() == (GRIDS,)
+    found = race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0})
+    assert (found.added(GRIDS, KERNEL), found.added(BOTH, GRIDS)) == (1.0, 11.0)
+    assert found.end() == (GRIDS,)
 
 
 def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():

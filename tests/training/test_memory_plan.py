@@ -99,6 +99,14 @@ def test_the_plan_says_what_the_readings_of_a_local_stage_have_to_win(n, stated)
     assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
 
 
+def test_components_that_cells_follow_are_few():
+    sizes = Sizes.of(36_000, 8, Recipe())
+    whole, cells, both = (
+        way_cost(way, sizes, Recipe(), 1).seconds for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
+    )
+    assert both - cells < whole / 4
+
+
 def test_no_gain_is_asked_of_a_local_stage_that_is_named():
     assert readings(rows_of(10**7), local="none") == "2"
     assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
