@@ -40,7 +40,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     --------
     >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("linear", "grids")
     >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way(), grids)]
-    [0, 21, 7]
+    [0, 21, 6]
     >>> round(way_cost(grids, sizes, Recipe(), 1, reading=1.0).seconds)
     77
     """
