@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.collections.tables import refuse_no_table
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
@@ -129,6 +130,8 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     model = estimator.model_
     if model.map.sparse or model.map.objects:
         raise UnsupportedError("Only models of numbers and tables are explained, not those of sparse rows or objects.")
+    for rows in (X, background):
+        refuse_no_table(rows)
     X, background = (rows.toarray() if hasattr(rows, "tocsr") else rows for rows in (X, background))
     if not len(background):
         raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
