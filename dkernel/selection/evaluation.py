@@ -199,6 +199,7 @@ def _components(
     if drawing is not None:
         return ScaledComponents(scaling, drawing.map(kernel, level.components))
     p, few = half.X.shape[1], plain and level.rows <= MOST_PLAIN
+    landmarks: NDArray[Any]
     if plain and p <= min(level.rows, MOST_PLAIN):
         landmarks = np.eye(p)  # unit vectors make the scaled features themselves of a linear kernel
     else:  # of more features than rows the best linear function is an expansion in the rows
