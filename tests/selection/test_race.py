@@ -130,7 +130,7 @@ def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeyp
     assert found.ways == left
 
 
-def test_it_says_what_a_local_stage_wins_and_of_files_by_how_many_readings():
+def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
     losses, costs = {KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}
     gain = "a predicted 20% less loss than components"
     assert race(losses, costs, n=4096).explain().endswith(f"; grids: {gain}")

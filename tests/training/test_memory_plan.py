@@ -116,7 +116,7 @@ def test_text_is_parsed_by_every_reading_so_it_has_to_win_more():
     assert readings(replace(rows_of(10**7), files=("rows.csv",))).endswith("win 11% of the loss")
 
 
-def test_what_a_way_costs_grows_with_the_readings_of_files_that_have_no_room():
+def test_a_way_costs_more_by_the_readings_of_files_without_room():
     small, large, arrays = rows_of(10**6), rows_of(10**8), replace(rows_of(10**8), files=())
     assert [repeated_seconds(source) for source in (small, arrays)] == [0.0, 0.0]
     sizes = Sizes.of(10**8, 28, Recipe())
