@@ -389,12 +389,12 @@ def _is_own(path: str, system: _Location) -> bool:
     return any(mark in head for mark in _MARKS)
 
 
-def is_text(name: str) -> bool:
+def is_parsed(name: str) -> bool:
     """True if the numbers of a file of this name are parsed by every reading.
 
     Examples
     --------
-    >>> is_text("rows.csv.gz"), is_text("rows.parquet")
+    >>> is_parsed("rows.csv.gz"), is_parsed("rows.parquet")
     (True, False)
     """
     return FORMATS.get(_split(name)[0]) in TEXTS

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dkernel.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
-from dkernel.data.paths import is_text
+from dkernel.data.paths import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.process import imported_ahead
@@ -40,7 +40,7 @@ def survey_cost(rows: int, columns: int) -> Cost:
 
 def reading_seconds(source: Source) -> float:
     """Seconds of one core for a reading of the files of a source, without any work on their rows."""
-    return source.nbytes / (PARSED_BYTES if any(is_text(name) for name in source.files[:1]) else READ_BYTES)
+    return source.nbytes / (PARSED_BYTES if any(is_parsed(name) for name in source.files[:1]) else READ_BYTES)
 
 
 @stored("Moments")
