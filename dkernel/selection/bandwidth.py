@@ -17,7 +17,7 @@ from dkernel.streaming.survey import SurveyResult
 
 # Of more the distances come from one product of matrices: of 25,600 in a fraction of a second, where the sums of all
 # columns one after the other take twenty.
-PRODUCT_COLUMNS = 512
+SUMMED_COLUMNS = 512
 ROUNDING = 1e-12  # share of the squared lengths under which a squared distance is a difference of rounding errors
 
 
@@ -82,7 +82,7 @@ def pair_median(X: NDArray[np.float64], metric: str) -> float:
     """
     if isinstance(X, SparseRows) and metric == "l2":
         distances = l2(X, X, 1.0, 1e-12)[np.triu_indices(len(X), 1)]
-    elif metric == "l2" and X.shape[1] > PRODUCT_COLUMNS:
+    elif metric == "l2" and X.shape[1] > SUMMED_COLUMNS:
         distances = _wide_distances(X)
     else:
         distances = pair_distances(X, metric)
