@@ -250,7 +250,7 @@ class Plan:
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
         read = (1 if kept else readings) * reading_seconds(source)
-        timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
+        timed = sum(cost.seconds_at(speed, executor.slots) for cost in [*stages, *beside])
         return cls(
             n=sizes.n,
             p=source.n_in,
@@ -280,7 +280,7 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=round(START_SECONDS / speed["start"] + (timed + read) / executor.slots, 1),
+            seconds=round(START_SECONDS / speed["start"] + timed + read / executor.slots, 1),
             most_seconds=work / CORES,
             slots=executor.slots,
             enough_slots=stages.enough_slots(read),

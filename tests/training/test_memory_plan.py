@@ -263,6 +263,12 @@ def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
     assert few.seconds <= whole.least_seconds < whole.seconds < 1.5 * cores * whole.most_seconds
 
 
+def test_eigenvectors_take_the_same_seconds_on_more_cores(source):
+    recipe = Recipe(loss="squared", task="regress", solver="normal", n_components=2000, gamma=0.1)
+    one, many = (Plan.of(source, recipe, ThreadsExecutor(n)).seconds for n in (1, 1000))
+    assert one / 2 < many < one
+
+
 def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
     given = Recipe(loss="squared", gamma=0.1, scale="standard", solver="normal", n_components=2000)
     one = Plan.of(source, given.replace(n_components=2049), SerialExecutor())  # too many for the matrices of folds
