@@ -18,7 +18,8 @@ TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "g
 STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
 START_SECONDS = 1.2  # of a process, until it reads the data
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
-READ_BYTES = 150e6  # bytes of Parquet that are read in a second
+READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
+PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
 # Of the client and a scheduler together for each call of a round: their CPU seconds in the phases pass and polish over
 # the tasks of these (scripts/bench/workers.py). A busy machine takes twice as many; the number of workers that a fit
 # uses goes with the root of it.
