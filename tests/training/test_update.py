@@ -306,13 +306,13 @@ def test_the_command(tmp_path, monkeypatch):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("stage", ["cells(rows=600)", "grids(n_grids=64)"])
-def test_processes_write_the_bytes_of_threads(stage, tmp_path):
+def test_processes_write_the_bytes_of_threads(stage, shared_cluster, tmp_path):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(tmp_path / f"{name}.parquet")
     old, new, model = (str(tmp_path / name) for name in ("old.parquet", "new.parquet", "m"))
     fixed = ["--local", stage, "--n-components", "64", "--gamma", ".3", "--quiet"]
     assert CliRunner().invoke(main, ["train", old, "--label", "y", "--out", model, *fixed]).exit_code == 0
-    for name, place in {"threads": (), "processes": ("--workers", "2")}.items():
+    for name, place in {"threads": (), "processes": ("--scheduler", shared_cluster.scheduler_address)}.items():
         done = CliRunner().invoke(main, ["update", model, new, "--old", old, "--out", str(tmp_path / name), *place])
         assert done.exit_code == 0, done.output
     assert (tmp_path / "threads").read_bytes() == (tmp_path / "processes").read_bytes()
