@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dkernel.cost import TIMED
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
+from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
 from dkernel.training.memory_plan import FEW_SLOTS, Plan, format_plan
+from dkernel.training.way_costs import repeated_seconds, way_cost
 from tests.execution.stand_ins import Apart
 
 
@@ -36,6 +40,13 @@ def source():
 GIB = 2**30
 
 
+def checked(source, recipe, executor):
+    """The plan; refused where it does not fit."""
+    found = Plan.of(source, recipe, executor)
+    found.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    return found
+
+
 def rows_of(n, p=28):
     """A source of n rows that has none of them: a unit stands in it as often as it has rows."""
     unit = 131_072
@@ -50,7 +61,7 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
     assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
     source, data = rows_of(n), 4 * 28 * n
     apart, here = Plan.of(source, Recipe(), Apart(GIB)), Plan.of(source, Recipe(), ThreadsExecutor(2))
-    apart.check()
+    checked(source, Recipe(), Apart(GIB))
     assert apart.client_bytes <= GIB
     assert apart.worker_bytes <= GIB
     assert here.client_bytes <= GIB
@@ -65,20 +76,61 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
 def test_memory_never_changes_what_is_fitted(n):
     """A smaller limit is refused or changes how often the files are read, and no size."""
     plans = [Plan.of(rows_of(n), Recipe(), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
-    assert len({(found.columns, found.local, found.model_bytes, found.passes, found.rounds) for found in plans}) == 1
+    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds, each.local_gain) for each in plans}
+    assert len(sizes) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
-        plans[0].check()
+        checked(rows_of(n), Recipe(), Apart(GIB // 2))
 
 
 def test_a_high_effort_may_take_more_memory():
     assert Plan.of(rows_of(10**8), Recipe(effort="high"), Apart(None)).columns == 16_384
 
 
-def test_the_plan_says_how_many_readings_are_those_of_a_local_stage():
-    found = Plan.of(rows_of(10**7), Recipe(), Apart(GIB)).as_dict()
-    assert dict(format_plan(found))["readings of the data"] == "10 (grids: 8 more)"
-    none = Plan.of(rows_of(10**7), Recipe(local="none"), Apart(GIB)).as_dict()
-    assert dict(format_plan(none))["readings of the data"] == "2"
+def readings(source, limit=GIB, **given):
+    return dict(format_plan(Plan.of(source, Recipe(**given), Apart(limit)).as_dict()))["readings of the data"]
+
+
+@pytest.mark.parametrize(
+    ("n", "stated"),
+    [
+        (10**5, "1: the rows stay in memory"),
+        (10**6, "1: the rows stay in memory"),
+        (10**7, "2, and 8 of grids if they are predicted to win 8% of the loss"),
+        (10**8, "2, and 8 of grids if they are predicted to win 9% of the loss"),
+        (10**9, "2"),
+    ],
+)
+def test_the_plan_says_what_the_readings_of_a_local_stage_have_to_win(n, stated):
+    assert readings(rows_of(n)) == stated
+    assert readings(rows_of(n), 2**44) == "1: the rows stay in memory"
+    assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
+
+
+def test_components_that_cells_follow_are_few():
+    sizes = Sizes.of(36_000, 8, Recipe())
+    whole, cells, both = (
+        way_cost(way, sizes, Recipe(), 1).seconds for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
+    )
+    assert both - cells < whole / 4
+
+
+def test_no_gain_is_asked_of_a_local_stage_that_is_named():
+    assert readings(rows_of(10**7), local="none") == "2"
+    assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
+
+
+def test_text_is_parsed_by_every_reading_so_it_has_to_win_more():
+    assert readings(replace(rows_of(10**7), files=("rows.csv",))).endswith("win 11% of the loss")
+
+
+def test_a_way_costs_more_by_the_readings_of_files_without_room():
+    small, large, arrays = rows_of(10**6), rows_of(10**8), replace(rows_of(10**8), files=())
+    assert [repeated_seconds(source) for source in (small, arrays)] == [0.0, 0.0]
+    sizes = Sizes.of(10**8, 28, Recipe())
+    once, again = (way_cost(Way("kernel", "grids"), sizes, Recipe(), 1, reading).seconds
+                   for reading in (0.0, repeated_seconds(large)))  # fmt: skip
+    scores = flops_of(10**8, 28, sizes.components) / TIMED["global"]
+    assert again - once > 9 * repeated_seconds(large) + scores  # a pass, eight rounds of grids, and their first scores
 
 
 def test_a_plan_knows_how_many_classes_there_are():
@@ -93,10 +145,10 @@ def test_a_plan_knows_how_many_classes_there_are():
 
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
     recipe = Recipe(n_components=3000)
-    Plan.of(source, recipe, Limited(8 * GIB)).check()
+    checked(source, recipe, Limited(8 * GIB))
     tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
     with pytest.raises(MemoryBudgetError) as refused:
-        tight.check()
+        checked(source, recipe, Limited(3 * GIB // 8))
     needed, limit, raised, columns = re.search(
         r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*--memory-limit to (\d+)MiB.*n_components=(\d+)",
         str(refused.value),
@@ -112,11 +164,11 @@ def test_what_the_refusal_advises_is_enough(source):
     recipe = Recipe(n_components=3000)
     executor = Limited(int(0.8 * Plan.of(source, recipe, Limited(GIB)).worker_bytes))
     with pytest.raises(MemoryBudgetError) as refused:
-        Plan.of(source, recipe, executor).check()
+        checked(source, recipe, executor)
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
-    Plan.of(source, recipe.replace(n_components=columns), executor).check()
+    checked(source, recipe.replace(n_components=columns), executor)
     needed = Plan.of(source, recipe, executor).worker_bytes
-    Plan.of(source, recipe, Limited(needed + 2**20)).check()
+    checked(source, recipe, Limited(needed + 2**20))
 
 
 def test_one_process_frees_the_tasks_squares_before_its_own(source):
@@ -130,21 +182,20 @@ def test_one_process_frees_the_tasks_squares_before_its_own(source):
 def test_no_more_than_the_whole_source_is_in_flight():
     X = np.zeros((1_000_000, 28), np.float32)
     million = from_arrays(X, np.arange(len(X)) % 2)
-    found = Plan.of(million, Recipe(n_components=1024), Limited(GIB // 2, workers=2))
+    found = checked(million, Recipe(n_components=1024), Limited(GIB // 2, workers=2))
     assert found.worker_bytes < GIB // 2
-    found.check()
 
 
 def test_where_no_number_of_columns_would_fit_none_is_advised(source):
     with pytest.raises(MemoryBudgetError) as refused:
-        Plan.of(source, Recipe(n_components=3000), Limited(GIB // 8)).check()
+        checked(source, Recipe(n_components=3000), Limited(GIB // 8))
     assert "n_components" not in str(refused.value)
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
     monkeypatch.setattr("dkernel.training.memory_plan._memory", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
-        Plan.of(source, Recipe(n_components=3000), SerialExecutor()).check()
+        checked(source, Recipe(n_components=3000), SerialExecutor())
 
 
 def test_train_refuses_before_anything_is_read(source, monkeypatch):
@@ -155,8 +206,7 @@ def test_train_refuses_before_anything_is_read(source, monkeypatch):
 
 
 def test_without_a_limit_nothing_is_refused(source):
-    found = Plan.of(source, Recipe(n_components=10_000), SerialExecutor())
-    found.check()
+    found = checked(source, Recipe(n_components=10_000), SerialExecutor())
     assert found.memory_limit is None
 
 
@@ -218,6 +268,12 @@ def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
     assert few.seconds <= whole.least_seconds < whole.seconds < 1.5 * cores * whole.most_seconds
 
 
+def test_eigenvectors_take_the_same_seconds_on_more_cores(source):
+    recipe = Recipe(loss="squared", task="regress", solver="normal", n_components=2000, gamma=0.1)
+    one, many = (Plan.of(source, recipe, ThreadsExecutor(n)).seconds for n in (1, 1000))
+    assert one / 2 < many < one
+
+
 def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
     given = Recipe(loss="squared", gamma=0.1, scale="standard", solver="normal", n_components=2000)
     one = Plan.of(source, given.replace(n_components=2049), SerialExecutor())  # too many for the matrices of folds
@@ -260,8 +316,17 @@ def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
     executor.client_memory_limit = free.client_bytes - 1
     limited = Plan.of(source, Recipe(), executor)
     with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
-        limited.check()
+        checked(source, Recipe(), executor)
     assert replace(limited, client_memory_limit=None) == free
     assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = int(0.8 * free.client_bytes)
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
+        checked(source, Recipe(), executor)
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    assert columns < free.columns
+    checked(source, Recipe(n_components=columns), executor)
+    executor.client_memory_limit = GIB // 8
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
+        checked(source, Recipe(), executor)
     executor.client_memory_limit = free.client_bytes
-    Plan.of(source, Recipe(), executor).check()
+    checked(source, Recipe(), executor)
