@@ -95,11 +95,9 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
 
 def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
     """Column -> what its shuffles cost, their mean and deviation, the largest first."""
-    from dkernel.errors import UnsupportedError
     from dkernel.inference.importance import importances
 
-    if model.map.sparse or model.map.objects:
-        raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
+    model.layout.require_numbers("--importance", "Leave it out.")
     figures = importances(model, rows)
     order = sorted(figures, key=lambda name: (-figures[name][0], name))
     return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}

@@ -70,8 +70,8 @@ def read_unit(
             if odd:
                 raise DataError(reason)
             raw = read_file_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
-            names = wanted.inputs, wanted.label, wanted.weight
-            blocks = cut_blocks(raw, rows, names, wanted.dtype, _place_without(place, part), wanted.objects)
+            kept_place = _place_without(place, part)
+            blocks = cut_blocks(raw, rows, wanted.layout, kept_place, wanted.label, wanted.weight)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise

@@ -11,6 +11,7 @@ from dkernel.data.block import cut_evenly
 from dkernel.data.paths import File
 from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 
 UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__|__null_dask_index__")
@@ -138,6 +139,11 @@ class ReadColumns:
     def inputs(self) -> Sequence[str]:
         """Names of a block's columns."""
         return self.columns if self.encoding is None else self.encoding.names
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the blocks."""
+        return Layout(self.inputs, self.dtype, self.objects)
 
     @property
     def as_table(self) -> bool:

@@ -32,7 +32,7 @@ from dkernel.estimators.parameters import (
     document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import (
     categorical_of,
@@ -517,13 +517,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
             function,
             model,
             lambda: f"model-{digest_of(model)}",
-            model.columns,
-            model.recipe.dtype,
+            Inputs.of(model),
             dtype,
             width,
-            model.objects,
             names or (None if model.classes is None else model.classes.tolist),
-            model.reading,
         )
         return apply_prediction(answer, X)
 

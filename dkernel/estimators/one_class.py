@@ -9,7 +9,7 @@ from sklearn.base import OutlierMixin
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction, predict_block
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
@@ -227,12 +227,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         model: Model = self.model_
         X = checked_rows(self, X, objects=bool(model.objects))
         key = f"model-{digest_of(model)}"
-        return apply_prediction(
-            BlockPrediction(
-                function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects
-            ),
-            X,
-        )
+        return apply_prediction(BlockPrediction(function, model, lambda: key, Inputs.of(model), dtype), X)
 
 
 def decide(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
 
 def why_none(model: Model, rows: Block) -> str:
     """Why effects are not drawn; "" if they are."""
-    if model.map.sparse or model.objects or rows.X.shape[1] != len(model.inputs):
+    if not model.layout.numeric or rows.X.shape[1] != len(model.inputs):
         return "Not drawn: these rows are sparse, or no numbers, and have no columns whose values could be shuffled."
     if len(model.places) > MOST_TRIED and model.column_weights is None:
         return f"Not drawn: these are more than {MOST_TRIED} columns, and no learned metric says which are strong."

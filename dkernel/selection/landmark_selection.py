@@ -16,9 +16,7 @@ from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
-from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import n_terms, wide
-from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
@@ -29,7 +27,6 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.validation import as_features
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
@@ -40,17 +37,10 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
                 f"landmarks={GIVEN!r} is the record of landmarks given as an array. Give the array again, or a rule."
             )
         return recipe, None
-    place = "row {} of the landmarks".format
     if source.objects:
-        table = object_table(landmarks)
-        table = matrix(table, "object") if hasattr(table, "iloc") else np.asarray(table)
-        Z: Any = as_cells(table, source.columns, source.objects, place)
-    elif source.sparse:
-        Z = as_sparse(
-            landmarks if hasattr(landmarks, "tocsr") else np.asarray(landmarks), source.columns, source.dtype, place
-        )
-    else:
-        Z = as_features(np.asarray(landmarks), source.columns, source.dtype, place)
+        landmarks = object_table(landmarks)
+        landmarks = matrix(landmarks, "object") if hasattr(landmarks, "iloc") else landmarks
+    Z = source.layout.block(landmarks, "row {} of the landmarks".format)
     if not len(Z):
         raise DataError("The given landmarks have no rows; at least one is needed.")
     return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z

@@ -71,5 +71,5 @@ def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None 
     check_source(kernel, source)
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    check_metric(recipe.metric, kernel, source.layout)
     check_local(recipe, parse_loss(recipe.loss), source)

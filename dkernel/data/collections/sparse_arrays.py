@@ -31,6 +31,7 @@ from dkernel.data.collections.dask_arrays import (
 )
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse, is_wide
 
 SUPPOSED = 128
@@ -93,7 +94,7 @@ def sparse_source(
         dtype,
         token,
         kind,
-        object_bytes=row_bytes,
+        row_bytes=row_bytes,
         targets=targets_in(y),
     )
 
@@ -138,7 +139,7 @@ def _blocks(
 ) -> tuple[Block, ...]:
     """The blocks of one unit; runs on a worker."""
     raw = UncheckedBlock(X, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
-    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(place_in_memory, first=first))
+    return cut_blocks(raw, rows, Layout(names, dtype), partial(place_in_memory, first=first))
 
 
 def _hash(rows: SparseRows, *others: NDArray[Any] | None) -> str:
