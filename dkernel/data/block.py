@@ -161,6 +161,11 @@ def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
     return tuple(rows // n + (i < rows % n) for i in range(n))
 
 
+def is_of_numbers(dtype: Any) -> bool:
+    """True of a dtype of numpy or pandas whose values are numbers or booleans."""
+    return getattr(dtype, "kind", "O") in "biuf"
+
+
 def kind_of_dtype(dtype: Any) -> str:
     """Kind of a numpy dtype, one of COLUMN_KINDS.
 

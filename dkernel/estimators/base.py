@@ -536,7 +536,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
             sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None,
+            columns=model.columns,
             **reading_of(model),
         )
         with default_executor() as executor:

@@ -27,6 +27,11 @@ def result_dtype(X: Any) -> Any:
     return np.float64 if X.dtype.kind == "O" else X.dtype
 
 
+def for_kernels(X: Any) -> Any:
+    """The rows as a kernel takes them: those of one object each as an array (n,)."""
+    return X[:, 0] if X.dtype.kind == "O" and X.shape[1] == 1 else X
+
+
 def contiguous(X: Any) -> Any:
     """The rows without gaps in memory."""
     return X if isinstance(X, SparseRows) else np.ascontiguousarray(X)

@@ -31,7 +31,9 @@ def test_the_layout_of_a_block_is_that_of_its_gate(layout, X):
     assert isinstance(block, SparseRows) == layout.sparse
 
 
-@pytest.mark.parametrize(("layout", "stored"), [(SPARSE, "sparse rows of 2 columns"), (OBJECTS, "texts, lists or sets")])
+@pytest.mark.parametrize(
+    ("layout", "stored"), [(SPARSE, "sparse rows of 2 columns"), (OBJECTS, "texts, lists or sets")]
+)
 def test_what_takes_numbers_refuses_other_rows(layout, stored):
     with pytest.raises(UnsupportedError, match=f"local='grids' takes columns of numbers.*{stored}.*Leave it out"):
         layout.require_numbers("local='grids'", "Leave it out.")

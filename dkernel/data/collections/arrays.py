@@ -18,6 +18,7 @@ from dkernel.data.block import (
     chunk_limit,
     cut_blocks,
     cut_evenly,
+    is_of_numbers,
     one_a_row,
     targets_in,
 )
@@ -105,13 +106,12 @@ def from_arrays(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     X, y, weight = collections_of(X, y, weight)
-    if sparse if sparse is not None else stays_sparse(X):
+    if stays_sparse(X, sparse):
         return sparse_source(X, y, weight, dtype, compute, columns)
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
     tables: dict[str, Any] = {"categorical": categorical, "missing": missing, "dates": dates}
-    reopen = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
     objects: tuple[str, ...] = ()
     parsed = None if kernel is None else parse(kernel)
     if parsed is not None and holds_objects(parsed, X):
@@ -122,8 +122,10 @@ def from_arrays(
         y, weight = concrete((y, weight), compute)
     names, beside = columns or _names_of(X), (y, weight)
     notes: dict[str, str] = {}
+    filled = None
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
+        filled = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
         X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
     layout = Layout(names or (), dtype, objects)
     if is_dask(X):
@@ -144,7 +146,7 @@ def from_arrays(
         targets=targets_in(y),
         encoding=encoding,
         notes=notes,
-        filled=reopen if encoding is None and not objects else None,
+        filled=filled if encoding is None else None,
     )
 
 
@@ -246,7 +248,7 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
         dtypes = zip(columns, table.dtypes, strict=True)
         odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
     else:
-        odd = None if getattr(table.dtype, "kind", "O") in "biuf" else ("X", table.dtype)
+        odd = None if is_of_numbers(table.dtype) else ("X", table.dtype)
     if odd is not None:
         what, dtype = odd
         raise DataError(
@@ -289,7 +291,7 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
     try:
         return fill_block([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
     except (TypeError, ValueError):
-        odd = next(name for name, dtype_of in frame.dtypes.items() if getattr(dtype_of, "kind", "O") not in "biuf")
+        odd = next(name for name, dtype_of in frame.dtypes.items() if not is_of_numbers(dtype_of))
         raise of_other_kind(odd, frame[odd].dropna().iloc[0]) from None
 
 

@@ -38,8 +38,8 @@ SUPPOSED = 128
 """Stored numbers of a row, where nothing says how many there are before the rows are read."""
 
 
-def stays_sparse(X: Any) -> bool:
-    """True if the rows are taken as sparse: by width, and in memory by what is stored.
+def stays_sparse(X: Any, asked: bool | None = None) -> bool:
+    """True if the rows are taken as sparse: as asked, else by width, and in memory by what is stored.
 
     Examples
     --------
@@ -47,6 +47,8 @@ def stays_sparse(X: Any) -> bool:
     >>> stays_sparse(sp.csr_array((3, 10_000))), stays_sparse(sp.csr_array((3, 100))), stays_sparse(np.ones((3, 9)))
     (True, False, False)
     """
+    if asked is not None:
+        return asked
     if isinstance(X, SparseRows):
         return True
     if is_dask(X):

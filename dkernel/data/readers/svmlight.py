@@ -67,17 +67,14 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
     rows, stored = sum(sum(counts.steps) for counts in counted), sum(counts.stored for counts in counted)
-    sparse = None
+    sparse, width = None, 0
+    features = dict.fromkeys(map(str, range(base, base + p)), "float")
     if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
-        sparse = RangeNames(base, p)
+        sparse, features = RangeNames(base, p), {}
+        width = sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
     tables = []
     for file, counts in zip(files, counted, strict=True):
-        kinds = {LABEL: "int" if counts.integer else "float"}
-        if sparse is None:
-            kinds.update((str(j), "float") for j in range(base, base + p))
-        width = (
-            0 if sparse is None else sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
-        )
+        kinds = {LABEL: "int" if counts.integer else "float", **features}
         tables.append(
             FileSchema(
                 file,
