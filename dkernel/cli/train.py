@@ -17,10 +17,10 @@ from dkernel.cli.options import (
     RecipeOption,
     bad_rows_option,
     client_limit_option,
-    config_text,
     connect_arguments,
     counting_bad_rows,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     scratch_of,
@@ -109,9 +109,7 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel train data/ --label price --task regress -o m.safetensors --workers 4
     """
     recipe = recipe_of(values)
-    if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
-        return
+    print_config(ctx, {**values, **settle_values(values, recipe)})
     check_judges(ctx, values, recipe)
     require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = connect_arguments(ctx, values)

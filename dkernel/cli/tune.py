@@ -16,10 +16,10 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     client_limit_option,
-    config_text,
     connect_arguments,
     counting_bad_rows,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     scratch_of,
@@ -88,9 +88,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     n_components, loss, alpha.
     """
     recipe = recipe_of(values)
-    if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
-        return
+    print_config(ctx, {**values, **settle_values(values, recipe)})
     require_options(ctx, values, ["data", "label", "out"])
     check_judges(ctx, values, recipe)
     place = connect_arguments(ctx, values)

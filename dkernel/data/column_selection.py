@@ -54,7 +54,6 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
 
 
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the kept columns that have several in the files."""
     common_types: dict[str, pa.DataType] = {}
     if request.kept_as == "csv":
         return common_types

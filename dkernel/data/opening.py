@@ -262,7 +262,6 @@ def _usable(
 
 
 def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
-    """The schemas of the files, and the columns that are read of them."""
     tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
     return tables, select_columns(tables, request)
 

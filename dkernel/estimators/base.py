@@ -173,7 +173,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return Recipe(task=self._task, seed=seed, **parameters)
 
     def _dtype_of(self, X: Any) -> str:
-        """The dtype in which X is read."""
         own = dtype_of_rows(X)
         if self.dtype in ("auto", own) or not isinstance(X, Source):
             return own if self.dtype == "auto" else self.dtype

@@ -58,7 +58,6 @@ def _ends(table: Conformal, coverage: float, found: Any, groups: Any) -> NDArray
 
 
 def _held(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any) -> NDArray[np.bool_]:
-    """Whether each class is in the set of each row of probabilities P."""
     return np.asarray(table.limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
 

@@ -103,7 +103,6 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.random_state = random_state
 
     def _learn(self, X: Any) -> None:
-        """Find the region of X."""
         nu = self.nu
         if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
             raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")

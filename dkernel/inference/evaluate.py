@@ -101,7 +101,6 @@ def quality_of(model: Model, block: Block) -> float:
 
 
 def _figures(model: Model, where: EvaluatedRows, coverage: float | None) -> Any:
-    """The statistic of a model's task."""
     if model.classes is None:
         return _Regression(model, where, coverage)
     return _Classes(model, where, Targets(model.classes, model.recipe.positive), coverage)

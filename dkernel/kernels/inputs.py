@@ -67,7 +67,6 @@ def one_of_each(X: Any, Z: Any, domain: str) -> tuple[Any, Any] | None:
 
 
 def _block_of_row(X: Any, domain: str) -> Any:
-    """The block of one row where X is a row, else None."""
     if domain == "objects":
         return [X] if isinstance(X, str | set | frozenset) else None
     is_row = isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 and np.asarray(X).dtype.kind in "fiub"

@@ -66,7 +66,6 @@ def flops_of(n: int, p: int, components: int) -> float:
 
 
 def _setup_flops(components: int) -> float:
-    """Flops of the Gram matrix of a sample and its factors."""
     return SETUP_FLOPS * float(components) ** 3
 
 

@@ -194,7 +194,6 @@ def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[f
 def _components(
     kernel: Kernel, scaling: Scaling, half: FitValidationSplit, level: Fidelity, drawing: Drawing | None, plain: bool
 ) -> ScaledComponents:
-    """The components of a candidate."""
     if drawing is not None:
         return ScaledComponents(scaling, drawing.map(kernel, level.components))
     # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.

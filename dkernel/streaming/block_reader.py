@@ -187,7 +187,6 @@ class BlockReader:
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        """Units of these pieces, a window at a time."""
         return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(

@@ -197,7 +197,6 @@ class FittedWay:
 
 
 def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
-    """The stages of the fit, in their order."""
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
     opened.callback(reader.close)

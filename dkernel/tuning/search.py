@@ -149,7 +149,6 @@ def tune(
 
 
 def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """The result of a search, from the checkpoint if that has it."""
     with ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)

@@ -129,7 +129,6 @@ def _features(
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
-    """Columns of several types as an Arrow table."""
     import pyarrow as pa
 
     return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})

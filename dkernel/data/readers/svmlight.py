@@ -161,7 +161,6 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
-    """The lines of a block that hold rows."""
     starts = row_starts(block, ends)[kept]
     return Lines(block, starts, without_newlines(block, starts, ends[kept]))
 

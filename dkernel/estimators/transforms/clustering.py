@@ -174,7 +174,6 @@ class KernelKMeans(Clustering):
     """
 
     def _learn(self, X: Any) -> None:
-        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         self._n_clusters(source)
         with default_executor() as executor:

@@ -81,7 +81,6 @@ class SpectralClustering(Clustering):
     """
 
     def _learn(self, X: Any) -> None:
-        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         k, key = self._n_clusters(source), self._key(source)
         with default_executor() as executor:
