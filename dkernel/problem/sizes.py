@@ -70,7 +70,7 @@ def _setup_flops(components: int) -> float:
 
 
 def _is_open(recipe: Recipe) -> bool:
-    """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
+    """True if the number of passes is open, the loss is smooth and the arithmetic is that of float32."""
     passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
 
@@ -205,7 +205,7 @@ class Sizes:
 
         Parameters
         ----------
-        effort : of "high" there may be n / 4 and 16384, of "low" there are n / 16
+        effort : "high" allows n / 4 and 16,384, "low" n / 16
 
         Examples
         --------

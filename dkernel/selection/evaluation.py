@@ -46,7 +46,7 @@ class Fidelity:
     halved: bool = False
 
     def within(self, components: int, half: "FitValidationSplit") -> "Fidelity":
-        """The level with no more components than a fit will have, nor rows than there are."""
+        """The fidelity with no more components than a fit will have, nor rows than there are."""
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
         return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
@@ -74,7 +74,7 @@ class FitValidationSplit:
 
     @classmethod
     def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
-        """A third of the rows to judge on, and no more of either than the level asks for."""
+        """A third of the rows to judge on, and no more of either than the fidelity asks for."""
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
         end = judged + min(most.rows, len(rows.X) - judged)
@@ -107,7 +107,7 @@ class CandidateLoss:
 
 
 Over = Callable[..., Iterator[Any]]
-IN_TURN: Over = map  # as the map of a pool of threads, without one
+IN_TURN: Over = map  # in the place of the `map` of a pool of threads
 Judged = tuple[CandidateLoss, Array | None]  # and coefficients with the intercept, of one alpha
 
 
@@ -123,7 +123,7 @@ def evaluate_candidate(
     plain: bool = False,
     near: float | None = None,
 ) -> CandidateLoss:
-    """Fit and judge one candidate; runs on a worker. Threads move no bit; more than SQUARE_PARTS are no use.
+    """Fit and judge one candidate; runs on a worker. More threads change no bit; more than SQUARE_PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
 

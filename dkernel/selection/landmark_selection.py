@@ -30,7 +30,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
-    """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
+    """The recipe with the number of the given landmarks, and these as a block; None where a rule chooses them."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
             raise RecipeError(
@@ -133,7 +133,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
 
 
 def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
-    """Refuse columns that go below 0, of a kernel that is of none: also where no row of the sample does."""
+    """Refuse columns that go below 0, in any row of the source, for a kernel of numbers that do not."""
     if not kernel.nonnegative:
         return
     try:

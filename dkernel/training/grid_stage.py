@@ -75,7 +75,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
 
 
 def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
-    """Grids whose coefficients have room in a model where nobody asked for its size: a bin without rows has none.
+    """Number of grids that a model of the default size has room for: a bin without rows has no coefficient.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
-    """Grids that a width is tried on: as many fewer as the model has room for, since tables of many outputs are dear.
+    """Number of grids that a width is tried on: fewer where the model has room for fewer, its tables being large.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
 
 
 def _cut(piece: RowSlice) -> list[RowSlice]:
-    """A piece in pieces of about TRIED_PIECE rows, all of its number."""
+    """Cut a piece into pieces of about TRIED_PIECE rows, which all have its number."""
     parts, place = -(-piece.n // TRIED_PIECE), piece.place
     ends = [piece.n * k // parts for k in range(parts + 1)]
     return [

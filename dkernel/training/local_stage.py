@@ -78,7 +78,7 @@ LOCAL_STAGES = {
 
 
 def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
-    """Refuse a local stage that there is not."""
+    """Refuse a local stage that does not go with the loss or the rows."""
     if not recipe.names_local:
         return
     stage = LOCAL_STAGES[recipe.local_stage]

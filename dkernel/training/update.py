@@ -47,7 +47,7 @@ from dkernel.training.uncertainty import errors_of
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
-LIGHT = 8  # an old row stands for at most so small a part of the penalty of a coefficient
+LIGHT = 8  # an old row stands for at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
