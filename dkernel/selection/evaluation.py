@@ -117,7 +117,7 @@ def evaluate_candidate(
     half: FitValidationSplit,
     loss: Loss,
     targets: Targets,
-    level: Fidelity,
+    fidelity: Fidelity,
     threads: int = 1,
     drawing: Drawing | None = None,
     plain: bool = False,
@@ -131,11 +131,11 @@ def evaluate_candidate(
     ----------
     near : alpha that another candidate of this family had; all are looked at where it is None
     """
-    components = _components(kernel, scaling, half, level, drawing, plain)
+    components = _components(kernel, scaling, half, fidelity, drawing, plain)
     map = components.map
-    judged = with_intercept(components, half.X_judged[: level.judged], component_dtype(map))
-    Y_judged = targets.of(half.y_judged[: level.judged])
-    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
+    judged = with_intercept(components, half.X_judged[: fidelity.judged], component_dtype(map))
+    Y_judged = targets.of(half.y_judged[: fidelity.judged])
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")
     with (
@@ -143,7 +143,7 @@ def evaluate_candidate(
         np.errstate(over="ignore", invalid="ignore"),
     ):
         over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
-        covariance, moment = _means(components, half, targets, level.rows, over)
+        covariance, moment = _means(components, half, targets, fidelity.rows, over)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
@@ -161,7 +161,7 @@ def evaluate_candidate(
             return (judged_loss, w) if np.isfinite(mean) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
-    if not level.halved or map.n_components < 2 or whole is None:
+    if not fidelity.halved or map.n_components < 2 or whole is None:
         return best
     some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
     square = np.ix_(some, some)
@@ -192,12 +192,12 @@ def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[f
 
 
 def _components(
-    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, level: Fidelity, drawing: Drawing | None, plain: bool
+    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, fidelity: Fidelity, drawing: Drawing | None, plain: bool
 ) -> ScaledComponents:
     if drawing is not None:
-        return ScaledComponents(scaling, drawing.map(kernel, level.components))
+        return ScaledComponents(scaling, drawing.map(kernel, fidelity.components))
     # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.
-    landmarks = np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: level.components])
+    landmarks = np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: fidelity.components])
     return ScaledComponents(scaling, NystromMap(kernel, landmarks))
 
 
@@ -206,12 +206,12 @@ def candidate_scores(
     scaling: Scaling,
     half: FitValidationSplit,
     result: CandidateLoss,
-    level: Fidelity,
+    fidelity: Fidelity,
     drawing: Drawing | None = None,
     plain: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Scores of the rows that a judged candidate was fitted to, and of those that judge."""
-    components = _components(kernel, scaling, half, level, drawing, plain)
+    components = _components(kernel, scaling, half, fidelity, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
     made = component_dtype(components.map)
     fitted, judged = (
@@ -221,7 +221,7 @@ def candidate_scores(
                 for i in range(0, len(X), COMPONENT_STRIP)
             ]
         )
-        for X in (half.X[: level.rows], half.X_judged[: level.judged])
+        for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
     )
     return fitted.astype(np.float32), judged.astype(np.float32)
 
@@ -283,12 +283,12 @@ def moment_of(
     scaling: Scaling,
     half: FitValidationSplit,
     coef: NDArray[np.float64],
-    level: Fidelity,
+    fidelity: Fidelity,
     seed: int,
     part: int,
 ) -> NDArray[np.float64]:
     """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
-    fitted = half.X[: level.rows]
+    fitted = half.X[: fidelity.rows]
     # Landmarks are the first rows; each part scales its own of the others alone.
     X, Z = (
         scaling.apply(rows, "float64").astype(np.float64, copy=False)

@@ -14,9 +14,7 @@ from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_group
 from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
 
 GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
-MOST_GROUP_LEVELS = (
-    256  # levels that relevances are learned beside: the memory of their gradients grows with the square
-)
+MOST_GROUP_LEVELS = 256  # beside which relevances are learned: the memory of gradients grows with the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 
 

@@ -42,8 +42,9 @@ GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR_RHO = 4  # alphas of a large source are at most this many times ρ
-# The path ends at the alpha of the choice times this, or with the next alpha. More components mostly want the same or a
-# smaller one, but a path that ends at the choice's own gives a smooth function of 2,000 rows 25 times the squared error.
+# The path ends at the alpha of the choice times this, or with the next. More components mostly want the same alpha
+# or a smaller one, but a path that ends at the choice's own has 25 times the squared error of a smooth function (2,000
+# rows).
 ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
