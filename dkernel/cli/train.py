@@ -186,8 +186,8 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
-    given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    if loss := loss_for(given["solver"]):
+    given = {name: values[name] for name in RECIPE if values[name] is not None}
+    if loss := loss_for(given.get("solver", Recipe.solver)):
         given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:

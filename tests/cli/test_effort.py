@@ -36,8 +36,10 @@ def planned(n=60_000, **given):
 
 
 def test_effort_multiplies_what_the_choice_may_cost():
-    normal = choice_flops(Recipe(), 1e13)
-    assert [choice_flops(Recipe(effort=word), 1e13) for word in EFFORTS] == [EFFORTS[word] * normal for word in EFFORTS]
+    normal = choice_flops(Recipe(solver="psgd"), 1e13)
+    assert [choice_flops(Recipe(solver="psgd", effort=word), 1e13) for word in EFFORTS] == [
+        EFFORTS[word] * normal for word in EFFORTS
+    ]
     assert list(EFFORTS) == ["low", "normal", "high"]
 
 
@@ -70,10 +72,12 @@ def test_a_limit_of_seconds_holds_for_the_predicted_work(seconds):
 
 
 def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
-    sizes = [Sizes.of(500_000, 20, Recipe(max_seconds=seconds)).components for seconds in (10, 30, 100, 1e4)]
+    sizes = [
+        Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=seconds)).components for seconds in (10, 30, 100, 1e4)
+    ]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-    assert Sizes.of(500_000, 20, Recipe(max_seconds=10, n_components=4096)).components == 4096
+    assert Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=10, n_components=4096)).components == 4096
 
 
 def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp_path):
@@ -87,7 +91,7 @@ def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp
     machine = KernelClassifier(effort="low", max_seconds=20, n_components=64, gamma=0.5, solver="psgd").fit(X, y)
     found = machine.model_.recipe
     assert (found.effort, found.max_seconds) == ("low", 20.0)
-    assert "effort" not in Recipe().to_dict()
+    assert "effort" not in Recipe(solver="psgd").to_dict()
 
 
 def test_the_plan_of_the_command_follows_both(run, table):

@@ -114,6 +114,7 @@ def linear_model(
         n_components=machine.map_.n_components,
         loss="hinge",
         alpha=alpha,
+        solver="psgd",
         scale="none",
         metric="identity",
         holdout=0.0,
