@@ -76,7 +76,7 @@ class Layout:
         place : says where a row of the block stands, for the message
         """
         if self.sparse:
-            return as_sparse(X, self.columns, self.dtype, place)
+            return as_sparse(X if hasattr(X, "tocsr") else np.asarray(X), self.columns, self.dtype, place)
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
         if self.objects:
             return as_cells(X, self.columns, self.objects, place)

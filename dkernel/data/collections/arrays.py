@@ -214,13 +214,12 @@ def _numpy_units(
         raise DataError("X has no rows.")
     label, w = check_beside(y, weight, rows, place_in_memory)
     columns = _columns(layout.columns, p)
-    layout, inputs, stored = replace(layout, columns=columns), columns, 0
+    inputs: Sequence[str] = columns if encoding is None else encoding.names
+    layout, stored = replace(layout, columns=columns), 0
     if layout.objects:
         table = layout.block(matrix(table, "object") if hasattr(table, "iloc") else table, place_in_memory)
         stored = -(-cell_bytes(table) // rows)
-    elif encoding is not None and not encoding.plain:
-        inputs = encoding.names
-    else:
+    elif encoding is None or encoding.plain:
         check_numbers(table, columns)
     row_bytes = replace(layout, columns=inputs).row_bytes(stored)
     mixed = encoding is not None and hasattr(table, "iloc")
