@@ -241,7 +241,7 @@ class Plan:
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
         reading = base + max(phase.worker + phase.units for phase in phases if not phase.shrinks)
-        total = limit * workers if limit else _available()
+        total = limit * workers if limit else available_memory()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
@@ -302,10 +302,10 @@ class Plan:
                 f"Raise --client-memory-limit to {-(-here // 2**20)}MiB, or use fewer than "
                 f"n_components={self.columns}."
             )
-        if here > _memory():
+        if here > memory_limit():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine or its container has {_mib(_memory())}. Use fewer components."
+                f"and the machine or its container has {_mib(memory_limit())}. Use fewer components."
             )
 
     def check_seconds(self, limit: float | None) -> None:
@@ -419,11 +419,3 @@ def _held_bytes(source: int, workers: int, unit: int) -> int:
 
 def _mib(n: float) -> str:
     return f"{n / 2**20:,.0f} MiB"
-
-
-def _available() -> int:
-    return available_memory()
-
-
-def _memory() -> int:
-    return memory_limit()

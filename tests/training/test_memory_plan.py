@@ -45,7 +45,7 @@ def rows_of(n, p=28):
 
 @pytest.mark.parametrize("n", [10**5, 10**6, 10**7, 10**8, 10**9])
 def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._available", lambda: 0)  # no rows are kept here
+    monkeypatch.setattr("dkernel.training.memory_plan.available_memory", lambda: 0)  # no rows are kept here
     page = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
     assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
     source, data = rows_of(n), 4 * 28 * n
@@ -145,7 +145,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._memory", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.training.memory_plan.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         Plan.of(source, Recipe(solver="psgd", n_components=3000), SerialExecutor()).check()
 
