@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
@@ -81,15 +80,13 @@ def evaluate_model(
     reader = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
-            found: tuple[dict[str, Any], UnseenValues] = reader.fold(
-                statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
-            )
+            pieces = cut_pieces([unit.rows for unit in source.units])
+            figures, unseen = reader.fold(statistic, pieces, key, shown, held=held)
     finally:
         reader.close()
         executor.release([held])
-    figures, unseen = found
     unseen.warn()
-    return figures | ({"filled": unseen.filled} if unseen.filled else {})
+    return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
 
 
 def quality_of(model: Model, block: Block) -> float:

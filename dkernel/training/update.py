@@ -80,8 +80,8 @@ def rows_in(
     source = count_weighted(source, executor)
     n = source.n_counted
     statistic = WithUnseen(Survey(0, n, min(n, most or n)), encoding)
-    found, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
-    return found.reservoir.part(slice(None)), unseen
+    survey, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
+    return survey.reservoir.part(slice(None)), unseen
 
 
 def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:
