@@ -149,16 +149,5 @@ class CandidateSpace:
 
     def scaling(self, kind: str, free: bool = False) -> Scaling:
         """Scaling of a kind without a metric; `free` where the kernel does not see a shift."""
-        if self.survey.largest is not None:
-            return Scaling.of_sparse(kind, self.survey.largest)
-        moments, rounding = self.survey.moments, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
-        return Scaling.of(
-            kind,
-            moments.mean,
-            moments.variance,
-            self.survey.low,
-            self.survey.high,
-            free=free,
-            rounding=rounding,
-            unscaled=self.unscaled,
-        )
+        rounding = 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
+        return self.survey.scaling(kind, free=free, rounding=rounding, unscaled=self.unscaled)

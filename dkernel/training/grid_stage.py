@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.data.source import Source
-from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
@@ -180,7 +179,7 @@ def fit_grid_stage(
     def learn() -> NDArray[np.float64]:
         sample = residual.sampled
         assert sample.y is not None
-        scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+        scaling = survey.scaling("standard")
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
     seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
@@ -210,10 +209,8 @@ def fit_grid_stage(
         wanted = settings(place, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GRID_GROUP)
     fit = fit_grids(residual, wanted, "grids", callback)
-    unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
-    machine = GridMachine(
-        inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
-    )
+    settled, unit = fit.settings, residual.problem.targets.widths
+    machine = GridMachine(inputs, settled.gamma, recipe.seed, settled.bits, fit.coef, unit)
     width, ridge = grid_width(place), GRID_RIDGES[place[2]]
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
