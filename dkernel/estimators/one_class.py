@@ -13,11 +13,12 @@ from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_predict
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import OneClass, Phi, over
+from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
+from dkernel.streaming.block_reader import read_once
 
 
 class OneClassSVM(OutlierMixin, Embedding):
@@ -118,7 +119,14 @@ class OneClassSVM(OutlierMixin, Embedding):
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
             below, self.n_iter_ = 0, 0
             while not path.over and self.n_iter_ < self.max_iter:
-                sums = over(source, statistic, executor, f"{key}-{self.n_iter_}", (path.points, path.width))
+                sums = read_once(
+                    source,
+                    statistic,
+                    executor,
+                    f"{key}-{self.n_iter_}",
+                    held=True,
+                    broadcast=(path.points, path.width),
+                )
                 self.n_iter_ += 1
                 with one_blas_thread():
                     below = sums.below if path.update(sums) else below

@@ -19,13 +19,12 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
-from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.targets import Targets
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
+from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.task_groups import group_of
 from dkernel.streaming.unseen_rows import WithUnseen
 
@@ -76,15 +75,7 @@ def evaluate_model(
     statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
-    held = executor.keep(statistic, key)
-    reader = BlockReader(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            figures, unseen = reader.fold(statistic, pieces, key, shown, held=held)
-    finally:
-        reader.close()
-        executor.release([held])
+    figures, unseen = read_once(source, statistic, executor, key, held=True, progress=shown)
     unseen.warn()
     return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
 

@@ -23,9 +23,7 @@ from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.selection.model_selection import Choice, select_model
-from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.survey import Survey, SurveyResult
 
 
@@ -109,13 +107,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
-    reader = BlockReader(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            survey = reader.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
-    finally:
-        reader.close()
+    survey = read_once(source, Survey(recipe.seed, source.n_rows, size), executor, key)
     reservoir = survey.reservoir.part(slice(None))
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)

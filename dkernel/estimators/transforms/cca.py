@@ -19,8 +19,9 @@ from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.validation import checked_rows, is_frame
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import FeatureMoments, Phi, over
+from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import read_once
 
 
 class View(OnFeatures):
@@ -222,7 +223,7 @@ class KernelCCA(OnFeatures):
         phi = Phi(both_rows, (view._phi, other._phi, p))
         key = f"{view._key(both)}-{other._key(both)}"
         with default_executor() as executor:
-            sums = over(both, FeatureMoments(phi), executor, key)
+            sums = read_once(both, FeatureMoments(phi), executor, key, held=True)
         mean = sums.total / sums.n
         return mean, sums.gram / sums.n - np.outer(mean, mean)
 
