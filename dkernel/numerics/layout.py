@@ -12,6 +12,9 @@ from dkernel.numerics.rows import object_places
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse
 from dkernel.validation import as_features
 
+SUPPOSED = 128
+"""Stored numbers of a sparse row, where nothing says how many there are before the rows are read."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -55,18 +58,27 @@ class Layout:
         """The dtype of a block."""
         return "object" if self.objects else self.dtype
 
-    def row_bytes(self, stored: int = 0) -> int:
-        """Bytes of a row; of objects from what its cells take in a file, 256 each where that is not known.
+    def row_bytes(self, stored: int | None = None) -> int:
+        """Bytes of a row.
+
+        Parameters
+        ----------
+        stored : of a sparse row the numbers that it stores, of objects the bytes that their cells take where they are
+            written; None where that is not known
 
         Examples
         --------
         >>> Layout(("a", "b")).row_bytes(), Layout("s", objects=("s",)).row_bytes(100)
         (8, 164)
+        >>> Layout(RangeNames(0, 10_000)).row_bytes(100)
+        808
         """
-        p = len(self.columns)
+        p, itemsize = len(self.columns), np.dtype(self.dtype).itemsize
+        if self.sparse:  # the numbers, their columns, and where the row ends
+            return (SUPPOSED if stored is None else stored) * (4 + itemsize) + 8
         if self.objects:
             return stored + OBJECT_OVERHEAD * p if stored else 256 * p
-        return p * np.dtype(self.dtype).itemsize
+        return p * itemsize
 
     def block(self, X: Any, place: Place) -> Any:
         """X, an array or a matrix of scipy, as a block; else a DataError that names row and column.

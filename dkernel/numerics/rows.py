@@ -42,6 +42,16 @@ def bytes_of_rows(X: Any) -> int:
     return int(X.nbytes) + (cell_bytes(X) if X.dtype.kind == "O" else 0)
 
 
+def stored_size(X: Any) -> int:
+    """What decides the bytes of rows: the numbers that sparse ones store, about the bytes of the cells of objects."""
+    return len(X.data) if isinstance(X, SparseRows) else cell_bytes(X)
+
+
+def stored_arrays(X: Any) -> list[Any]:
+    """The arrays that a block is, or that a table is already."""
+    return [np.array(X.shape), *X.arrays().values()] if isinstance(X, SparseRows) else [X]
+
+
 def byte_views(X: Any) -> Iterator[memoryview]:
     """The bytes of an array or a block, in order, of objects as they are written down: for a hash."""
     arrays = encode_cells(X) if X.dtype.kind == "O" else [X]

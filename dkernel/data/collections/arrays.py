@@ -26,7 +26,6 @@ from dkernel.data.collections.dask_arrays import (
     align,
     block_graphs,
     concrete,
-    dense,
     dense_blocks,
     is_dask,
     name_of,
@@ -35,7 +34,7 @@ from dkernel.data.collections.dask_arrays import (
 )
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
-from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
+from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.data.collections.tables import (
     Part,
     TableRows,
@@ -57,8 +56,8 @@ from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.layout import Layout
-from dkernel.numerics.object_values import cell_bytes
-from dkernel.numerics.rows import byte_views
+from dkernel.numerics.rows import byte_views, stored_arrays, stored_size
+from dkernel.numerics.sparse_rows import RangeNames
 
 Units = tuple[list[Unit], Sequence[str], str, str | None, int]
 """The units of a source, the names of its inputs, its token, the kind of its label, and the bytes of a row."""
@@ -106,9 +105,10 @@ def from_arrays(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     X, y, weight = collections_of(X, y, weight)
-    if stays_sparse(X, sparse):
-        return sparse_source(X, y, weight, dtype, compute, columns)
-    if hasattr(X, "tocsr"):
+    if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
+        columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))
+        kernel, encoding, categorical, missing = None, None, "none", "error"
+    elif hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
     tables: dict[str, Any] = {"categorical": categorical, "missing": missing, "dates": dates}
@@ -187,7 +187,9 @@ def _names_of(X: Any) -> tuple[str, ...] | None:
     return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
 
 
-def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
+def _columns(names: Sequence[str] | None, p: int) -> Sequence[str]:
+    if isinstance(names, RangeNames) and len(names) == p:
+        return names
     columns = tuple(map(str, names or range(p)))
     if len(columns) != p:
         raise DataError(f"X has {p} columns, but {len(columns)} names were given.")
@@ -206,7 +208,7 @@ def _numpy_units(
     layout: Layout,
     encoding: Encoding | None = None,
 ) -> Units:
-    table = X if hasattr(X, "iloc") else np.asarray(X)
+    table = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
     if table.ndim != 2:
         raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     rows, p = (int(n) for n in table.shape)
@@ -215,10 +217,10 @@ def _numpy_units(
     label, w = check_beside(y, weight, rows, place_in_memory)
     columns = _columns(layout.columns, p)
     inputs: Sequence[str] = columns if encoding is None else encoding.names
-    layout, stored = replace(layout, columns=columns), 0
-    if layout.objects:
-        table = layout.block(matrix(table, "object") if hasattr(table, "iloc") else table, place_in_memory)
-        stored = -(-cell_bytes(table) // rows)
+    layout, stored = replace(layout, columns=columns), None
+    if not layout.numeric:
+        table = layout.block(matrix(table, layout.array_dtype) if hasattr(table, "iloc") else table, place_in_memory)
+        stored = -(-stored_size(table) // rows)
     elif encoding is None or encoding.plain:
         check_numbers(table, columns)
     row_bytes = replace(layout, columns=inputs).row_bytes(stored)
@@ -273,7 +275,7 @@ def _blocks_of_arrays(
     if encoding is not None:
         values = table_of(X, layout.columns, encoding.kinds)
     else:
-        values = matrix(X, layout.array_dtype) if hasattr(X, "iloc") else dense(X)
+        values = matrix(X, layout.array_dtype) if hasattr(X, "iloc") else X
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     raw = raw.encoded(encoding, layout.dtype, None if y is None else first[1])
     layout = layout if encoding is None else replace(layout, columns=encoding.names)
@@ -302,7 +304,7 @@ def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str
     if isinstance(table, bytes):
         digest.update(table)
         table = None
-    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
+    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else stored_arrays(table)
     for part in [*parts, label, weight]:
         values = part if part is None or isinstance(part, np.ndarray) else _numbers(part)
         digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
