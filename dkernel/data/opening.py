@@ -379,8 +379,6 @@ def _source(
 
 def _row_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
     """Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits."""
-    if wanted.layout.sparse:
-        return max(table.width for table in tables)
     rows = sum(table.rows for table in tables)
     stored = sum(table.width * table.rows for table in tables)
     return wanted.layout.row_bytes(-(-stored // rows))

@@ -24,7 +24,6 @@ from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
-from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
 
@@ -70,9 +69,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     sparse, width = None, 0
     features = dict.fromkeys(map(str, range(base, base + p)), "float")
     if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
-        sparse, features = RangeNames(base, p), {}
-        layout = Layout(sparse, "float32" if request.dtype == "auto" else request.dtype)
-        width = layout.row_bytes(-(-stored // max(1, rows)))
+        sparse, features, width = RangeNames(base, p), {}, -(-stored // max(1, rows))
     tables = []
     for file, counts in zip(files, counted, strict=True):
         kinds = {LABEL: "int" if counts.integer else "float", **features}
