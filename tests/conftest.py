@@ -6,9 +6,15 @@ default only ends what hangs (a minute and more), and what asserts seconds or by
 """
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import dask
+import pytest
 from hypothesis import HealthCheck, settings
+
+from dkernel.execution.base import Executor
+from dkernel.execution.connect import connect
 
 # Of the clusters of this process, and of those of the commands that tests start. Tests of faults say otherwise.
 _CALM = {
@@ -24,3 +30,20 @@ def pytest_configure() -> None:
     dask.config.set(_CALM)
     settings.register_profile("dkernel", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("dkernel")
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Any]:
+    """Two worker processes for all tests that neither end nor configure one, since starting them takes seconds."""
+    from distributed import LocalCluster
+
+    asked = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(**asked) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def two_workers(shared_cluster: Any) -> Iterator[Executor]:
+    """An executor on the two processes that tests share; its client is gone after the test."""
+    with connect(scheduler=shared_cluster.scheduler_address, patience=60) as executor:
+        yield executor

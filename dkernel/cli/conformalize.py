@@ -68,7 +68,7 @@ def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "
     group = values["group"]
     with running(record, values, place) as (progress, executor):
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
-        progress.phase("conformity scores", source.n_rows)
+        progress.phase("conformity scores")
         model = conformalized(model, source, executor, group)
         model_file.save(model, values["out"])
     facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}

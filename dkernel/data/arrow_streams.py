@@ -23,7 +23,7 @@ GROUP_ROWS = 131_072  # rows of a row group, whatever the library's batches: the
 
 
 def is_stream(rows: Any) -> bool:
-    """True if rows come in batches: a LazyFrame of Polars, or what has an Arrow stream and is no frame in memory.
+    """True if rows come in batches: of a LazyFrame, a table of Ibis, or an Arrow stream that is no frame in memory.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def is_stream(rows: Any) -> bool:
     >>> is_stream(pandas.DataFrame()), is_stream(table), is_stream(table.to_reader())
     (False, False, True)
     """
-    if hasattr(rows, "collect_batches"):
+    if hasattr(rows, "collect_batches") or hasattr(rows, "to_pyarrow_batches"):
         return True
     in_memory = hasattr(rows, "iloc") or (hasattr(rows, "to_pandas") and hasattr(rows, "__len__"))
     return hasattr(rows, "__arrow_c_stream__") and not in_memory
@@ -42,6 +42,8 @@ def reader_of(rows: Any) -> "pa.RecordBatchReader":
     """The batches of a stream, in their order."""
     import pyarrow as pa
 
+    if hasattr(rows, "to_pyarrow_batches"):  # Ibis, whose Arrow stream is made of the whole table
+        return rows.to_pyarrow_batches()
     if not hasattr(rows, "collect_batches"):
         return pa.RecordBatchReader.from_stream(rows)
     schema = rows.collect_schema().to_frame().to_arrow().schema

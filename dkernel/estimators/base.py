@@ -38,6 +38,7 @@ from dkernel.estimators.validation import (
     categorical_of,
     dtype_of_rows,
     open_stream,
+    open_stream_for,
     rows_for,
     rule_of,
     seed_of,
@@ -355,20 +356,15 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any = None) -> Any:
-        if hasattr(self, "model_") and self.model_.local is not None:
+        fitted = hasattr(self, "model_")
+        if fitted and (self.model_.local is not None or self.model_.encoding is not None):
             return self._update(X, y, classes, sample_weight, old)
-        if settings_of(self.local) is not None:
+        if not fitted and settings_of(self.local) is not None:
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
             )
         before, self._finished = getattr(self, "_partial", None), None
-        fitted = hasattr(self, "model_")
-        if fitted and self.model_.encoding is not None:
-            raise UnsupportedError(
-                "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
-                "numbers. Fit all rows together, or encode them first, in a pipeline."
-            )
         recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
         recipe = recipe.with_passes()
         if before is None and fitted:
@@ -401,7 +397,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return self
 
     def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:
-        """Update a model that has a local stage."""
+        """Update a model with a local stage or an encoding."""
         model, self._finished = self.model_, None
         same_classes(classes, model.classes)
         with default_executor() as executor:
@@ -524,20 +520,22 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return apply_prediction(answer, X)
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
-        """A figure of `evaluate`, for Dask collections."""
+        """A figure of `evaluate`, for Dask collections and streams."""
         require_fitted(self, "model_")
         model = self.model_
-        X = rows_for(self, X)
-        source = from_arrays(
-            X,
-            y,
-            sample_weight,
-            dtype=model.recipe.dtype,
-            kernel=model.map.kernel,
-            sparse=model.map.sparse,
-            columns=model.columns,
-            **reading_of(model),
-        )
+        if is_stream(X):
+            source = open_stream_for(model, X, y, sample_weight)
+        else:
+            source = from_arrays(
+                rows_for(self, X),
+                y,
+                sample_weight,
+                dtype=model.recipe.dtype,
+                kernel=model.map.kernel,
+                sparse=model.map.sparse,
+                columns=model.columns,
+                **reading_of(model),
+            )
         with default_executor() as executor:
             return float(evaluate_model(model, source, executor)[name])
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data.arrow_streams import is_stream
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine
@@ -175,7 +176,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
         chooses. After a `fit`, or `dkernel.load`, learning continues from its model. One with a local stage keeps all
-        else: cells that the rows touch learn them, and grids take a sweep more, see `old`.
+        else: cells that the rows touch learn them, and grids take a sweep more, see `old`. One of a table without a
+        local stage takes 8 rows for each component or more at a time.
 
         Parameters
         ----------
@@ -357,12 +359,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+        X : array, dataframe, sparse matrix, Dask collection or stream of shape (n_samples, n_features)
             Rows.
-        y : array of shape (n_samples,)
-            True labels.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights.
+        y : array of shape (n_samples,) or str
+            True labels; of a stream the name of their column.
+        sample_weight : array of shape (n_samples,) or str, default=None
+            Weights; of a stream the name of their column.
 
         Returns
         -------
@@ -376,7 +378,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        if is_dask(X):
+        if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)
         require_fitted(self, "classes_")
         positive = self.model_.recipe.positive

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.collections.tables import refuse_no_table
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import Inputs
@@ -128,6 +129,8 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     require_fitted(estimator, "model_")
     model = estimator.model_
     model.layout.require_numbers("explain", "Explain a model of a table.")
+    for rows in (X, background):
+        refuse_no_table(rows)
     X, background = (rows.toarray() if hasattr(rows, "tocsr") else rows for rows in (X, background))
     if not len(background):
         raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")

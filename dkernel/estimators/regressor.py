@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
+from dkernel.data.arrow_streams import is_stream
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
@@ -200,12 +201,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+        X : array, dataframe, sparse matrix, Dask collection or stream of shape (n_samples, n_features)
             Rows.
-        y : array of shape (n_samples,) or (n_samples, k)
-            True numbers.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights.
+        y : array of shape (n_samples,) or (n_samples, k), or str
+            True numbers; of a stream the name of their column.
+        sample_weight : array of shape (n_samples,) or str, default=None
+            Weights; of a stream the name of their column.
 
         Returns
         -------
@@ -219,7 +220,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        if is_dask(X):
+        if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 

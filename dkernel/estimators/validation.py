@@ -20,9 +20,11 @@ from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, refuse_no_table
+from dkernel.data.encoded_columns import reading_of
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
+from dkernel.model import Model
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.validation import HEAD, dtype_for
 
@@ -103,12 +105,7 @@ def dtype_of_rows(X: Any) -> str:
 
 def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) -> Source:
     """The source of a stream, whose label and weight are columns of it that `y` and `sample_weight` name."""
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if not isinstance(given, str) and (name == "y" or given is not None):
-            raise DataError(
-                f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
-                f"fit(X, 'label'). {name} is a {type(given).__name__}."
-            )
+    _require_names(X, y, sample_weight, "fit")
     return open_source(
         X,
         label=y,
@@ -119,6 +116,29 @@ def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) 
         missing=recipe.missing,
         dates=recipe.dates,
     )
+
+
+def open_stream_for(model: Model, X: Any, y: Any, sample_weight: Any) -> Source:
+    """The source of a stream whose label and weight are columns of it, read as the rows of the training were."""
+    _require_names(X, y, sample_weight, "score")
+    return open_source(
+        X,
+        label=y,
+        weight=sample_weight,
+        columns=model.columns,
+        dtype=model.recipe.dtype,
+        kernel=model.map.kernel,
+        **reading_of(model),
+    )
+
+
+def _require_names(X: Any, y: Any, sample_weight: Any, call: str) -> None:
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if not isinstance(given, str) and (name == "y" or given is not None):
+            raise DataError(
+                f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
+                f"{call}(X, 'label'). {name} is a {type(given).__name__}."
+            )
 
 
 def source_of(
@@ -150,6 +170,12 @@ def source_of(
         if not X.sparse:  # whose columns have numbers
             _check_names(estimator, list(X.table_columns), fitting)
         return X
+    if isinstance(y, str):
+        raise DataError(
+            f"y is the text {y!r}, and X a {type(X).__name__}. A column is named in place of y where the rows come in "
+            "batches, as of a LazyFrame of Polars, a relation of DuckDB or a RecordBatchReader (of a Dataset of Arrow: "
+            "dataset.scanner().to_reader()). Else give X without the labels, and these as y."
+        )
     X, y, sample_weight = collections_of(X, y, sample_weight)
     refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
@@ -244,8 +270,7 @@ def is_mixed(X: Any) -> bool:
     """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
     if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
         return False
-    dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types
-    return not all(dtype.is_numeric() for dtype in dtypes) if hasattr(X, "dtypes") else True
+    return not hasattr(X, "dtypes") or not all(dtype.is_numeric() for dtype in X.dtypes)
 
 
 def rows_for(machine: Any, X: Any) -> Any:

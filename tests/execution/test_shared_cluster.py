@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import sys
-import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import dask.array as da
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelWarning, UnsupportedError
@@ -18,6 +17,7 @@ from dkernel.execution import user_modules
 from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
 from dkernel.persistence.model_file import digest_of
+from tests.faults.harness import wait_until
 from tests.streaming.sources import rings
 
 pytestmark = pytest.mark.cluster
@@ -25,15 +25,9 @@ pytestmark = pytest.mark.cluster
 NAME = "kernels_of_a_user"
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made:
-        yield made
-
-
 @pytest.fixture
-def client(cluster):
-    with Client(cluster) as made:
+def client(shared_cluster):
+    with Client(shared_cluster) as made:
         yield made
 
 
@@ -52,13 +46,6 @@ def occupy(first, dask_worker):
 
 def vacate():
     sys.modules.pop(NAME, None)
-
-
-def wait_until(event, seconds=30):
-    end = time.monotonic() + seconds
-    while not event():
-        assert time.monotonic() < end, "what the test waits for did not come"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -127,30 +114,30 @@ def fitted(seed, client=None):
 
 
 @pytest.mark.score("shared")
-def test_two_clients_at_one_time(cluster):
+def test_two_clients_at_one_time(shared_cluster):
     alone = [fitted(seed) for seed in (0, 1)]
     with (
-        Client(cluster, set_as_default=False) as one,
-        Client(cluster, set_as_default=False) as two,
+        Client(shared_cluster, set_as_default=False) as one,
+        Client(shared_cluster, set_as_default=False) as two,
         ThreadPoolExecutor(2) as pool,
     ):
         assert list(pool.map(fitted, (0, 1), (one, two))) == alone
 
 
 @pytest.mark.score("shared")
-def test_several_fits_in_threads_of_one_client(cluster):
+def test_several_fits_in_threads_of_one_client(shared_cluster):
     seeds = (0, 0, 1)  # two of them are the same fit
     alone = [fitted(seed) for seed in seeds]
-    with Client(cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
+    with Client(shared_cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
         assert list(pool.map(fitted, seeds, [client] * 3)) == alone
 
 
 @pytest.mark.score("shared")
-def test_an_asyncio_client_is_refused(cluster):
-    asyncio.run(refused(cluster))
+def test_an_asyncio_client_is_refused(shared_cluster):
+    asyncio.run(refused(shared_cluster))
 
 
-async def refused(cluster):
-    async with Client(cluster.scheduler_address, asynchronous=True) as client:
+async def refused(shared_cluster):
+    async with Client(shared_cluster.scheduler_address, asynchronous=True) as client:
         with pytest.raises(UnsupportedError, match="asynchronous=False"):
             ClusterExecutor(client)

@@ -10,7 +10,6 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.numerics.fused import processor
 from dkernel.persistence import checkpoint as checkpoints
@@ -118,13 +117,12 @@ def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after
 
 @pytest.mark.slow  # tests/faults/test_ends.py has a run that goes on with processes
 @pytest.mark.cluster
-def test_goes_on_with_processes(tmp_path, whole, stop_after):
+def test_goes_on_with_processes(tmp_path, whole, stop_after, two_workers):
     stop_after(10)
     with pytest.raises(Killed):
         fit(tmp_path / "c", ThreadsExecutor(2))
     stop_after(0)
-    with connect(workers=2, memory_limit=0, patience=60) as executor:
-        result = fit(tmp_path / "c", executor)
+    result = fit(tmp_path / "c", two_workers)
     assert result.resumed == "pass 1 round 10/20"
     assert digest(result, tmp_path) == whole
 

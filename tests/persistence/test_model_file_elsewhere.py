@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import from_arrays
-from dkernel.execution.connect import connect
 from dkernel.features import Scaling
 from dkernel.inference.score import write_scores
 from dkernel.persistence.model_file import load_model, save
@@ -19,7 +18,6 @@ from tests.persistence.test_model_file import CLASSES, a_model
 
 ROWS = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
 
-SLOW = pytest.mark.slow
 READ = """
 import hashlib, sys
 import numpy as np
@@ -61,17 +59,12 @@ def test_a_new_process_gives_the_same_scores(tmp_path, features):
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore::dkernel.errors.DriftWarning")  # this model was learned from other rows
-@pytest.mark.parametrize(
-    "workers", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
-)
-def test_workers_give_the_same_scores(tmp_path, workers):
+def test_workers_give_the_same_scores(tmp_path, two_workers):
     model = a_model("text")
     save(model, tmp_path / "m")
     again = load_model(tmp_path / "m")
-    with connect(workers=workers) as executor:
-        write_scores(
-            again, from_arrays(ROWS, columns=list(model.columns)), tmp_path / "out.npy", executor, write=["score"]
-        )
+    rows = from_arrays(ROWS, columns=list(model.columns))
+    write_scores(again, rows, tmp_path / "out.npy", two_workers, write=["score"])
     written = np.load(tmp_path / "out.npy")
     found = np.stack([written[name] for name in written.dtype.names], axis=1) if written.dtype.names else written
     assert found.astype(np.float32).tobytes() == model.scores(ROWS).tobytes()

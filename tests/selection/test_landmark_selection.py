@@ -7,7 +7,6 @@ import pytest
 from dkernel import KernelClassifier, KernelFeatures, KernelRegressor, NystromFeatures
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear
@@ -49,13 +48,12 @@ def test_workers_do_not_change_them(rule, data, tmp_path):
 
 
 @pytest.mark.cluster
-def test_processes_do_not_change_them(data):
-    with connect(workers=2, memory_limit=0, patience=60) as executor:
-        for rule in ("leverage", "kmeans"):
-            recipe = BASE.replace(landmarks=rule)
-            one, two = (fitted(*data, recipe, e, LAYOUTS[0]) for e in (SerialExecutor(), executor))
-            np.testing.assert_array_equal(one.map.landmarks, two.map.landmarks)
-            np.testing.assert_array_equal(one.coef, two.coef)
+def test_processes_do_not_change_them(data, two_workers):
+    for rule in ("leverage", "kmeans"):
+        recipe = BASE.replace(landmarks=rule)
+        one, two = (fitted(*data, recipe, executor, LAYOUTS[0]) for executor in (SerialExecutor(), two_workers))
+        np.testing.assert_array_equal(one.map.landmarks, two.map.landmarks)
+        np.testing.assert_array_equal(one.coef, two.coef)
 
 
 def test_chunks_do_not_change_them(rule, data):

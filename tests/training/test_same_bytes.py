@@ -128,13 +128,6 @@ def test_twice(serial, tmp_path):
     assert digest("open", SerialExecutor(), tmp_path) == serial("open")
 
 
-@pytest.fixture(scope="module")
-def two_workers():
-    """Two worker processes for the tests of this file: they keep nothing of one fit that another could use."""
-    with connect(workers=2, memory_limit=0, patience=60) as executor:
-        yield executor
-
-
 @pytest.mark.cluster
 def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
     monkeypatch.setattr("dkernel.training.memory_plan.FEW_SLOTS", 1)

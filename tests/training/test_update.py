@@ -193,6 +193,26 @@ def test_classes_learn_too(stage, loss):
     assert machine.score(TEST[0], label(TEST)) >= before - 0.5 * np.sqrt(before * (1 - before) / len(TEST[0]))
 
 
+def test_a_table_without_a_local_stage_learns_by_rounds():
+    def table(X):
+        return pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"))
+
+    machine = KernelRegressor(local="none", **GLOBAL).fit(table(OLD[0]), OLD[1])
+    before = machine.score(table(TEST[0]), TEST[1])
+    machine.partial_fit(table(NEW[0]), NEW[1])
+    assert machine.model_.facts["rows"] == 4500
+    assert machine.score(table(TEST[0]), TEST[1]) > before - 0.005
+    with pytest.raises(DataError, match="learns from 512 rows or more"):
+        machine.partial_fit(table(NEW[0][:10]), NEW[1][:10])
+
+
+def test_a_model_whose_local_stage_was_not_kept_learns_too():
+    machine = KernelRegressor(local="none", **GLOBAL).fit(*OLD).set_params(**STAGES["cells"])
+    assert machine.partial_fit(*NEW).model_.facts["rows"] == 4500
+    with pytest.raises(UnsupportedError, match="is fitted to all rows at once"):
+        KernelRegressor(**STAGES["cells"], **GLOBAL).partial_fit(*NEW)
+
+
 def test_answers_to_what_cannot_be_learned():
     machine = KernelClassifier(**STAGES["cells"], **GLOBAL).fit(OLD[0], np.where(OLD[1] > 0, "a", "b"))
     with pytest.raises(DataError, match="no row of the training had the label 'c'"):
@@ -286,13 +306,13 @@ def test_the_command(tmp_path, monkeypatch):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("stage", ["cells(rows=600)", "grids(n_grids=64)"])
-def test_processes_write_the_bytes_of_threads(stage, tmp_path):
+def test_processes_write_the_bytes_of_threads(stage, shared_cluster, tmp_path):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(tmp_path / f"{name}.parquet")
     old, new, model = (str(tmp_path / name) for name in ("old.parquet", "new.parquet", "m"))
     fixed = ["--local", stage, "--n-components", "64", "--gamma", ".3", "--quiet"]
     assert CliRunner().invoke(main, ["train", old, "--label", "y", "--out", model, *fixed]).exit_code == 0
-    for name, place in {"threads": (), "processes": ("--workers", "2")}.items():
+    for name, place in {"threads": (), "processes": ("--scheduler", shared_cluster.scheduler_address)}.items():
         done = CliRunner().invoke(main, ["update", model, new, "--old", old, "--out", str(tmp_path / name), *place])
         assert done.exit_code == 0, done.output
     assert (tmp_path / "threads").read_bytes() == (tmp_path / "processes").read_bytes()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.persistence import model_file
 from dkernel.persistence.checkpoint import Checkpoint
@@ -190,9 +189,7 @@ def test_the_bytes_follow_the_seed(source):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_processes_find_the_bytes_of_the_loop(workers, source, found, tmp_path):
-    with connect(workers=workers, memory_limit=0, patience=60) as executor:
-        result = tune(source, RECIPE, executor, GRID)
+def test_processes_find_the_bytes_of_the_loop(two_workers, source, found, tmp_path):
+    result = tune(source, RECIPE, two_workers, GRID)
     assert result.leaderboard == found.leaderboard
     assert digest(result, tmp_path) == digest(found, tmp_path)

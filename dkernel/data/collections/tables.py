@@ -295,8 +295,8 @@ def refuse_no_table(X: Any) -> None:
         raise DataError("X is a dict, and a table is needed: pandas.DataFrame(X) if it holds columns.")
     if is_stream(X):
         raise DataError(
-            f"X is a {type(X).__name__}, whose rows come in batches: fit and predict take it, this call needs a frame "
-            "or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
+            f"X is a {type(X).__name__}, whose rows come in batches: fit, predict and score take it, this call "
+            "needs a frame or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
         )
 
 
