@@ -268,7 +268,7 @@ def test_words_that_mean_nothing_for_objects():
         ({"gamma": 0.1}, RecipeError, "has none: leave gamma out"),
         ({"features": "fourier"}, UnsupportedError, "Use features='nystrom'"),
         ({"features": "random"}, UnsupportedError, "Use features='nystrom'"),
-        ({"landmarks": "kmeans"}, UnsupportedError, "objects have none"),
+        ({"landmarks": "kmeans"}, UnsupportedError, "texts, lists or sets"),
     ):
         with pytest.raises(error, match=says):
             KernelClassifier(LETTERS, **SMALL, **how).fit(X, y)
