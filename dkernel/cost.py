@@ -18,7 +18,8 @@ TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "g
 STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
 START_SECONDS = 1.2  # of a process, until it reads the data
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
-READ_BYTES = 150e6  # bytes of Parquet that are read in a second
+READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
+PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
 # Of the client and a scheduler together for each call of a round: their CPU seconds in the phases pass and polish over
 # the tasks of these (scripts/bench/workers.py). A busy machine takes twice as many; the number of workers that a fit
 # uses goes with the root of it.
@@ -52,7 +53,7 @@ class Cost:
     Parameters
     ----------
     part : entry of SPEEDS that its flops count by
-    flops : of its work
+    flops : of its work;  client_flops : those of them that the client does, on one core, while the workers wait
     readings : of all rows
     task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
     worker_bytes : of a worker, whatever its tasks
@@ -68,6 +69,7 @@ class Cost:
 
     part: str = "global"
     flops: float = 0.0
+    client_flops: float = 0.0
     readings: int = 0
     task_bytes: int = 0
     result_bytes: int = 0
@@ -94,8 +96,8 @@ class Cost:
         """
         return self.flops / SPEEDS[self.part]
 
-    def seconds_at(self, speed: Mapping[str, float]) -> float:
-        """Seconds of one core as a plan states them.
+    def seconds_at(self, speed: Mapping[str, float], cores: int) -> float:
+        """Seconds as a plan states them.
 
         Parameters
         ----------
@@ -103,11 +105,12 @@ class Cost:
 
         Examples
         --------
-        >>> Cost(part="global", flops=9.6e10).seconds_at({"global": 2.0})
-        1.6
+        >>> Cost(part="global", flops=9.6e10, client_flops=3.2e10).seconds_at({"global": 2.0}, cores=2)
+        1.05
         """
+        alone = self.client_flops / TIMED[self.part]
         took = STAGE_OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
-        return took / speed[self.part]
+        return (alone + (took - alone) / cores) / speed[self.part]
 
 
 def core_seconds(costs: Iterable[Cost]) -> float:

@@ -195,11 +195,12 @@ class Cells(LocalSettings):
         form="SHARE",
         kind="float",
     )
-    partitions: int = parameter(
-        1,
-        "Number of partitions of all rows into cells, whose means are the predictions. Time and model file grow with "
-        "it.",
-        whole(1),
+    partitions: str | int = parameter(
+        "auto",
+        'Number of partitions of all rows into cells, whose means are the predictions; "auto" is 1, and 2 of a high '
+        "effort. Time and model file grow with it.",
+        word_or(whole(1)),
+        words=("auto",),
         form="N",
         kind="int",
     )

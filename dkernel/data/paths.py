@@ -39,7 +39,7 @@ FORMATS = {
     ".svm": "svmlight",
 }
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-_COMPRESSIBLE = ("csv", "svmlight")
+TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading; they may be compressed
 
 
 @dataclass(frozen=True)
@@ -389,6 +389,17 @@ def _is_own(path: str, system: _Location) -> bool:
     return any(mark in head for mark in _MARKS)
 
 
+def is_parsed(name: str) -> bool:
+    """True if the numbers of a file of this name are parsed by every reading.
+
+    Examples
+    --------
+    >>> is_parsed("rows.csv.gz"), is_parsed("rows.parquet")
+    (True, False)
+    """
+    return FORMATS.get(_split(name)[0]) in TEXTS
+
+
 def _split(path: str) -> tuple[str, str]:
     lower = path.rstrip("/").lower()
     compression = next((c for c in COMPRESSIONS if lower.endswith(c)), "")
@@ -406,7 +417,7 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
     ending, compression = _split(path)
     format_ = FORMATS.get(ending)
-    if format_ is None or (compression and format_ not in _COMPRESSIBLE):
+    if format_ is None or (compression and format_ not in TEXTS):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])
         raise DataError(f"{path}: the ending says no format that can be read; known are {known}.")
     if size == 0:

@@ -133,6 +133,11 @@ class Source:
         return max(1, self.row_bytes // (4 + np.dtype(self.dtype).itemsize)) if self.sparse else self.n_in
 
     @property
+    def in_memory(self) -> bool:
+        """True if its rows are arrays of this process, so that no reading of them takes time."""
+        return not self.files and all(len(unit.task.__dask_graph__()) == 1 for unit in self.units)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all features as blocks."""
         return self.n_rows * self.row_bytes

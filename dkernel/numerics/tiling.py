@@ -90,6 +90,18 @@ def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
                 out[i, j] += abs(x - Z_transposed[k, j])
 
 
+@compile_loop("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1], float32[::1], float32[:, ::1])")
+def _l1_beside(X: Any, Z_transposed: Any, usual: Any, apart: Any, base: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = base[j]
+        for k in range(X.shape[1]):
+            x = X[i, k]
+            if x != usual[k]:
+                for j in range(out.shape[1]):
+                    out[i, j] += abs(x - Z_transposed[k, j]) - apart[k, j]
+
+
 def exp2_inplace(tile: NDArray[np.float32]) -> None:
     """z <- 2^min(z, 0), relative error below 1e-6; exponents under -126 give 2^-126.
 
@@ -135,6 +147,33 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
     X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
     """
     _l1(X, Z_transposed, out)
+
+
+class UsualDistances:
+    """L1 distances of rows most of whose numbers have the usual value of their column, as one-hot inputs have 0.
+
+    The distances of a row of usual values are there, and each number that is another one changes them.
+
+    Parameters
+    ----------
+    usual : float32 (p,);  Z_transposed : float32 (p, m)
+
+    Examples
+    --------
+    >>> distances, out = UsualDistances(np.zeros(2, np.float32), np.float32([[1], [3]])), np.empty((1, 1), np.float32)
+    >>> distances(np.float32([[0, 5]]), out)
+    >>> out.tolist()
+    [[3.0]]
+    """
+
+    def __init__(self, usual: NDArray[np.float32], Z_transposed: NDArray[np.float32]) -> None:
+        self._usual, self._landmarks = usual, Z_transposed
+        self._apart = np.abs(usual[:, None] - Z_transposed)
+        self._base = self._apart.sum(axis=0, dtype=np.float64).astype(np.float32)
+
+    def __call__(self, X: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        """Write the distances of rows (n, p) into out (n, m), as `l1_distances` does."""
+        _l1_beside(X, self._landmarks, self._usual, self._apart, self._base, out)
 
 
 class Components(Protocol):

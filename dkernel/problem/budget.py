@@ -70,5 +70,6 @@ def affords(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
     """True if a local stage stays within its budget, beside the other stages."""
     others = list(others)
     beside = LOCAL_SHARE * core_seconds(other for other in others if other.part == "global")
-    most = EFFORTS[recipe.effort] * max(beside, LEAST_LOCAL)
+    effort = EFFORTS[recipe.effort]
+    most = max(effort * beside, max(effort, 1.0) * LEAST_LOCAL)
     return cost.seconds <= most and core_seconds([*others, cost]) <= limit_of(recipe)

@@ -18,7 +18,7 @@ from dkernel.recipe import GIVEN, Recipe
 LEAST_COMPONENTS, MOST_COMPONENTS, MOST_OF_HIGH = 1024, 4096, 16_384
 # Rows for a component of "auto". Of california four leave .4116 sd in 20 CPU seconds, six .4175 sd (with a standard
 # error of .009) in 11, eight .4248 sd in 10.
-ROWS_EACH = {"low": 16, "normal": 6, "high": 4}
+ROWS_EACH = {"normal": 6, "high": 4}
 STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 LEVERAGE_ROWS = 2_000  # rows outside the preconditioner's sample that measure its leverage
@@ -205,13 +205,15 @@ class Sizes:
 
         Parameters
         ----------
-        effort : "high" allows n / 4 and 16,384, "low" n / 16
+        effort : "high" allows n / 4 and 16,384, "low" takes 1,024
 
         Examples
         --------
         >>> [Sizes.automatic(n, 28) for n in (10_000, 10**6, 10**9)], Sizes.automatic(10**9, 28, "high")
         ([1792, 4096, 4096], 16384)
         """
+        if effort == "low":
+            return LEAST_COMPONENTS
         most = MOST_OF_HIGH if effort == "high" else MOST_COMPONENTS
         most = min(most, default_model_bytes(n, p) // (4 * p))
         wanted = float(np.clip(max(8 * n**0.5, n / ROWS_EACH[effort]), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))

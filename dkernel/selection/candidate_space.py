@@ -14,7 +14,7 @@ from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian, Linear
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.object_values import number_columns
-from dkernel.numerics.rows import n_terms, numbers_in
+from dkernel.numerics.rows import n_terms
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested_rule
 from dkernel.selection.candidates import Candidate
@@ -68,6 +68,7 @@ class CandidateSpace:
         self.unscaled = None if encoding is None else encoding.unscaled
         self.layout = Layout.of(rows.X)
         self.p = n_terms(rows.X)
+        self.gammas: dict[int, Gammas] = {}
 
     def candidates(self) -> list[Candidate]:
         """Every family, scale and gamma that is open."""
@@ -98,10 +99,10 @@ class CandidateSpace:
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GAMMA_FACTORS
 
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
-        dtype = "float64" if self.rows.X.dtype == np.float64 else "float32"
-        scaled = scaling.apply(self.rows.X[:SCALED_ROWS], dtype)
-        rows = numbers_in(scaled).astype(np.float64)
-        rule = Gammas(self.recipe, self.survey, scaling, rows)
+        # A median is the same for all candidates of a scaling, and of wide rows takes longer than all else of them.
+        if id(scaling) not in self.gammas:
+            self.gammas[id(scaling)] = Gammas(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
+        rule = self.gammas[id(scaling)]
         if len(self.grid(family)) == 1:
             factors = (1.0,)
         return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **others) for f in factors]

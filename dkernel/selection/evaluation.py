@@ -25,6 +25,7 @@ from dkernel.problem.targets import Targets
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
 
+MOST_PLAIN = 4096  # features, or rows, whose square judges a linear kernel
 JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
 SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
 
@@ -196,8 +197,12 @@ def _components(
 ) -> ScaledComponents:
     if drawing is not None:
         return ScaledComponents(scaling, drawing.map(kernel, fidelity.components))
-    # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.
-    landmarks = np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: fidelity.components])
+    p, few = half.X.shape[1], plain and fidelity.rows <= MOST_PLAIN
+    landmarks: NDArray[Any]
+    if plain and p <= min(fidelity.rows, MOST_PLAIN):
+        landmarks = np.eye(p)  # unit vectors make the scaled features themselves of a linear kernel
+    else:  # of more features than rows the best linear function is an expansion in the rows
+        landmarks = scaling.apply(half.X[: fidelity.rows if few else fidelity.components])
     return ScaledComponents(scaling, NystromMap(kernel, landmarks))
 
 

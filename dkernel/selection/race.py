@@ -31,6 +31,7 @@ from dkernel.selection.sampled_stages import (
     StageScores,
     StageTrial,
     constant_scores,
+    learns_rest,
 )
 from dkernel.selection.ways import Way, WayCost
 
@@ -104,7 +105,7 @@ class Race:
         """
         if self.effort == "high":
             return tuple(self.ways)
-        best = min(self.ways, key=lambda way: self.predicted(way))
+        best = min(self.ways, key=lambda way: self.weighed(way))
         cheapest = min(self.ways, key=self.seconds)
         if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
@@ -112,11 +113,12 @@ class Race:
         others = [
             way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.seconds(best)
         ]
-        return (best, *sorted(others, key=lambda way: self.predicted(way))[:1])
+        return (best, *sorted(others, key=lambda way: self.weighed(way))[:1])
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        share = way.features == first.features == "kernel" and Way() in self.costs
+        alike = learns_rest(way.local) == learns_rest(first.local)  # else they want other numbers of components
+        share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
 
     def seconds(self, way: Way) -> float:
@@ -132,29 +134,38 @@ class Race:
         rival, kernels = Way("linear", "grids"), [way for way in self.ways if way.features == "kernel"]
         if self.effort == "high" or rival not in self.ways or not kernels:
             return
-        best = min(kernels, key=lambda way: self.predicted(way))
-        if self.predicted(rival) > self.predicted(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
+        best = min(kernels, key=lambda way: self.weighed(way))
+        if self.weighed(rival) > self.weighed(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
             return
         if Way() in kernels:
             self._judge([Way(), rival], kernel, linear, min(RIVAL_ROWS, len(self.judge.split.X)))
-        if Way() not in kernels or self.predicted(Way()) - self.predicted(rival) > self.uncertainty(Way(), rival):
+        if Way() not in kernels or self.weighed(Way()) - self.weighed(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
     def explain(self) -> str:
         """The end of the race, in words."""
         ways = sorted(self.curves, key=lambda way: self.predicted(way))
         losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
-        text = f"{' or '.join(way.text for way in self.end())}; losses predicted for {self.n:,.0f} rows: {losses}"
-        return "; ".join([text, *self._gains()])
+        taken = self.end()
+        text = f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"
+        left = [f"no {ways[0].text}: {self._gain(ways[0], taken[0])}"] if self._is_dear(ways[0]) else []
+        return "; ".join([text, *self._gains(), *left])
 
     def _gains(self) -> Iterator[str]:
-        """What the readings of each local stage that is fitted win, beside components alone."""
+        """What each local stage that is fitted wins, beside components alone."""
         for way in self.end() if Way() in self.curves else ():
             if way.local != "none":
-                gain, readings = 1 - np.exp(self.predicted(way) - self.predicted(Way())), self.costs[way].local_readings
-                more = f"{readings} more reading{'s' if readings != 1 else ''}"
-                than = f"{abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than components"
-                yield f"{way.local}: {more} for a predicted {than}"
+                yield f"{way.local}: {self._gain(way, Way())}"
+
+    def _gain(self, way: Way, other: Way) -> str:
+        """What a way is predicted to win beside another one, and the readings of files that this takes."""
+        gain, cost = 1 - np.exp(self.predicted(way) - self.predicted(other)), self.costs[way]
+        more = f"{cost.local_readings} more reading{'s' if cost.local_readings != 1 else ''} for " * bool(cost.reading)
+        return f"{more}a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {other.text}"
+
+    def _is_dear(self, way: Way) -> bool:
+        """True if a way is left out for the readings of files that it takes."""
+        return self.costs[way].price > 0 and way not in self.end()
 
     @property
     def has_kernel(self) -> bool:
@@ -228,18 +239,22 @@ class Race:
         of_kernel : the share for ways with components, whose kernel may still become a better one
         n : rows for which losses are predicted; those of the fit when None
         """
-        predicted = {way: self.predicted(way, n) for way in self.ways}
-        best = min(self.ways, key=predicted.__getitem__)
+        weighed = {way: self.weighed(way, n) for way in self.ways}
+        best = min(self.ways, key=weighed.__getitem__)
         self.ways = [
             way
             for way in self.ways
-            if predicted[way] - predicted[best]
+            if weighed[way] - weighed[best]
             <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
         ]
 
     def predicted(self, way: Way, n: int | None = None) -> float:
         """Logarithm of the loss of a way with n rows, by default all."""
         return self.curves[way].predicted(n or self.n, self.judge.split.weight_judged)
+
+    def weighed(self, way: Way, n: int | None = None) -> float:
+        """Logarithm of the predicted loss with n rows, and the price of a way that reads files."""
+        return self.predicted(way, n) + self.costs[way].price
 
     def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
         """Standard error of the difference of two predicted logarithms, for n rows.

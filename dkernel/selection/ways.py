@@ -2,11 +2,15 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import log2
 
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.persistence.serialization import stored
 from dkernel.recipe import Recipe
 
+# Share of the loss that a way has to win for twice the seconds, where these are of readings of files. Twice the
+# components of covtype win 15 %, which take at least twice the seconds.
+EARNED = 0.05
 # Where none of these parameters is given the whole machine is open, so that other ways than the one that was asked for
 # may be taken.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
@@ -55,11 +59,25 @@ class WayCost:
     Parameters
     ----------
     seconds : predicted, on the usual cores
-    local_readings : of the data, by its local stage
+    local_readings : by its local stage
+    reading : seconds of each reading of the files, 0 where the rows stay in memory
     """
 
     seconds: float
     local_readings: int = 0
+    reading: float = 0.0
+
+    @property
+    def price(self) -> float:
+        """What its seconds have to earn of the logarithm of the loss; where the rows stay in memory, nothing.
+
+        Examples
+        --------
+        >>> once, more = WayCost(800.0, reading=75.0), WayCost(3200.0, 8, reading=75.0)
+        >>> round(more.price - once.price, 2), WayCost(9.0, 8).price
+        (0.1, 0.0)
+        """
+        return EARNED * log2(self.seconds) if self.reading else 0.0
 
 
 WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")

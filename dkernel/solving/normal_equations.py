@@ -59,9 +59,13 @@ class NormalEquations(Solver[OneStepState]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
         n, D = float(sizes.n), sizes.components
-        folds = _folds(D)
+        return n * D * (2 * sizes.p + COMPONENT64_FLOPS) + n * D**2 + cls.client_flops(sizes)
+
+    @classmethod
+    def client_flops(cls, sizes: Sizes) -> float:
+        folds = _folds(sizes.components)
         solved = 1 + (folds if folds > 1 else 0)
-        return n * D * (2 * sizes.p + COMPONENT64_FLOPS) + n * D**2 + solved * EIGEN_FLOPS * float(D) ** 3
+        return solved * EIGEN_FLOPS * float(sizes.components) ** 3
 
     @classmethod
     def squares(cls, columns: int) -> int:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cost import SURVEY_FLOPS, Cost
+from dkernel.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
+from dkernel.data.paths import is_parsed
+from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.process import imported_ahead
 from dkernel.features import Scaling
@@ -35,6 +37,11 @@ COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 def survey_cost(rows: int, columns: int) -> Cost:
     """Cost of the survey."""
     return Cost("survey", SURVEY_FLOPS * rows * columns, readings=1)
+
+
+def reading_seconds(source: Source) -> float:
+    """Seconds of one core for a reading of the files of a source, without any work on their rows."""
+    return source.nbytes / (PARSED_BYTES if any(is_parsed(name) for name in source.files[:1]) else READ_BYTES)
 
 
 @stored("Moments")

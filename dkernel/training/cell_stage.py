@@ -49,6 +49,12 @@ def overlap_of(recipe: Recipe) -> float:
     return OVERLAP if isinstance(overlap, str) else overlap
 
 
+def partitions_of(recipe: Recipe) -> int:
+    """Partitions of the rows into cells that a recipe asks for."""
+    partitions = recipe.settings(Cells).partitions
+    return (2 if recipe.effort == "high" else 1) if isinstance(partitions, str) else partitions
+
+
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     """Needs of the cells.
 
@@ -59,7 +65,7 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_CELL_ROWS))
     largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = recipe.settings(Cells).partitions
+    partitions = partitions_of(recipe)
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
@@ -135,7 +141,7 @@ def fit_cell_stage(
         LEAST_SAMPLE,
         overlap,
         recipe.seed,
-        recipe.settings(Cells).partitions,
+        partitions_of(recipe),
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)

@@ -21,6 +21,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.sampled_stages import learns_rest
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
@@ -225,15 +226,20 @@ def _fit_ways(
     request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, reader: BlockReader, opened: ExitStack
 ) -> FittedWay:
     """The ways that the race has left, fitted; the one of the smaller loss on the holdout."""
-    by_features: dict[str, list[str]] = {}
-    for way in chosen.ways:
-        by_features.setdefault(way.features, []).append(way.local)
+    by_stage: dict[tuple[str, bool], list[str]] = {}
+    for way in chosen.ways:  # those that want the same global stage, and its number of components, share it
+        by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way.local)
     fitted: list[FittedWay] = []
-    for features, stages in by_features.items():
+    notes = dict(run.chosen)
+    for (features, rest), stages in by_stage.items():
         # A callback ends the whole fit, and data that were rewritten are in the order of one way.
         if fitted and (run.stopped or fitted[0].order):
             break
-        fitted.append(_fit_way(request, run, data, chosen, features, stages, reader, opened))
+        own = run
+        if features != "kernel" or fitted:
+            name = f"{features}-rest" if features == "kernel" and rest else features
+            own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
+        fitted.append(_fit_way(request, own, data, chosen, features, stages, reader, opened))
     best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
@@ -265,7 +271,6 @@ def _fit_way(
     survey = data.survey
     request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
     if features != "kernel":
-        run = replace(run, key=f"{run.key}-{features}", journal=run.journal.within(features), chosen=dict(run.chosen))
         own = choose_model(request, run, data, split_rows(request, survey, request.sizes))
         why = {**own.why, "way": chosen.why["way"]}
         chosen = replace(own, why=why, places=chosen.places, relevances=chosen.relevances)

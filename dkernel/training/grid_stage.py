@@ -16,6 +16,7 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
 from dkernel.local_settings import Grids
+from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
@@ -50,15 +51,16 @@ TRIED_PIECE = 4096  # rows of each piece of these
 MOST_NAMED = 8  # groups of features that are named in words
 
 
-def automatic_grids(n: int) -> int:
-    """Grids for n rows: as many as some ten seconds of a core pay for, within 128 and 1,024.
+def automatic_grids(n: int, effort: str = "normal") -> int:
+    """Grids for n rows: as many as some ten seconds of a core pay for, of a low effort a quarter; 128 to 1,024.
 
     Examples
     --------
-    >>> [automatic_grids(n) for n in (10_000, 2_000_000, 100_000_000)]
-    [1024, 528, 128]
+    >>> [automatic_grids(n) for n in (10_000, 2_000_000, 100_000_000)], automatic_grids(520_000, "low")
+    ([1024, 528, 128], 512)
     """
-    return GRID_GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GRID_GROUP)
+    wanted = int(min(EFFORTS[effort], 1.0) * GRID_ROWS) // max(n, 1)
+    return GRID_GROUP * int(np.clip(wanted, LEAST_GRIDS, MOST_GRIDS) // GRID_GROUP)
 
 
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
@@ -69,7 +71,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     room = MOST_GRID_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - sizes.model_bytes(outputs)
-    most = min(automatic_grids(n), room // grid_bytes(1 << bits_of(n), outputs))
+    most = min(automatic_grids(n, recipe.effort), room // grid_bytes(1 << bits_of(n), outputs))
     return max(GRID_GROUP, most - most % GRID_GROUP)
 
 
@@ -98,7 +100,7 @@ def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
     """
     if isinstance(recipe.settings(Grids).n_grids, int):
         return TRIED_GRIDS
-    return max(GRID_GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GRID_GROUP * GRID_GROUP)
+    return max(GRID_GROUP, TRIED_GRIDS * n_grids // automatic_grids(n, recipe.effort) // GRID_GROUP * GRID_GROUP)
 
 
 def grid_bytes(bins: int, outputs: int) -> int:
@@ -193,7 +195,9 @@ def fit_grid_stage(
         gamma = grid_gamma(seen, inputs.categorical, place)
         return GridSettings(inputs, gamma, grids, bits_of(rows), GRID_RIDGES[place[2]], recipe.seed)
 
-    if residual.judges:
+    if recipe.effort == "low" and rows > TRIED_ROWS and findings.place is not None:
+        place = findings.place
+    elif residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
             "grids-width", lambda: _choose(tried, settings, len(seen), few, findings.place)

@@ -1,13 +1,13 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cost import Cost
+from dkernel.cost import TIMED, Cost
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, parse_loss
@@ -16,7 +16,7 @@ from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
 from dkernel.problem.reservoir_split import part_of
-from dkernel.problem.sizes import Sizes
+from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
 from dkernel.selection.grid_inputs import GROUP_SAMPLE
@@ -93,6 +93,13 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
         )
 
 
+def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
+    """Cost of a local stage, with the scores of the global stage that it begins with, which budgets do not count."""
+    cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
+    scores = flops_of(sizes.n, sizes.p, sizes.components) / TIMED["global"]
+    return replace(cost, more_seconds=cost.more_seconds + scores)
+
+
 def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
     """Costs of the local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
 
@@ -100,7 +107,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     ----------
     others : costs of the other stages of the fit
     """
-    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
+    costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in LOCAL_STAGES}
     if recipe.local != "auto":
         return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
     fits = parse_loss(recipe.loss).smooth and source.layout.numeric

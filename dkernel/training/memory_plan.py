@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil, sqrt
 from typing import Any, NamedTuple
 
-from dkernel.cost import CALL_SECONDS, READ_BYTES, START_SECONDS, Cost, core_seconds
+from dkernel.cost import CALL_SECONDS, START_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
@@ -20,12 +20,12 @@ from dkernel.selection.predicted_work import choice_bytes, choice_cost
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_cost, task_bytes
 from dkernel.streaming.schedule import bundle_size
-from dkernel.streaming.survey import survey_cost
+from dkernel.streaming.survey import reading_seconds, survey_cost
 from dkernel.training.local_stage import local_costs
+from dkernel.training.way_costs import HELD_SHARE, gain_to_earn, repeated_seconds
 
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its share of a source that is kept, which one of the workers may hold
-HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
 FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
 
 
@@ -151,6 +151,7 @@ class Plan:
     local_flops : of these
     readings : of the source, from memory where it is kept
     local_readings : those of them that local stages take
+    local_gain : least share of the loss that a local stage must be predicted to win; 0 where the rows stay in memory
     model_bytes : of the model file, about; a local stage's part is at most this
     seconds : of a command, from its start, on this machine and as many cores as there are threads, about
     least_seconds : the same if the sample finds the fewest components to be enough
@@ -186,6 +187,7 @@ class Plan:
     local_flops: float = 0.0
     readings: int = 0
     local_readings: int = 0
+    local_gain: float = 0.0
     model_bytes: int = 0
     slots: int = 1
     enough_slots: int = 1
@@ -218,7 +220,9 @@ class Plan:
         most = cls._of(source, executor, outputs, stages, beside)
         least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, executor, outputs), beside)
         least_bytes = least.client_bytes + least.worker_bytes
-        return replace(most, least_bytes=least_bytes, least_seconds=least.seconds)
+        reading = repeated_seconds(source)
+        gain = gain_to_earn(stages.sizes, recipe, stages.local, outputs, reading) if reading else 0.0
+        return replace(most, least_bytes=least_bytes, least_seconds=least.seconds, local_gain=round(gain, 3))
 
     @classmethod
     def _of(cls, source: Source, executor: Executor, outputs: int, stages: Stages, beside: Sequence[Cost]) -> "Plan":
@@ -245,8 +249,8 @@ class Plan:
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
-        read = (1 if kept else readings) * source.nbytes / READ_BYTES
-        timed = sum(cost.seconds_at(speed) for cost in [*stages, *beside])
+        read = (1 if kept else readings) * reading_seconds(source)
+        timed = sum(cost.seconds_at(speed, executor.slots) for cost in [*stages, *beside])
         return cls(
             n=sizes.n,
             p=source.n_in,
@@ -276,7 +280,7 @@ class Plan:
             + stages.setup.checkpoint_bytes
             + max((cost.checkpoint_bytes for cost in local), default=0),
             scratch_bytes=max((cost.scratch_bytes for cost in local), default=0),
-            seconds=round(START_SECONDS / speed["start"] + (timed + read) / executor.slots, 1),
+            seconds=round(START_SECONDS / speed["start"] + timed + read / executor.slots, 1),
             most_seconds=work / CORES,
             slots=executor.slots,
             enough_slots=stages.enough_slots(read),
@@ -381,13 +385,24 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
     # The memory of the worker says where it works, and the readings which of them are the local stage's.
-    hidden = {"in_process", "local_readings"} | (
+    hidden = {"in_process", "local_readings", "local_gain"} | (
         {"client_memory_limit"} if not plan.get("client_memory_limit") else set()
     )
     shown = {name: _in_words(name, value) for name, value in plan.items() if name not in hidden}
-    if plan.get("local_readings"):
-        shown["readings"] += f" ({' and '.join(plan['local'])}: {plan['local_readings']:,} more)"
+    if "readings" in shown:
+        shown["readings"] = _readings(plan)
     return [(_PLAN_WORDS.get(name, name), value) for name, value in shown.items()]
+
+
+def _readings(plan: Mapping[str, Any]) -> str:
+    """The readings in words: one of rows that stay in memory, of others with those of local stages and what for."""
+    if plan.get("kept"):
+        return "1: the rows stay in memory"
+    more = plan.get("local_readings")
+    if not more:
+        return f"{plan['readings']:,}"
+    earned = f" if they are predicted to win {plan['local_gain']:.0%} of the loss" if plan.get("local_gain") else ""
+    return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}{earned}"
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -42,7 +42,7 @@ from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interl
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.request import FitRequest
-from dkernel.training.way_costs import way_cost
+from dkernel.training.way_costs import repeated_seconds, way_cost
 
 CONVERGED = 100  # passes of a polish that goes to the optimum, at most
 
@@ -164,6 +164,7 @@ def choose_model(
         return request.chosen
     targets, recipe = data.targets, data.recipe
     loss = parse_loss(recipe.loss).of(targets.outputs)
+    reading = repeated_seconds(request.source)
     run.progress.phase("choose scale and gamma")
     choice = Choice(
         recipe,
@@ -176,7 +177,7 @@ def choose_model(
         drawing=request.drawing(request.features),
         encoding=request.source.encoding,
         joint=_joint_loss(request, data),
-        ways={way: way_cost(way, request.sizes, recipe, targets.outputs) for way in ways},
+        ways={way: way_cost(way, request.sizes, recipe, targets.outputs, reading) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))

@@ -1,39 +1,76 @@
 """What each way of a fit costs at its full size: what a race of the ways weighs their errors against."""
 
+from collections.abc import Collection
 from dataclasses import replace
+from math import exp
 
 from dkernel.cost import Cost, core_seconds
-from dkernel.problem.sizes import Sizes
+from dkernel.data.source import Source
+from dkernel.problem.budget import CORES
+from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.ways import Way, WayCost
+from dkernel.selection.sampled_stages import learns_rest
+from dkernel.selection.ways import Way, WayCost, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
-from dkernel.training.local_stage import LOCAL_STAGES
+from dkernel.streaming.survey import reading_seconds
+from dkernel.training.local_stage import local_cost
+
+HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+USUAL_MEMORY = CORES * 2**30  # of the workers that the plain command is promised to do with
 
 
-def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> WayCost:
+def repeated_seconds(source: Source) -> float:
+    """Seconds of one core for each reading after the first: none of rows that are in memory or have room there.
+
+    What has room is decided by USUAL_MEMORY, so that the memory of a machine changes no choice.
+    """
+    return 0.0 if source.in_memory or source.nbytes <= HELD_SHARE * USUAL_MEMORY else reading_seconds(source)
+
+
+def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: float = 0.0) -> WayCost:
     """The cost of the stages of a way, at the full size of the fit.
 
     Parameters
     ----------
     sizes : of the fit, with the components that a kernel would have
+    reading : seconds of one core for each reading of the files, 0 where the rows stay in memory
 
     Examples
     --------
-    >>> sizes = Sizes.of(100_000, 28, Recipe())
-    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way())]
-    [0, 21]
+    >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("linear", "grids")
+    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way(), grids)]
+    [0, 21, 6]
+    >>> round(way_cost(grids, sizes, Recipe(), 1, reading=1.0).seconds)
+    77
     """
     recipe = way.of(recipe)
-    components = {"none": 1, "linear": sizes.p, "kernel": sizes.components}[way.features]
-    of_global = sizes
-    if way.features != "kernel":
+    of_kernel, of_global = sizes.components, sizes
+    if learns_rest(way.local) and recipe.components_open:
+        of_kernel = LEAST_COMPONENTS
+    components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
+    if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
-    solve = SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)
-    costs = [Cost(flops=setup_flops(of_global, recipe)), solve]
+    costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]
     if way.features == "none":  # the mean of the label, which the survey knows
         costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
-    if way.local == "none":
-        return WayCost(core_seconds(costs))
-    local = LOCAL_STAGES[way.local].cost(sizes.n, sizes.p, recipe, outputs)
-    return WayCost(core_seconds([*costs, local]), local.readings)
+    local_readings = 0
+    if way.local != "none":
+        costs.append(local_cost(way.local, of_global, recipe, outputs))
+        local_readings = costs[-1].readings
+    seconds = core_seconds(costs)
+    if reading:  # of so many rows what budgets do not count of a local stage is more than what they do
+        seconds += sum(cost.more_seconds + reading * cost.readings for cost in costs)
+    return WayCost(seconds, local_readings, reading)
+
+
+def gain_to_earn(sizes: Sizes, recipe: Recipe, stages: Collection[str], outputs: int, reading: float) -> float:
+    """Least share of the loss that a local stage behind components has to be predicted to win; 0 where none has to.
+
+    Parameters
+    ----------
+    stages : that are tried
+    """
+    ways = [way for way in ways_of(recipe, stages) if way.features == "kernel"]
+    prices = [way_cost(way, sizes, recipe, outputs, reading).price for way in ways]
+    return 1 - exp(prices[0] - min(prices[1:])) if Way() in ways and len(ways) > 1 else 0.0

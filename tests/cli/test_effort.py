@@ -35,6 +35,11 @@ def planned(n=60_000, **given):
     return plan(from_arrays(*rows(n)), Recipe(**given), SerialExecutor())
 
 
+def wide(n, p=54):
+    """Rows without numbers."""
+    return from_arrays(np.zeros((n, p), np.float32), np.arange(n) % 2)
+
+
 def test_effort_multiplies_what_the_choice_may_cost():
     normal = choice_flops(Recipe(solver="psgd"), 1e13)
     assert [choice_flops(Recipe(solver="psgd", effort=word), 1e13) for word in EFFORTS] == [
@@ -47,6 +52,16 @@ def test_less_effort_tries_fewer_local_stages():
     tried = [planned(effort=effort)["local"] for effort in EFFORTS]
     assert set(tried[0]) <= set(tried[1]) <= set(tried[2])
     assert tried[0] != tried[2]
+
+
+def test_a_low_effort_has_few_components_and_a_quarter_of_the_grids():
+    assert [planned(n, effort="low")["columns"] for n in (30_000, 60_000)] == [1024, 1024]
+    low, normal = (
+        plan(wide(520_000), Recipe(solver="psgd", effort=effort), SerialExecutor()) for effort in ("low", "normal")
+    )
+    assert low["local"] == normal["local"] == ["grids"]
+    assert low["local_readings"] - 1 == 512 // 16  # and one of the bins that have rows
+    assert normal["local_readings"] - 1 == 1024 // 16
 
 
 def test_a_local_stage_is_tried_within_its_budget():

@@ -57,6 +57,14 @@ def test_gradients_are_finite_differences(kernel: Kernel) -> None:
         np.testing.assert_allclose(found[:, :, j].T, change, rtol=1e-5, atol=1e-8)
 
 
+def test_columns_of_two_values_have_the_slopes_of_all_others() -> None:
+    rng = np.random.default_rng(0)
+    X, Z = (np.hstack([rng.standard_normal((n, 2)), rng.integers(0, 2, (n, 3)), np.ones((n, 1))]) for n in (5, 8))
+    kernel, coef = Laplacian(gamma=0.4), rng.standard_normal((8, 2))
+    expected = np.einsum("ij,ijk,jo->oik", -0.4 * kernel(X, Z), np.sign(X[:, None] - Z), coef)
+    np.testing.assert_allclose(gradients(kernel, X, Z, coef), expected, atol=1e-14)
+
+
 def test_a_corner_at_zero_is_flat_and_the_others_are_not() -> None:
     x = np.zeros((1, 2))
     assert slopes(Exponential(length=1.0), x, x)[0, 0] == 0

@@ -64,6 +64,21 @@ def test_three_millionths_on_standardised_data(kind, p):
     assert np.abs(tiles(k, X, Z) - k(X.astype(float), Z.astype(float))).max() <= 3e-6
 
 
+def one_hot(n, seed):
+    """Standard scores of three numbers and of two categories of twelve levels."""
+    rng = np.random.default_rng(seed)
+    levels = [np.eye(12)[rng.geometric(0.3, n).clip(max=12) - 1] for _ in range(2)]
+    return ((np.hstack([rng.standard_normal((n, 3)), *levels]) - 0.1) * 3).astype(np.float32)
+
+
+def test_one_hot_inputs_are_taken_beside_their_usual_value():
+    X, Z, k = one_hot(256, 0), one_hot(1100, 1), Laplacian(gamma=0.02)
+    assert k.columns(Z.astype(float))._distances is not None
+    assert k.columns(RNG.standard_normal((90, 3)))._distances is None
+    X[0, -1], X[1, :] = 0.5, 7.0  # what no row of the training had
+    assert np.abs(tiles(k, X, Z) - k(X.astype(float), Z.astype(float))).max() <= 3e-6
+
+
 @each
 def test_an_offset_costs_nothing(kind):
     X = (RNG.standard_normal((256, 20)) + 5000).astype(np.float32)

@@ -5,7 +5,7 @@ import pytest
 
 from dkernel.data.block import Block
 from dkernel.features import Scaling
-from dkernel.kernels import Gaussian, Laplacian
+from dkernel.kernels import Gaussian, Laplacian, Linear
 from dkernel.linear.losses import parse_loss
 from dkernel.problem.targets import Targets
 from dkernel.selection.evaluation import JUDGING_ALPHAS, Fidelity, FitValidationSplit, evaluate_candidate
@@ -55,6 +55,22 @@ def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
     whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL)
     found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL, near=near)
     assert (found.alpha, found.loss) == (whole.alpha, whole.loss)
+
+
+@pytest.mark.parametrize("rows", [30, 60])
+def test_a_linear_kernel_of_more_features_than_rows_is_judged_by_its_rows(rows):
+    """By the rows in place of the features: of 25,600 features the square of these was 5 GB."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((rows + 50, 40)).astype(np.float32)
+    y = X[:, :5].sum(axis=1) + 0.1 * rng.standard_normal(len(X))
+    half, level = FitValidationSplit.of(Block(X, y), Fidelity(20, rows, 30)), Fidelity(20, rows, 30)
+    scaling, targets = Scaling("none", np.zeros(40), np.ones(40)), Targets(None)
+    found = evaluate_candidate(Linear(), scaling, half, parse_loss("squared"), targets, level, plain=True)
+    F, G = (np.c_[rows_of.astype(float), np.ones(len(rows_of))] for rows_of in (half.X, half.X_judged))
+    ridge = found.alpha * len(F) * np.diag(np.append(np.ones(40), 0.0))
+    v = np.linalg.solve(F.T @ F + ridge, F.T @ half.y[:, None])
+    assert found.loss == pytest.approx(0.5 * np.mean((G @ v - half.y_judged[:, None]) ** 2), rel=1e-3)
+    assert len(found.coef) == min(rows, 40)
 
 
 def test_a_candidate_without_any_solution_is_no_error_and_the_worst():

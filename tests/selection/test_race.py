@@ -14,10 +14,10 @@ ROWS = (1024, 2048, 4096)
 SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 
 
-def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
+def race(losses, costs, n=20_000, effort="normal", rows=ROWS, reading=0.0):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
-    found = Race(judge, None, n, effort, {way: WayCost(seconds, 4) for way, seconds in costs.items()})
+    found = Race(judge, None, n, effort, {way: WayCost(seconds, 4, reading) for way, seconds in costs.items()})
     found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
@@ -79,9 +79,16 @@ def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
 
 
 def test_two_that_share_components_are_both_fitted():
+    losses = {KERNEL: (0.4, 0.3, 0.2001), GRIDS: (0.4, 0.3, 0.2)}
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).end() == (GRIDS, KERNEL)
+
+
+def test_cells_share_no_components_with_grids():
+    """They learn the rest of few components, and grids that of as many as there may be."""
     losses = {KERNEL: (0.5, 0.4, 0.3), GRIDS: (0.4, 0.3, 0.2), BOTH: (0.4, 0.3, 0.2001)}
-    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0}).end() == (GRIDS, BOTH)
-    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 18.0}).end() == (GRIDS,)
+    found = race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0})
+    assert (found.added(GRIDS, KERNEL), found.added(BOTH, GRIDS)) == (1.0, 11.0)
+    assert found.end() == (GRIDS,)
 
 
 def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
@@ -123,6 +130,24 @@ def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeyp
     assert found.ways == left
 
 
-def test_it_says_what_the_readings_of_a_local_stage_win():
-    won = race({KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}, n=4096)
-    assert won.explain().endswith("; grids: 4 more readings for a predicted 20% less loss than components")
+def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
+    losses, costs = {KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}
+    gain = "a predicted 20% less loss than components"
+    assert race(losses, costs, n=4096).explain().endswith(f"; grids: {gain}")
+    assert race(losses, costs, n=4096, reading=0.1).explain().endswith(f"; grids: 4 more readings for {gain}")
+
+
+@pytest.mark.parametrize(
+    ("of_grids", "reading", "fitted"),
+    [
+        (0.19, 0.0, GRIDS),  # the rows stay in memory
+        (0.19, 75.0, KERNEL),  # 5 % less loss is not worth four times the seconds
+        (0.17, 75.0, GRIDS),
+    ],
+)
+def test_readings_of_files_have_to_earn_their_seconds(of_grids, reading, fitted):
+    losses = {KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.4, 0.3, of_grids)}
+    won = race(losses, {KERNEL: 800.0, GRIDS: 3200.0}, n=4096, reading=reading)
+    assert won.end() == (fitted,)
+    dear = "; no components + grids: 4 more readings for a predicted 5% less loss than components"
+    assert won.explain().endswith(dear) == (fitted == KERNEL)

@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dkernel.cost import TIMED
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
+from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
 from dkernel.training.memory_plan import FEW_SLOTS, Plan, format_plan
+from dkernel.training.way_costs import repeated_seconds, way_cost
 from tests.execution.stand_ins import Apart
 
 
@@ -68,7 +72,8 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
 def test_memory_never_changes_what_is_fitted(n):
     """A smaller limit is refused or changes how often the files are read, and no size."""
     plans = [Plan.of(rows_of(n), Recipe(solver="psgd"), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
-    assert len({(found.columns, found.local, found.model_bytes, found.passes, found.rounds) for found in plans}) == 1
+    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds, each.local_gain) for each in plans}
+    assert len(sizes) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
         plans[0].check()
 
@@ -77,11 +82,52 @@ def test_a_high_effort_may_take_more_memory():
     assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), Apart(None)).columns == 16_384
 
 
-def test_the_plan_says_how_many_readings_are_those_of_a_local_stage():
-    found = Plan.of(rows_of(10**7), Recipe(solver="psgd"), Apart(GIB)).as_dict()
-    assert dict(format_plan(found))["readings of the data"] == "10 (grids: 8 more)"
-    none = Plan.of(rows_of(10**7), Recipe(solver="psgd", local="none"), Apart(GIB)).as_dict()
-    assert dict(format_plan(none))["readings of the data"] == "2"
+def readings(source, limit=GIB, **given):
+    return dict(format_plan(Plan.of(source, Recipe(**given), Apart(limit)).as_dict()))["readings of the data"]
+
+
+@pytest.mark.parametrize(
+    ("n", "stated"),
+    [
+        (10**5, "1: the rows stay in memory"),
+        (10**6, "1: the rows stay in memory"),
+        (10**7, "2, and 8 of grids if they are predicted to win 8% of the loss"),
+        (10**8, "2, and 8 of grids if they are predicted to win 9% of the loss"),
+        (10**9, "2"),
+    ],
+)
+def test_the_plan_says_what_the_readings_of_a_local_stage_have_to_win(n, stated):
+    assert readings(rows_of(n)) == stated
+    assert readings(rows_of(n), 2**44) == "1: the rows stay in memory"
+    assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
+
+
+def test_components_that_cells_follow_are_few():
+    sizes = Sizes.of(36_000, 8, Recipe(solver="psgd"))
+    whole, cells, both = (
+        way_cost(way, sizes, Recipe(solver="psgd"), 1).seconds
+        for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
+    )
+    assert both - cells < whole / 4
+
+
+def test_no_gain_is_asked_of_a_local_stage_that_is_named():
+    assert readings(rows_of(10**7), local="none") == "2"
+    assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
+
+
+def test_text_is_parsed_by_every_reading_so_it_has_to_win_more():
+    assert readings(replace(rows_of(10**7), files=("rows.csv",))).endswith("win 11% of the loss")
+
+
+def test_a_way_costs_more_by_the_readings_of_files_without_room():
+    small, large, arrays = rows_of(10**6), rows_of(10**8), replace(rows_of(10**8), files=())
+    assert [repeated_seconds(source) for source in (small, arrays)] == [0.0, 0.0]
+    sizes = Sizes.of(10**8, 28, Recipe(solver="psgd"))
+    once, again = (way_cost(Way("kernel", "grids"), sizes, Recipe(solver="psgd"), 1, reading).seconds
+                   for reading in (0.0, repeated_seconds(large)))  # fmt: skip
+    scores = flops_of(10**8, 28, sizes.components) / TIMED["global"]
+    assert again - once > 9 * repeated_seconds(large) + scores  # a pass, eight rounds of grids, and their first scores
 
 
 def test_a_plan_knows_how_many_classes_there_are():
@@ -224,6 +270,12 @@ def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
     assert few.least_bytes == few.client_bytes + few.worker_bytes <= whole.least_bytes < both / 2
     cores = 2  # that most_seconds is of
     assert few.seconds <= whole.least_seconds < whole.seconds < 1.5 * cores * whole.most_seconds
+
+
+def test_eigenvectors_take_the_same_seconds_on_more_cores(source):
+    recipe = Recipe(loss="squared", task="regress", solver="normal", n_components=2000, gamma=0.1)
+    one, many = (Plan.of(source, recipe, ThreadsExecutor(n)).seconds for n in (1, 1000))
+    assert one / 2 < many < one
 
 
 def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
