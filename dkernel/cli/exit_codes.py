@@ -37,6 +37,7 @@ from dkernel.execution.failures import RefusedWorkerError
 from dkernel.numerics.resource_limits import check_address_space
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
+ASKED = 3.0  # seconds in which a checkpoint says what it holds: a run that is stopped has GRACE seconds
 GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
 
 # The first type that fits decides. An invalid recipe or combination needs other options.
@@ -144,7 +145,8 @@ def _report(error: BaseException, ctx: click.Context) -> None:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
-        message += f" The checkpoint in {checkpoint} holds the progress."
+        kept = _kept_in(checkpoint)
+        message += f" {kept[0].upper()}{kept[1:]}."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
@@ -162,12 +164,23 @@ def _again(ctx: click.Context) -> str:
     return f"{ctx.command_path} {shlex.join(given)}"
 
 
+def _kept_in(checkpoint: str) -> str:
+    """What a checkpoint holds, in words."""
+    from dkernel.execution.failures import answer_in_time
+    from dkernel.persistence.checkpoint import Checkpoint
+
+    try:
+        holds = answer_in_time(lambda: Checkpoint(checkpoint).holds_a_run, ASKED)
+    except Exception:  # a store that cannot be reached may be why the run ends
+        return f"what was saved is in the checkpoint in {checkpoint}"
+    return f"the checkpoint in {checkpoint} holds the progress" if holds else f"nothing is saved in {checkpoint} yet"
+
+
 def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
         checkpoint = ctx.params.get("checkpoint")
-        kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds the progress"
-        return f"stopped by {number}; {kept}."
+        return f"stopped by {number}; {'nothing was written' if checkpoint is None else _kept_in(checkpoint)}."
     if isinstance(error, RecipeError | UnsupportedError | MemoryBudgetError | DataError):
         return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):
@@ -215,9 +228,7 @@ def _deadline() -> Iterator[None]:
     def watch() -> None:
         while numbers := os.read(read, 64):
             if signal.SIGTERM in numbers and not over.wait(GRACE):
-                os.write(
-                    2, b"dkernel: stopped by SIGTERM; the checkpoint holds the progress. Continue with --resume.\n"
-                )
+                os.write(2, b"dkernel: stopped by SIGTERM. Continue with --resume, from what the checkpoint holds.\n")
                 os._exit(AGAIN)
 
     thread = threading.Thread(target=watch, name="dkernel-deadline", daemon=True)

@@ -16,7 +16,6 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import Any
-from weakref import WeakSet
 
 from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
@@ -32,7 +31,7 @@ from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
 from dkernel.execution.tasks import Slot, identity, run_task
 from dkernel.execution.user_modules import user_modules
-from dkernel.execution.values import Future, Remote
+from dkernel.execution.values import Future, Remote, RemoteSet
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 from dkernel.numerics.threads import usable_cores
@@ -99,7 +98,7 @@ class ClusterExecutor(RemoteExecutor):
         self._workers = WorkerPool(
             self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
         )
-        self._handles: WeakSet[Remote] = WeakSet()
+        self._handles = RemoteSet(client)
         self._news = threading.Event()
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
@@ -236,9 +235,8 @@ class ClusterExecutor(RemoteExecutor):
         payload, at = Payload.of((identity, (value,))), self._place(())
 
         def submit(attempt: int, at: str | None) -> Future:
-            return self._submit(
-                run_task, (self.settings, payload), f"dkernel-state-{key.removeprefix('dkernel-')}", attempt, at
-            )
+            name = f"dkernel-state-{key.removeprefix('dkernel-')}-{self._connection.token}"
+            return self._submit(run_task, (self.settings, payload), name, attempt, at)
 
         return self._remember(Remote(key, submit, at, value=value, payload=payload))
 
@@ -258,7 +256,7 @@ class ClusterExecutor(RemoteExecutor):
             self._connection.release_later(self._remote(handle).detach())
 
     def close(self) -> None:
-        for handle in list(self._handles):
+        for handle in self._handles:
             self._connection.release_later(handle.detach())
         self._connection.close()
         self._open.close()
@@ -328,18 +326,24 @@ class ClusterExecutor(RemoteExecutor):
         return annotate(priority=self._priority + priority, **resources)
 
     def _unit(self, task: Delayed, at: str | None) -> Handle:
-        """The value of a task of a source, which a worker computes when it has nothing better to do."""
+        """The value of a task of a source, which a worker computes when it has nothing better to do.
+
+        A task alone gets a name of this run. Those of a collection keep theirs, by which Dask knows its shuffles: then
+        it is where another run of this client has asked for it.
+        """
         graph = dict(task.__dask_graph__())
         payload = Payload.of((get_sync, (graph, task.key))) if len(graph) == 1 else None
+        others = [] if payload is not None else self._handles.of_others([task.key])
 
         def submit(attempt: int, at: str | None) -> Future:
             if payload is not None:
-                return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
+                name = f"{task.key}-{self._connection.token}"
+                return self._submit(run_task, (self.settings, payload), name, attempt, at, priority=-1)
             self._persisted_values(task)
             with self._annotate(-1):
                 return self._connection.reach().compute(task, **self._workers.pin(at))
 
-        handle = self._remember(Remote(task.key, submit, at))
+        handle = self._remember(Remote(task.key, submit, others[0].at if others else at))
         handle.ensure()
         return handle
 
@@ -348,7 +352,7 @@ class ClusterExecutor(RemoteExecutor):
         threads."""
         threads = self.processes() if units else {}
         held = dict.fromkeys(sorted(threads), 0)
-        for handle in list(self._handles):
+        for handle in self._handles:
             if handle.payload is None and handle.future is not None and handle.at in held:
                 held[handle.at] += 1
         workers: list[str | None] = []
@@ -391,7 +395,7 @@ class ClusterExecutor(RemoteExecutor):
             done = [work for work in works if work.future.status == "finished"]
             if len(done) == len(works) or (done and not all_of_them):
                 return done
-            finished = len(done) + sum(h.future is not None and h.future.done() for h in list(self._handles))
+            finished = len(done) + sum(h.future is not None and h.future.done() for h in self._handles)
             if finished != known:
                 quiet, known = time.monotonic(), finished
             self._mend_stuck(works, quiet)
@@ -452,19 +456,32 @@ class ClusterExecutor(RemoteExecutor):
             return
         lost = self._stuck([*self._handles, *works], there)
         self._workers.replaced = False
+        if not lost:
+            return
+        # A key that somebody holds keeps the worker that it was first meant for. So all are released before any is
+        # sent again; the client does both in their order, once it has come to the releases.
+        self._connection.release_later(part.future for part in lost)
+        self._connection.release()
+        self._connection.ask(self.client.nthreads)
+        for part in lost:
+            part.detach()
+        self._wait_for_other_runs({part.key for part in lost}, there)
         for work in lost.intersection(works):
             self._count(work, "its worker is gone")
         for handle in lost.difference(works):
             handle.count("its worker is gone")
-        self._connection.release_later(future for part in lost for future in part.detach())
-        if lost:
-            # A key that somebody holds keeps the worker that it was first meant for. So all are released before any is
-            # sent again; the client does both in their order, once it has come to the releases.
-            self._connection.release()
-            self._connection.ask(self.client.nthreads)
         for work in works:
             if work in lost:
                 work.ensure()
+
+    def _wait_for_other_runs(self, keys: Container[str], there: Container[str]) -> None:
+        """Wait until the other runs of this client have released these too, as each does when it finds them stuck."""
+        began = time.monotonic()
+        while any(other.is_stuck(there) for other in self._handles.of_others(keys)):
+            if time.monotonic() - began > self.patience:
+                return
+            self._connection.reach()
+            time.sleep(TICK / 5)
 
     def _stuck(self, parts: Sequence[Remote], there: Container[str]) -> set[Remote]:
         """Those that wait for a worker that is gone, or need a value that does."""

@@ -1,7 +1,9 @@
 """Tasks on a cluster, as the client holds them; a task that is lost is submitted again."""
 
-from collections.abc import Callable, Collection, Container
-from typing import Any
+import threading
+from collections.abc import Callable, Collection, Container, Iterator
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from dkernel.errors import ClusterError
 from dkernel.execution.base import Handle
@@ -65,7 +67,10 @@ class Remote(Handle):
 
     def is_stuck(self, workers: Container[str]) -> bool:
         """True if the task waits for a worker that is not among these, or its value was lost and is not there again."""
-        return self.waits and (self.future.status == "lost" or (self.at is not None and self.at not in workers))
+        future = self.future  # the run that has it may release it meanwhile, in another thread
+        if future is None or future.done():
+            return False
+        return future.status == "lost" or (self.at is not None and self.at not in workers)
 
     @property
     def waits(self) -> bool:
@@ -76,3 +81,33 @@ class Remote(Handle):
         """The future, if there is one, no longer held here."""
         future, self.future = self.future, None
         return [] if future is None else [future]
+
+
+class RemoteSet:
+    """The values that a run has on a cluster; those of the other runs of its client, in other threads, can be seen.
+
+    The tasks of a Dask collection keep their names, so runs of one client that read the same one share them.
+    """
+
+    _every: ClassVar["WeakSet[RemoteSet]"] = WeakSet()
+    _lock: ClassVar = threading.Lock()
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._values = client, WeakSet[Remote]()
+        with self._lock:
+            self._every.add(self)
+
+    def add(self, value: Remote) -> None:
+        """Have one more value."""
+        with self._lock:
+            self._values.add(value)
+
+    def __iter__(self) -> Iterator[Remote]:
+        with self._lock:
+            return iter(list(self._values))
+
+    def of_others(self, keys: Container[str]) -> list[Remote]:
+        """What other runs of the client have sent under these names."""
+        with self._lock:
+            others = [run for run in self._every if run is not self and run._client is self._client]
+            return [value for run in others for value in run._values if value.key in keys and value.future is not None]

@@ -8,7 +8,7 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
-from dkernel.streaming.homes import MOST_UNEVEN
+from dkernel.streaming.homes import MOST_UNEVEN, homes
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
@@ -58,8 +58,8 @@ class Node:
 def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
-    Where their places are unknown, or one worker has more than MOST_UNEVEN times its share and another has none, an
-    even share for each of the slots.
+    Where one worker has more than MOST_UNEVEN times its share and another has none, others copy the chunks that are
+    too many. Where that is not enough, or places are unknown, each of the slots gets an even share.
 
     Parameters
     ----------
@@ -75,12 +75,23 @@ def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping
     Share(at='a', runs=(PieceRun(chunk=0, first=4, last=8),))
     Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
-    own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
-    for chunk in sizes:
-        own.setdefault(places.get(chunk), []).append(chunk)
+    own = _chunks_of(places, sizes, threads)
+    if own.keys() == threads.keys() and not (all(own.values()) or _is_even(own, sizes, threads)):
+        workers, _ = homes([sum(sizes[chunk]) for chunk in sizes], [[str(places[chunk])] for chunk in sizes], threads)
+        own = _chunks_of(dict(zip(sizes, workers, strict=True)), sizes, threads)
     if not threads or own.keys() != threads.keys() or not (all(own.values()) or _is_even(own, sizes, threads)):
         return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
+
+
+def _chunks_of(
+    places: Mapping[int, str | None], sizes: Sizes, threads: Mapping[str, int]
+) -> dict[str | None, list[int]]:
+    """The chunks of each worker; under None those whose place is unknown."""
+    own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
+    for chunk in sizes:
+        own.setdefault(places.get(chunk), []).append(chunk)
+    return own
 
 
 def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:

@@ -1,6 +1,6 @@
 """The plan: memory and work of a fit, the sum of what its stages state before it runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, sqrt
 from typing import Any, NamedTuple
@@ -10,15 +10,14 @@ from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
-from dkernel.features.base import MOST_DENSE
 from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.predicted_work import choice_bytes, choice_cost
+from dkernel.selection.predicted_work import choice_cost
 from dkernel.solving.catalogue import SOLVER_CLASSES
-from dkernel.solving.setup_cost import setup_cost, task_bytes
+from dkernel.solving.setup_cost import setup_cost
 from dkernel.streaming.schedule import bundle_size
 from dkernel.streaming.survey import reading_seconds, survey_cost
 from dkernel.training.local_stage import local_costs
@@ -26,6 +25,7 @@ from dkernel.training.way_costs import HELD_SHARE, gain_to_earn, repeated_second
 
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its share of a source that is kept, which one of the workers may hold
+FEWEST_ADVISED = 64  # components; a refusal advises no map of less
 FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
 
 
@@ -286,31 +286,47 @@ class Plan:
             enough_slots=stages.enough_slots(read),
         )
 
-    def check(self) -> None:
-        """Refuse a fit that needs more memory than there is, with both numbers and one that fits."""
+    def check(self, with_components: Callable[[int], "Plan"]) -> None:
+        """Refuse a fit that needs more memory than there is, with both numbers and ones that fit.
+
+        Parameters
+        ----------
+        with_components : the plan of the same fit with so many components
+        """
         if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
-            fixed, smaller = self.worker_bytes - self._task(self.columns), self.columns
-            while smaller > 64 and fixed + self._task(smaller) > self.memory_limit:
-                smaller //= 2
-            fits = max(self.reading_bytes, fixed + self._task(smaller)) <= self.memory_limit
-            fewer = f", or use n_components={smaller}" if fits else ""
-            enough = f"{-(-self.worker_bytes // 2**20)}MiB"  # the option takes it so
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
-                f"Raise --memory-limit to {enough}{fewer}, or give a source in smaller chunks."
+                f"Raise --memory-limit to {-(-self.worker_bytes // 2**20)}MiB{self._fewer(with_components)}, or give a "
+                "source in smaller chunks."  # the option takes MiB so
             )
-        here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
-        if self.client_memory_limit is not None and here > self.client_memory_limit:
+        if self.client_memory_limit is not None and self._here > self.client_memory_limit:
             raise MemoryBudgetError(
-                f"This process needs about {_mib(here)} and has a limit of {_mib(self.client_memory_limit)}. "
-                f"Raise --client-memory-limit to {-(-here // 2**20)}MiB, or use fewer than "
-                f"n_components={self.columns}."
+                f"This process needs about {_mib(self._here)} and has a limit of {_mib(self.client_memory_limit)}. "
+                f"Raise --client-memory-limit to {-(-self._here // 2**20)}MiB{self._fewer(with_components)}."
             )
-        if here > memory_limit():
+        if self._here > memory_limit():
             raise MemoryBudgetError(
-                f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
-                f"and the machine or its container has {_mib(memory_limit())}. Use fewer components."
+                f"This process needs about {_mib(self._here)}, most of it for n_components={self.columns}, and the "
+                f"machine or its container has {_mib(memory_limit())}. Use a larger one{self._fewer(with_components)}."
             )
+
+    def _fewer(self, with_components: Callable[[int], "Plan"]) -> str:
+        """Advice of a number of components that fits; empty where none does."""
+        columns = self.columns
+        while (columns := columns // 4 * 2) >= FEWEST_ADVISED:  # even: sine and cosine come in pairs
+            if with_components(columns)._fits:
+                return f", or use n_components={columns}"
+        return ""
+
+    @property
+    def _here(self) -> int:
+        """Bytes of the process of the client."""
+        return self.client_bytes + (self.worker_bytes if self.in_process else 0)
+
+    @property
+    def _fits(self) -> bool:
+        here = min(memory_limit(), self.client_memory_limit or self._here)
+        return self.worker_bytes <= (self.memory_limit or self.worker_bytes) and self._here <= here
 
     def check_seconds(self, limit: float | None) -> None:
         """Refuse a fit that is predicted to take longer than it may."""
@@ -329,10 +345,6 @@ class Plan:
                 f"The model file may have {self.model_bytes:,} bytes and max_model_size={limit}. Use fewer {fewer} "
                 "or raise max_model_size."
             )
-
-    def _task(self, columns: int) -> int:
-        judging = choice_bytes(self.reservoir, columns) if self.choice_flops else 0
-        return max(judging, task_bytes(columns, self.outputs, columns > MOST_DENSE))
 
     @property
     def flops(self) -> float:

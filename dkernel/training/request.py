@@ -61,7 +61,7 @@ class FitRequest:
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
-        plan.check()
+        plan.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
         plan.check_seconds(recipe.max_seconds)
         plan.check_model(recipe.max_model_size)
         digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
@@ -111,7 +111,7 @@ class FitRequest:
         if not self.plan.local or outputs <= self.plan.outputs:
             return self.plan.local
         plan = Plan.of(self.source, self.recipe, executor, outputs)
-        plan.check()
+        plan.check(lambda columns: Plan.of(self.source, self.recipe.replace(n_components=columns), executor, outputs))
         plan.check_model(self.recipe.max_model_size)
         return plan.local
 

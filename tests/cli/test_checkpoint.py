@@ -227,3 +227,14 @@ def test_a_local_stage_that_fails_keeps_the_stages_before_it(
     monkeypatch.setattr(sgd.Passes, "_round", fail)
     run_to(*job)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_run_that_ends_before_anything_is_saved_says_so(run_to, stripes, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error", "rows")
+
+    monkeypatch.setattr(Survey, "step", fail)
+    told = run_to(
+        *("train", stripes, "--label", "y", "--out", tmp_path / "m", "--checkpoint", tmp_path / "kept"), code=75
+    ).stderr
+    assert f"Nothing is saved in {tmp_path / 'kept'} yet. To continue: " in told

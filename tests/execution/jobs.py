@@ -63,6 +63,11 @@ def read(folder, seed):
     note(folder, f"read{seed}")
     while (Path(folder) / "hold").exists():
         time.sleep(0.01)
+    return blocks(seed)
+
+
+def blocks(seed):
+    """What `read` returns."""
     rng = np.random.default_rng(seed)
     return tuple(rng.standard_normal((100, 3)).astype("float32") for _ in range(2))
 

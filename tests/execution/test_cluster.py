@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -90,6 +91,11 @@ def kill(executor, pid):
 
 def kill_last(folder):
     os.kill(jobs.ran(folder)[-1], signal.SIGKILL)
+
+
+def name(key, executor):
+    """Of a task of this run."""
+    return f"{key}-{executor._connection.token}"
 
 
 def settled(executor):
@@ -184,7 +190,7 @@ def test_arguments_are_not_looked_into(executor):
 def test_a_large_state_can_be_made_again_and_dask_says_nothing(executor):
     state = executor.keep(np.ones(2_000_000), "large")  # warnings are errors here
     assert executor.compute([Call("sum", np.sum, (state,))])[0] == [2_000_000]
-    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-large"))
+    assert executor.client.run_on_scheduler(jobs.spec(name("dkernel-state-large", executor)))
     executor.release([state])
 
 
@@ -194,9 +200,9 @@ def test_small_values_travel_inside_the_calls_and_large_ones_are_tasks(executor)
     calls = [Call(f"inside-{i}", jobs.weighed, (i, small, others)) for i in range(3)]
     results = executor.compute([*calls, Call("sum-long", np.sum, (large,))])[0]
     assert results == [0.0, 10.0, 20.0, 200_000]
-    assert not executor.client.run_on_scheduler(jobs.knows("dkernel-state-short"))
-    assert not executor.client.run_on_scheduler(jobs.knows("dkernel-state-mapping"))
-    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-long"))
+    assert not executor.client.run_on_scheduler(jobs.knows(name("dkernel-state-short", executor)))
+    assert not executor.client.run_on_scheduler(jobs.knows(name("dkernel-state-mapping", executor)))
+    assert executor.client.run_on_scheduler(jobs.spec(name("dkernel-state-long", executor)))
     executor.release([small, others, large])
 
 
@@ -269,6 +275,28 @@ def test_chunks_held_by_workers_that_all_go_are_made_by_those_that_come(executor
     assert executor.compute([*sums, *again])[0] == expected * 2
     assert executor.compute(sums)[0] == expected
     executor.release([*units, *blocks, *held])
+    settled(executor)
+
+
+def sums_of(executor, chunks):
+    return executor.compute([Call(f"sum-{i}", np.sum, (Item(chunk, (0,)),)) for i, chunk in enumerate(chunks)])[0]
+
+
+@pytest.mark.score("shared")
+def test_runs_in_threads_with_one_collection_outlive_all_workers(executor, tmp_path):
+    settled(executor)
+    (tmp_path / "hold").touch()
+    expected = [float(jobs.blocks(i)[0].sum()) for i in range(4)]
+    with ClusterExecutor(executor.client, patience=60) as other, ThreadPoolExecutor(2) as pool:
+        runs = (executor, other)
+        chunks = [run.compute([], [jobs.chunk(tmp_path, i) for i in range(4)])[1] for run in runs]
+        wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)
+        for pid in executor.client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not executor.processes())
+        (tmp_path / "hold").unlink()
+        assert list(pool.map(sums_of, runs, chunks)) == [expected] * 2
+        executor.release(chunks[0])
     settled(executor)
 
 

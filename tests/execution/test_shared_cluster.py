@@ -17,6 +17,7 @@ from dkernel.execution import user_modules
 from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
 from dkernel.persistence.model_file import digest_of
+from tests.execution import jobs
 from tests.faults.harness import wait_until
 from tests.streaming.sources import rings
 
@@ -130,6 +131,19 @@ def test_several_fits_in_threads_of_one_client(shared_cluster):
     alone = [fitted(seed) for seed in seeds]
     with Client(shared_cluster, set_as_default=False) as client, ThreadPoolExecutor(3) as pool:
         assert list(pool.map(fitted, seeds, [client] * 3)) == alone
+
+
+def test_each_run_of_a_client_has_its_units_where_it_wants_them(client, tmp_path):
+    workers = sorted(client.nthreads())
+    with ClusterExecutor(client) as one, ClusterExecutor(client) as two:
+        for run, at in ((one, workers[0]), (two, workers[1])):
+            (alone,) = run.compute([], [jobs.unit(tmp_path, 0)], [at])[1]
+            alone.ensure().result(timeout=30)
+            assert client.who_has([alone.ensure()]) == {alone.future.key: (at,)}
+        # The tasks of a collection are the same for both: where the first had them made.
+        for run, at in ((one, workers[0]), (two, workers[1])):
+            chunks = run.compute([], [jobs.chunk(tmp_path, 1)], [at])[1]
+            assert run.places(chunks) == [workers[0]]
 
 
 @pytest.mark.score("shared")

@@ -159,6 +159,16 @@ def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     assert [call.at for call in executor.calls] == [None] * 3
 
 
+def test_where_a_worker_has_no_chunk_only_those_too_many_are_copied():
+    places = dict(enumerate(f"w{i}" for i in (0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 6)))
+    shares = even_shares({chunk: [10] for chunk in places}, places, {f"w{i}": 1 for i in range(8)}, 8)
+    found = {run.chunk: share.at for share in shares for run in share.runs}
+    # 1.5 shares are 2.25 chunks: w0 keeps two, and w7 has none
+    assert [chunk for chunk, at in places.items() if found[chunk] != at] == [2, 3, 4]
+    assert max(map(list(found.values()).count, found.values())) == 2
+    assert found.keys() == places.keys()
+
+
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
 def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, seed):
     sizes = {i: [3] * n for i, n in enumerate(counts)}

@@ -40,6 +40,13 @@ def source():
 GIB = 2**30
 
 
+def checked(source, recipe, executor):
+    """The plan; refused where it does not fit."""
+    found = Plan.of(source, recipe, executor)
+    found.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    return found
+
+
 def rows_of(n, p=28):
     """A source of n rows that has none of them: a unit stands in it as often as it has rows."""
     unit = 131_072
@@ -57,7 +64,7 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
         Plan.of(source, Recipe(solver="psgd"), Apart(GIB)),
         Plan.of(source, Recipe(solver="psgd"), ThreadsExecutor(2)),
     )
-    apart.check()
+    checked(source, Recipe(solver="psgd"), Apart(GIB))
     assert apart.client_bytes <= GIB
     assert apart.worker_bytes <= GIB
     assert here.client_bytes <= GIB
@@ -75,7 +82,7 @@ def test_memory_never_changes_what_is_fitted(n):
     sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds, each.local_gain) for each in plans}
     assert len(sizes) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
-        plans[0].check()
+        checked(rows_of(n), Recipe(solver="psgd"), Apart(GIB // 2))
 
 
 def test_a_high_effort_may_take_more_memory():
@@ -142,10 +149,10 @@ def test_a_plan_knows_how_many_classes_there_are():
 
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
     recipe = Recipe(solver="psgd", n_components=3000)
-    Plan.of(source, recipe, Limited(8 * GIB)).check()
+    checked(source, recipe, Limited(8 * GIB))
     tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
     with pytest.raises(MemoryBudgetError) as refused:
-        tight.check()
+        checked(source, recipe, Limited(3 * GIB // 8))
     needed, limit, raised, columns = re.search(
         r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*--memory-limit to (\d+)MiB.*n_components=(\d+)",
         str(refused.value),
@@ -161,11 +168,11 @@ def test_what_the_refusal_advises_is_enough(source):
     recipe = Recipe(solver="psgd", n_components=3000)
     executor = Limited(int(0.8 * Plan.of(source, recipe, Limited(GIB)).worker_bytes))
     with pytest.raises(MemoryBudgetError) as refused:
-        Plan.of(source, recipe, executor).check()
+        checked(source, recipe, executor)
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
-    Plan.of(source, recipe.replace(n_components=columns), executor).check()
+    checked(source, recipe.replace(n_components=columns), executor)
     needed = Plan.of(source, recipe, executor).worker_bytes
-    Plan.of(source, recipe, Limited(needed + 2**20)).check()
+    checked(source, recipe, Limited(needed + 2**20))
 
 
 def test_one_process_frees_the_tasks_squares_before_its_own(source):
@@ -179,21 +186,20 @@ def test_one_process_frees_the_tasks_squares_before_its_own(source):
 def test_no_more_than_the_whole_source_is_in_flight():
     X = np.zeros((1_000_000, 28), np.float32)
     million = from_arrays(X, np.arange(len(X)) % 2)
-    found = Plan.of(million, Recipe(solver="psgd", n_components=1024), Limited(GIB // 2, workers=2))
+    found = checked(million, Recipe(solver="psgd", n_components=1024), Limited(GIB // 2, workers=2))
     assert found.worker_bytes < GIB // 2
-    found.check()
 
 
 def test_where_no_number_of_columns_would_fit_none_is_advised(source):
     with pytest.raises(MemoryBudgetError) as refused:
-        Plan.of(source, Recipe(solver="psgd", n_components=3000), Limited(GIB // 8)).check()
+        checked(source, Recipe(solver="psgd", n_components=3000), Limited(GIB // 8))
     assert "n_components" not in str(refused.value)
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
     monkeypatch.setattr("dkernel.training.memory_plan.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
-        Plan.of(source, Recipe(solver="psgd", n_components=3000), SerialExecutor()).check()
+        checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
 
 
 def test_train_refuses_before_anything_is_read(source, monkeypatch):
@@ -204,8 +210,7 @@ def test_train_refuses_before_anything_is_read(source, monkeypatch):
 
 
 def test_without_a_limit_nothing_is_refused(source):
-    found = Plan.of(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
-    found.check()
+    found = checked(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
     assert found.memory_limit is None
 
 
@@ -321,8 +326,17 @@ def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
     executor.client_memory_limit = free.client_bytes - 1
     limited = Plan.of(source, Recipe(solver="psgd"), executor)
     with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
-        limited.check()
+        checked(source, Recipe(solver="psgd"), executor)
     assert replace(limited, client_memory_limit=None) == free
     assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = int(0.8 * free.client_bytes)
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
+        checked(source, Recipe(solver="psgd"), executor)
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    assert columns < free.columns
+    checked(source, Recipe(solver="psgd", n_components=columns), executor)
+    executor.client_memory_limit = GIB // 8
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
+        checked(source, Recipe(solver="psgd"), executor)
     executor.client_memory_limit = free.client_bytes
-    Plan.of(source, Recipe(solver="psgd"), executor).check()
+    checked(source, Recipe(solver="psgd"), executor)
