@@ -20,9 +20,8 @@ START_SECONDS = 1.2  # of a process, until it reads the data
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
 PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
-# Of the client and a scheduler together for each call of a round: their CPU seconds in the phases pass and polish over
-# the tasks of these (scripts/bench/workers.py). A busy machine takes twice as many; the number of workers that a fit
-# uses goes with the root of it.
+# CPU seconds of the client and a scheduler together for one more call of a round (scripts/bench/workers.py). A busy
+# machine takes twice as many; the number of workers that a fit uses goes with the root of it.
 CALL_SECONDS = 3e-3
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
@@ -64,7 +63,6 @@ class Cost:
     scratch_bytes : of disk, while it works
     checkpoint_bytes : of disk, of a run with a checkpoint
     more_seconds : of one core that budgets do not count
-    shrinks : whether fewer components take less memory of a worker
     """
 
     part: str = "global"
@@ -83,7 +81,6 @@ class Cost:
     scratch_bytes: int = 0
     checkpoint_bytes: int = 0
     more_seconds: float = 0.0
-    shrinks: bool = False
 
     @property
     def seconds(self) -> float:

@@ -60,11 +60,13 @@ else
     step lint "$PY" -m ruff check . || status=1
     step types "$PY" -m mypy dkernel || status=1
 fi
-# Tests of real processes come by themselves: beside them nothing else takes the cores.
+# Tests of real processes come by themselves, two for each core: most of their time is waiting for processes to start,
+# or to be missed.
 if [ -z "$lowest" ] && [ ${#arguments[@]} -eq 0 ]; then
-    step tests "$PY" -m pytest -q -n "$(nproc 2>/dev/null || echo 2)" --dist loadfile -m "${selection:+$selection and }not cluster"
+    cores="$(nproc 2>/dev/null || echo 2)"
+    step tests "$PY" -m pytest -q -n "$cores" --dist loadfile -m "${selection:+$selection and }not cluster"
     tests=$?
-    step "cluster tests" "$PY" -m pytest -q -n "$(nproc 2>/dev/null || echo 2)" --dist loadfile \
+    step "cluster tests" "$PY" -m pytest -q -n "$((2 * cores))" --dist loadfile \
         -m "${selection:+$selection and }cluster"
     cluster=$?
     if [ $tests -eq 0 ]; then tests=$cluster; fi

@@ -10,7 +10,7 @@ from dkernel.selection.rungs import GRID_RUNG, LAST_RUNG, RUNGS, OpenWords
 def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
     """Cost of the choice; parameters as of `choice_work`."""
     flops = choice_work(recipe, p, rows, components, drawn, budget)
-    return Cost("choice", flops, task_bytes=choice_bytes(rows, components) if flops else 0, shrinks=True)
+    return Cost("choice", flops, task_bytes=choice_bytes(rows, components) if flops else 0)
 
 
 def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> float:

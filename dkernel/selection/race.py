@@ -127,7 +127,7 @@ class Race:
 
     def leave_kernel(self, kernel: Candidate, linear: Candidate) -> None:
         """Leave out the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
-        of their cost, and on more rows clearly leads components alone.
+        of their cost, and clearly leads components alone, on more rows unless the effort is low.
 
         Cells alone may not: a metric that is learned later has taken kin40k's components + cells from .075 to .028.
         """
@@ -137,7 +137,7 @@ class Race:
         best = min(kernels, key=lambda way: self.weighed(way))
         if self.weighed(rival) > self.weighed(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
             return
-        if Way() in kernels:
+        if Way() in kernels and self.effort != "low":
             self._judge([Way(), rival], kernel, linear, min(RIVAL_ROWS, len(self.judge.split.X)))
         if Way() not in kernels or self.weighed(Way()) - self.weighed(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]

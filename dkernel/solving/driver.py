@@ -228,7 +228,6 @@ class Solver(StateMachine[S, SolverResult]):
             task_bytes=tree + tile_bytes(D, outputs),
             result_bytes=4 * sums,
             model_bytes=sizes.model_bytes(outputs),
-            shrinks=sums > 0,
         )
 
 

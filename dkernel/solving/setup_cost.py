@@ -31,7 +31,6 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -
         client_bytes=max(squares, picking) + beside,
         left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
         checkpoint_bytes=min(squares, 24 * D**2) + 144 * D * HEADS * outputs,
-        shrinks=True,
     )
 
 

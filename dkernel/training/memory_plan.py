@@ -101,14 +101,12 @@ class Phase(NamedTuple):
     worker, client : of each worker, and of the client
     units : of the source in a worker, where it is not kept
     kept : more of a worker, where the source is kept
-    shrinks : whether fewer components take less
     """
 
     worker: int
     client: int = 0
     units: int = 0
     kept: int = 0
-    shrinks: bool = False
 
 
 def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Iterator[Phase]:
@@ -125,7 +123,7 @@ def _phases(stages: Sequence[Cost], source: Source, executor: Executor) -> Itera
         worker = cost.worker_bytes + threads * cost.task_bytes + cost.row_bytes * source.n_rows // workers
         client = left + cost.client_bytes + executor.received_bytes(cost.result_bytes)
         kept = cost.kept_bytes * source.n_rows // workers
-        yield Phase(worker + reads * reading, client, reads * units, kept, cost.shrinks)
+        yield Phase(worker + reads * reading, client, reads * units, kept)
         yield Phase(0, left + cost.alone_bytes)
         left += cost.left_bytes
 
@@ -139,7 +137,6 @@ class Plan:
     worker_bytes : of each worker's process (of this process, where threads do the work)
     client_bytes : of the client, beside that
     least_bytes : of the client and a worker together, if the sample finds the fewest components to be enough
-    reading_bytes : of each worker while it reads, or fits a local stage: with fewer columns it is hardly less
     memory_limit : of each worker, None where none is known
     client_memory_limit : of the client, None where none was given
     kept : whether the source stays in the workers' memory between passes
@@ -179,7 +176,6 @@ class Plan:
     least_bytes: int = 0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
-    reading_bytes: int = 0
     seconds: float = 0.0
     least_seconds: float = 0.0
     most_seconds: float = 0.0
@@ -244,7 +240,6 @@ class Plan:
             return base + executor.worker_peak(each, [phase.client for phase in phases])
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
-        reading = base + max(phase.worker + phase.units for phase in phases if not phase.shrinks)
         total = limit * workers if limit else available_memory()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
@@ -260,7 +255,6 @@ class Plan:
             passes=solve.readings,
             reservoir=sizes.reservoir,
             worker_bytes=int(with_data if kept else worker),
-            reading_bytes=int(reading),
             client_bytes=int(client),
             memory_limit=limit,
             client_memory_limit=executor.client_memory_limit,
@@ -366,7 +360,6 @@ _PLAN_WORDS = {
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
     "least_bytes": "memory if a smaller map suffices",
-    "reading_bytes": "least memory, each worker",
     "memory_limit": "limit of each worker",
     "client_memory_limit": "limit of the client",
     "kept": "data kept in memory",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +162,8 @@ class Doors:
 
     def predict_refuses(self, match: str, X: Any, kinds: tuple[str, ...] = ("numpy", "dask")) -> None:
         """predict and decision_function raise, when they are computed at the latest."""
-        fitted = self.fitted()
         for kind in kinds:
-            for ask in (fitted.predict, fitted.decision_function):
+            for ask in (fitted_on_right_data().predict, fitted_on_right_data().decision_function):
                 with pytest.raises(DKernelError, match=match):
                     np.asarray(ask(KINDS[kind](X, "X")))
                 self.refused += 1
@@ -172,11 +172,6 @@ class Doors:
         """The machine that fit makes of it."""
         self.handled += 1
         return KernelClassifier(**{**SMALL, **parameters}).fit(X, y, weight)
-
-    def fitted(self) -> KernelClassifier:
-        """A machine fitted on data that are right."""
-        data = frame(rows=400)
-        return KernelClassifier(**SMALL).fit(data[NAMES].to_numpy(), (data["label"] == "in").to_numpy())
 
     def regular(self) -> np.ndarray:
         """The coefficients of the fit on right data in chunks of a hundred rows."""
@@ -192,6 +187,13 @@ class Doors:
         with self.caplog.at_level("INFO", "dkernel"):
             yield
         assert self.caplog.text.count(text) == 1
+
+
+@cache
+def fitted_on_right_data() -> KernelClassifier:
+    """A machine fitted on data that are right."""
+    data = frame(rows=400)
+    return KernelClassifier(**SMALL).fit(data[NAMES].to_numpy(), (data["label"] == "in").to_numpy())
 
 
 def learns(model: Model, rows: int = 500, suffix: str = "in") -> float:

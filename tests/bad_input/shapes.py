@@ -11,7 +11,7 @@ import pytest
 from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from tests.bad_input.data import NAMES, ROWS, arrays, frame, one, text, three, write
-from tests.bad_input.doors import Doors, lazy
+from tests.bad_input.doors import Doors, fitted_on_right_data, lazy
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
 
 
@@ -114,7 +114,7 @@ def one_row(at: Doors) -> None:
     assert len(at.scores(one(frame(rows=1)))) == 1
     X, y = arrays()
     at.fit_refuses("(?i)1 sample|1 row", X[:1], y[:1], kinds=("numpy", "pandas", "dask"))
-    assert at.fitted().predict(X[:1]).shape == (1,)
+    assert fitted_on_right_data().predict(X[:1]).shape == (1,)
 
 
 @bad("shape", "no features", REFUSED, "before anything is read")

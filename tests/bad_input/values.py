@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from dkernel import KernelClassifier
 from dkernel.kernels import Linear, Normalized
 from tests.bad_input.data import FIRST, LAST, NAMES, ROWS, SMALL, arrays, cell, frame, one, three, with_column
-from tests.bad_input.doors import KINDS, Doors, learns
+from tests.bad_input.doors import KINDS, Doors, fitted_on_right_data, learns
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
 
 
@@ -58,7 +58,7 @@ def nan(at: Doors) -> None:
         fitted = at.fits(wrap(X, "X"), wrap(y, "y"))
         assert np.asarray(fitted.predict(wrap(X, "X"))).shape == (400,)
         assert fitted.model_.encoding.columns[2].indicator
-    filled = at.fitted().predict(X[:20])
+    filled = fitted_on_right_data().predict(X[:20])
     assert filled.shape == (20,)
 
 

@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from dkernel.cli import main
 from dkernel.errors import ClusterError, DataError
 from dkernel.persistence import checkpoint as checkpoints
 from dkernel.solving import sgd
@@ -205,15 +208,29 @@ FAULTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(stripes, tmp_path_factory):
+    """The command of a fit with a local stage, and the bytes of its model when nothing fails."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+
+    @cache
+    def of(local):
+        job = ["train", stripes, "--label", "y", "--kernel", "gaussian", "--gamma", "1", "--metric", "identity"]
+        job += ["--n-components", "32", "--alpha", "1e-4", "--solver", "psgd", "--local", local, "--baselines", "off"]
+        done = CliRunner().invoke(main, [str(word) for word in (*job, "--out", folder / local)])
+        assert done.exit_code == 0, done.output
+        return job, (folder / local).read_bytes()
+
+    return of
+
+
 @pytest.mark.parametrize(("module", "error", "code"), FAULTS, ids=["full disk", "no workers", "other data", "memory"])
 def test_a_local_stage_that_fails_keeps_the_stages_before_it(
-    module, error, code, run_to, stripes, tmp_path, monkeypatch
+    module, error, code, run_to, undisturbed, tmp_path, monkeypatch
 ):
     local = "cells" if module is cell_stage else "grids"
-    job = ["train", stripes, "--label", "y", "--kernel", "gaussian", "--gamma", "1", "--metric", "identity"]
-    job += ["--n-components", "32", "--alpha", "1e-4", "--solver", "psgd", "--local", local, "--baselines", "off"]
-    run_to(*job, "--out", tmp_path / "whole")
-    job += ["--out", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--resume"]
+    job, whole = undisturbed(local)
+    job = [*job, "--out", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--resume"]
 
     def fail(*_, **__):
         raise error
@@ -226,7 +243,7 @@ def test_a_local_stage_that_fails_keeps_the_stages_before_it(
     monkeypatch.setattr(Survey, "step", fail)
     monkeypatch.setattr(sgd.Passes, "_round", fail)
     run_to(*job)
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert (tmp_path / "m").read_bytes() == whole
 
 
 def test_a_run_that_ends_before_anything_is_saved_says_so(run_to, stripes, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 Faults come at an event (a file that a task wrote), never at a time.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -23,7 +22,7 @@ import pytest
 from distributed import Client
 
 from dkernel.data import from_arrays
-from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
+from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution import cluster
 from dkernel.execution import connect as doors
 from dkernel.execution.base import Call, Item
@@ -447,15 +446,6 @@ def test_other_versions_are_refused_with_a_table(executor, monkeypatch):
     with pytest.raises(ClusterError, match=r"numpy +0.9 +\d") as refusal:
         ClusterExecutor(executor.client)
     assert str(refusal.value).count("tcp://127.0.0.1") == 2
-
-
-def test_an_asynchronous_client_is_refused(executor):
-    async def use():
-        async with Client(executor.client.scheduler.address, asynchronous=True) as client:
-            with pytest.raises(UnsupportedError, match="asynchronous"):
-                ClusterExecutor(client)
-
-    asyncio.run(use())
 
 
 def test_no_workers_is_an_error_in_time():

@@ -74,8 +74,10 @@ def scores_of(graph, given):
     return session.run(["score"], given)[0]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("read", ["float32", "float64"])
+UNLIKE = [pytest.param(*pair, marks=pytest.mark.slow) for pair in (("float32", "float64"), ("float64", "float32"))]
+
+
+@pytest.mark.parametrize(("read", "dtype"), [("float32", "float32"), ("float64", "float64"), *UNLIKE])
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_row_has_its_score(stage, read, dtype):
     machine, X = regressor(stage, read), judged()

@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel import KernelRegressor, explain, open_source
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.conformity import conformalized
 from dkernel.local_settings import Cells, Grids
@@ -61,14 +60,13 @@ def test_conformity_scores_on_threads(fitted, known):
 
 
 @pytest.mark.cluster
-def test_conformity_scores_in_processes(fitted, known):
-    with connect(workers=2, memory_limit=0) as executor:
-        assert digests(fitted, known, executor) == digests(fitted, known, SerialExecutor())
+def test_conformity_scores_in_processes(fitted, known, two_workers):
+    assert digests(fitted, known, two_workers) == digests(fitted, known, SerialExecutor())
 
 
 @pytest.mark.cluster
 def test_explanations_in_a_worker(fitted):
     from dask.distributed import Client
 
-    with Client(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None) as client:
+    with Client(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0") as client:
         assert client.submit(explanations, fitted).result() == explanations(fitted)

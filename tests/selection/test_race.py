@@ -130,6 +130,14 @@ def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeyp
     assert found.ways == left
 
 
+def test_a_low_effort_judges_a_leading_linear_kernel_on_no_more_rows(monkeypatch):
+    found = race({KERNEL: (0.4, 0.38, 0.37), LINEAR: (0.3, 0.25, 0.2)}, {KERNEL: 21.0, LINEAR: 6.0}, 100_000, "low")
+    found.ways = [KERNEL, LINEAR]
+    monkeypatch.setattr(found, "_judge", lambda *_: pytest.fail("more rows were judged"))
+    found.leave_kernel(None, None)
+    assert found.ways == [LINEAR]
+
+
 def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
     losses, costs = {KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}
     gain = "a predicted 20% less loss than components"
