@@ -111,7 +111,6 @@ class LocalSettings:
             raise RecipeError(f"local={self._text()!r}: {error}") from None
 
     def _text(self) -> str:
-        """The text of a recipe."""
         return self.word + repr(self)[len(self.word) :]
 
 

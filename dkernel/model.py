@@ -21,13 +21,12 @@ from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import MOST_FUSED_HEADS, PackedComponents
 from dkernel.numerics.fused.scores import fused_scores
-from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import squares
-from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import SettledRecipe
-from dkernel.validation import as_features, silent_overflow
+from dkernel.validation import silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
 
@@ -136,7 +135,7 @@ class Model:
 
         A deviation is NaN where it is not known, as that of a constant column.
         """
-        if self.map.sparse or self.map.objects:
+        if not self.layout.numeric:
             return None
         if "survey" in self.facts:
             mean, deviation = (np.array(self.facts["survey"][name], np.float64) for name in ("mean", "deviation"))
@@ -153,7 +152,7 @@ class Model:
 
         None of sparse rows and of objects, and where missing values are refused or no means are known.
         """
-        if self.encoding is not None or self.map.sparse or self.map.objects:
+        if self.encoding is not None or not self.layout.numeric:
             return self.encoding
         if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global"):
             return None
@@ -202,13 +201,14 @@ class Model:
         """The names of the columns that hold objects; the others hold numbers."""
         return tuple(self.inputs[j] for j in self.map.objects)
 
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of a block of inputs."""
+        return Layout(self.inputs, self.recipe.dtype, self.objects)
+
     def block(self, X: Any) -> Any:
         """The gate: a block (n, p) of the numbers or objects that the map is of, or of sparse rows."""
-        if self.map.sparse:
-            return as_sparse(X, self.columns, dtype=self.recipe.dtype)
-        if self.map.objects:
-            return as_cells(X, self.inputs, self.objects, "row {}".format)
-        return as_features(X, self.inputs, dtype=self.recipe.dtype)
+        return self.layout.block(X, "row {}".format)
 
     def scores(self, X: NDArray) -> NDArray[np.floating]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.

@@ -54,9 +54,6 @@ class Recipe(Parameters):
     dkernel.errors.RecipeError: form='pair' is not valid. Did you mean 'pairs'? Possible: pairs | offset | exponential.
     """
 
-    # A recipe is of rows that were looked at: where nothing is said it names no rule for few rows.
-    solver: str = "psgd"
-
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():
             object.__setattr__(self, name, parameter.checked(getattr(self, name)))

@@ -35,10 +35,10 @@ FLOORS = {
     "inference": 13,
     "diagnostics": 13,
     "export": 13,
-    "report": 13,
-    "estimators": 14,
-    "cli": 15,
-    "face": 16,
+    "report": 14,
+    "estimators": 15,
+    "cli": 16,
+    "face": 17,
 }
 TOP = {
     "cost": "ground",

@@ -141,7 +141,7 @@ def test_refuses_texts_that_are_no_recipe(text):
 
 
 def test_a_setting_newer_than_the_format_is_written_when_it_differs():
-    before = Recipe(polish=0, local="none", calibration="none")
+    before = Recipe(solver="psgd", polish=0, local="none", calibration="none")
     assert YOUNGER.keys().isdisjoint(before.to_dict())
     assert from_text(before.to_text()) == before != Recipe() == from_text(Recipe().to_text())
     other = Recipe(solver="lbfgs")
@@ -150,10 +150,10 @@ def test_a_setting_newer_than_the_format_is_written_when_it_differs():
 
 
 def test_names_left_out_have_defaults_or_what_there_was_before_them():
-    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, polish=0, local="none", calibration="none")
+    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, solver="psgd", polish=0, local="none", calibration="none")
     assert all(
         Recipe.from_dict({}).to_dict()[name] == value
-        for name, value in Recipe(polish=0, local="none", calibration="none").to_dict().items()
+        for name, value in Recipe(solver="psgd", polish=0, local="none", calibration="none").to_dict().items()
     )
 
 

@@ -9,10 +9,10 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
-    config_text,
     connect_arguments,
     group_option,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     setting,
@@ -42,9 +42,7 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel conformalize model.safetensors known.parquet --group site --out model-2.safetensors
     dkernel score model-2.safetensors new.parquet --write score,interval --group site --out scores.parquet
     """
-    if values["print_config"]:
-        click.echo(config_text(ctx, values))
-        return
+    print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
@@ -62,13 +60,11 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_model, running
     from dkernel.inference.conformity import conformalized
     from dkernel.persistence import model_file
 
-    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    model = model_file.load_model(values["model"])
-    record.note(model_sha256=model_file.digest_of(model))
+    model = open_model(values, record)
     group = values["group"]
     with running(record, values, place) as (progress, executor):
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))

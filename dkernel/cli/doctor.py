@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import config_text, connect_arguments, scratch_of
+from dkernel.cli.options import connect_arguments, print_config, scratch_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train_command
 
@@ -41,9 +41,7 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel doctor --scheduler tcp://host:8786
     dkernel doctor data/ --label y --out model.safetensors --checkpoint /shared/run --scheduler tcp://host:8786
     """
-    if values["print_config"]:
-        click.echo(config_text(ctx, values))
-        return
+    print_config(ctx, values)
     place = connect_arguments(ctx, values)
     patience = place.pop("patience")  # only a run waits for workers
     place.pop("client_memory_limit", None)

@@ -10,11 +10,11 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
-    config_text,
     connect_arguments,
     counting_bad_rows,
     coverage_option,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     setting,
@@ -45,9 +45,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel evaluate model.safetensors 'test/*.csv' --label y --json | jq .accuracy
     """
-    if values["print_config"]:
-        click.echo(config_text(ctx, values))
-        return
+    print_config(ctx, values)
     require_options(ctx, values, ["model", "data"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record
@@ -66,15 +64,12 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_model, running
     from dkernel.inference.evaluate import evaluate_model as run
-    from dkernel.persistence import model_file
     from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
 
-    record.note(paths=list(values["data"]), model=values["model"])
-    model = model_file.load_model(values["model"])
-    record.note(model_sha256=model_file.digest_of(model))
+    model = open_model(values, record)
     with running(record, values, place) as (progress, executor):
         opened = partial(open_labelled, executor=executor)
         with counting_bad_rows(opened, values, model):
@@ -95,11 +90,9 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
 
 def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
     """Column -> what its shuffles cost, their mean and deviation, the largest first."""
-    from dkernel.errors import UnsupportedError
     from dkernel.inference.importance import importances
 
-    if model.map.sparse or model.map.objects:
-        raise UnsupportedError("--importance is for models of numbers and tables, not for sparse rows or objects.")
+    model.layout.require_numbers("--importance", "Leave it out.")
     figures = importances(model, rows)
     order = sorted(figures, key=lambda name: (-figures[name][0], name))
     return {name: dict(zip(("mean", "deviation"), figures[name], strict=True)) for name in order}

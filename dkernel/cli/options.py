@@ -337,6 +337,13 @@ def config_text(ctx: click.Context, values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def print_config(ctx: click.Context, values: Mapping[str, Any]) -> None:
+    """Print the settings and end the command, where --print-config asks for it."""
+    if values["print_config"]:
+        click.echo(config_text(ctx, values))
+        ctx.exit()
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"

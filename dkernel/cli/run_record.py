@@ -183,6 +183,16 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
             record.note(faults=list(executor.faults))
 
 
+def open_model(values: Mapping[str, Any], record: Record) -> Any:
+    """The model of a command, noted in the record with what the command reads and writes."""
+    from dkernel.persistence import model_file
+
+    record.note(paths=list(values["data"]), **{name: values[name] for name in ("model", "out") if name in values})
+    model = model_file.load_model(values["model"])
+    record.note(model_sha256=model_file.digest_of(model))
+    return model
+
+
 def default_record(out: str | Path, named: str | None = None) -> str | Path:
     """Default path of the record of a run with this output."""
     if named:

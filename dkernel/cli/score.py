@@ -13,10 +13,10 @@ from dkernel.cli.options import (
     LOCAL_TYPE,
     NAMES,
     bad_rows_option,
-    config_text,
     connect_arguments,
     coverage_option,
     group_option,
+    print_config,
     require_options,
     run_options,
     scratch_of,
@@ -70,9 +70,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel score model.safetensors new.parquet -o scores.parquet
     dkernel score model.safetensors 'new/*.csv' -o scores --keep id --write label,probability
     """
-    if values["print_config"]:
-        click.echo(config_text(ctx, values))
-        return
+    print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
@@ -90,14 +88,11 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_model, running
     from dkernel.inference.score_columns import check_written
     from dkernel.inference.score_files import score_files
-    from dkernel.persistence import model_file
 
-    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    model = model_file.load_model(values["model"])
-    record.note(model_sha256=model_file.digest_of(model))
+    model = open_model(values, record)
     reading = {
         "allow_extra": values["allow_extra"],
         "exclude": values["exclude"] or (),

@@ -17,10 +17,10 @@ from dkernel.cli.options import (
     RecipeOption,
     bad_rows_option,
     client_limit_option,
-    config_text,
     connect_arguments,
     counting_bad_rows,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     scratch_of,
@@ -109,14 +109,10 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel train data/ --label price --task regress -o m.safetensors --workers 4
     """
     recipe = recipe_of(values)
-    if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
-        return
-    check_judges(ctx, values, recipe)
+    print_config(ctx, {**values, **settle_values(values, recipe)})
+    check_pairs(ctx, values, recipe)
     require_options(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = connect_arguments(ctx, values)
-    if values["resume"] and values["checkpoint"] is None:
-        raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
@@ -188,8 +184,8 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     from dkernel.recipe import Recipe
 
     values = {**values, "loss": loss_of(values)}
-    given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
-    if loss := loss_for(given["solver"]):
+    given = {name: values[name] for name in RECIPE if values[name] is not None}
+    if loss := loss_for(given.get("solver", Recipe.solver)):
         given.setdefault("loss", loss)
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
@@ -228,8 +224,10 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
     )
 
 
-def check_judges(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe") -> None:
-    """Refuse two ways to say which rows judge."""
+def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe") -> None:
+    """Refuse options of `train` and `tune` that do not go together."""
+    if values["resume"] and values["checkpoint"] is None:
+        raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     if values["eval_set"] and recipe.division is not None:
         raise click.UsageError(
             "--eval-set holds the rows to judge by, and --holdout-by takes them from DATA: give one.", ctx
@@ -306,7 +304,6 @@ _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
     from dkernel.cli.run_record import running
-    from dkernel.cli.summary import form_of
     from dkernel.inference.baselines import baselines
     from dkernel.persistence.model_file import save
     from dkernel.training.fit import train as run
@@ -330,14 +327,21 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
-    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
-    record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
-    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
+    note_fit(record, values, result, digest)
     with record.phase("baselines"):
         record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
     if values["report"]:
         with record.phase("report"):
             report_on(values["report"], result, record, progress.trail)
+
+
+def note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: str) -> None:
+    """Put a fit and the sha256 of its model file into the record of the run."""
+    from dkernel.cli.summary import form_of
+
+    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
+    record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
+    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
 
 
 def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:

@@ -16,10 +16,10 @@ from dkernel.cli.options import (
     Label,
     bad_rows_option,
     client_limit_option,
-    config_text,
     connect_arguments,
     counting_bad_rows,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     scratch_of,
@@ -29,9 +29,10 @@ from dkernel.cli.options import (
 from dkernel.cli.train import (
     EVAL_SET,
     check_fit,
-    check_judges,
+    check_pairs,
     judges_of,
     loss_of,
+    note_fit,
     open_for,
     open_rows,
     recipe_of,
@@ -88,14 +89,10 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     n_components, loss, alpha.
     """
     recipe = recipe_of(values)
-    if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **settle_values(values, recipe)}))
-        return
+    print_config(ctx, {**values, **settle_values(values, recipe)})
     require_options(ctx, values, ["data", "label", "out"])
-    check_judges(ctx, values, recipe)
+    check_pairs(ctx, values, recipe)
     place = connect_arguments(ctx, values)
-    if values["resume"] and values["checkpoint"] is None:
-        raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     from dkernel.cli.run_record import Record, default_record
     from dkernel.tuning.search_space import Budget
 
@@ -139,7 +136,6 @@ def _tune(
     record: "Record",
 ) -> None:
     from dkernel.cli.run_record import running
-    from dkernel.cli.summary import form_of
     from dkernel.persistence.model_file import save
     from dkernel.tuning.search import tune as run
 
@@ -167,10 +163,8 @@ def _tune(
         with record.phase("save"):
             digest = save(search.fit.model, values["out"])
     result = search.fit
-    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
+    note_fit(record, values, result, digest)
     record.note(recipe=search.recipe.to_dict(), recipe_sha256=search.recipe.digest)
-    record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
-    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
     record.note(params=search.params, passes=search.passes, leaderboard=search.leaderboard)
     if values["report"]:
         with record.phase("report"):

@@ -9,9 +9,9 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
-    config_text,
     connect_arguments,
     note_rejected,
+    print_config,
     require_options,
     run_options,
     setting,
@@ -42,9 +42,7 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel update model.safetensors new.parquet --out model-2.safetensors
     dkernel update model.safetensors new.parquet --old train.parquet --out model-2.safetensors
     """
-    if values["print_config"]:
-        click.echo(config_text(ctx, values))
-        return
+    print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
@@ -64,13 +62,11 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_model, running
     from dkernel.persistence import model_file
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
-    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    model = model_file.load_model(values["model"])
-    record.note(model_sha256=model_file.digest_of(model))
+    model = open_model(values, record)
     with running(record, values, place) as (progress, executor):
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)

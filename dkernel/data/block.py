@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from dkernel.encoding import Encoding
 from dkernel.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells, cell_bytes
-from dkernel.numerics.sparse_rows import RangeNames, as_sparse
+from dkernel.numerics.layout import Layout
+from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,9 +60,8 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes of X, y and weight; the kept columns as they are held."""
-        arrays = sum(int(a.nbytes) for a in (self.X, self.y, self.weight) if a is not None)
-        arrays += cell_bytes(self.X) if self.X.dtype.kind == "O" else 0
-        return arrays + sum(int(t.nbytes) for t in (self.kept, self.refused) if t is not None)
+        arrays = sum(int(a.nbytes) for a in (self.y, self.weight) if a is not None)
+        return bytes_of_rows(self.X) + arrays + sum(int(t.nbytes) for t in (self.kept, self.refused) if t is not None)
 
     def __sizeof__(self) -> int:
         return self.nbytes + 64
@@ -149,17 +147,6 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     return min(_MOST_ROWS, max(PIECE_ROWS, rows // PIECE_ROWS * PIECE_ROWS))
 
 
-def object_row_bytes(p: int, stored: int) -> int:
-    """Bytes of a row of p cells that takes `stored` bytes in its file; 256 for a cell where that is not known.
-
-    Examples
-    --------
-    >>> object_row_bytes(1, 100), object_row_bytes(2, 0)
-    (164, 512)
-    """
-    return stored + OBJECT_OVERHEAD * p if stored else 256 * p
-
-
 def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
     """Sizes of the fewest chunks of at most `limit` rows, equal up to one row.
 
@@ -172,6 +159,11 @@ def cut_evenly(rows: int, limit: int) -> tuple[int, ...]:
         return ()
     n = -(-rows // limit)
     return tuple(rows // n + (i < rows % n) for i in range(n))
+
+
+def is_of_numbers(dtype: Any) -> bool:
+    """True of a dtype of numpy or pandas whose values are numbers or booleans."""
+    return getattr(dtype, "kind", "O") in "biuf"
 
 
 def kind_of_dtype(dtype: Any) -> str:
@@ -352,27 +344,18 @@ def valid_weights(weight: NDArray[np.float64]) -> NDArray[np.bool_]:
 def cut_blocks(
     raw: UncheckedBlock,
     rows: tuple[int, ...],
-    names: tuple[Sequence[str], str | None, str | None],
-    dtype: str,
+    layout: Layout,
     place: Place,
-    objects: Sequence[str] = (),
+    label: str | None = "y",
+    weight: str | None = "weight",
 ) -> tuple[Block, ...]:
-    """The checked blocks of one unit; `names` are those of the features, the label and the weight.
-
-    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.numerics.object_values);
-    with numbered names they are sparse.
-    """
-    columns, label, weight = names
+    """The checked blocks of one unit, whose features have this layout; `label` and `weight` are names of columns."""
     if raw.X.shape[0] != sum(rows):
         raise DataError(
             f"{place(0)}: {raw.X.shape[0]} rows were read where {sum(rows)} were counted: the file changed or is "
             "damaged."
         )
-    X: Any
-    if isinstance(columns, RangeNames):
-        X = as_sparse(raw.X, columns, dtype, place)
-    else:
-        X = as_cells(raw.X, columns, objects, place) if objects else as_features(raw.X, columns, dtype, place)
+    X = layout.block(raw.X, place)
     y = as_label(raw.label, place, label or "label") if raw.label is not None else None
     w = as_weight(raw.weight, place, weight or "weight") if raw.weight is not None else None
     blocks, first = [], 0

@@ -9,14 +9,15 @@ from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import NUMBERS, TIMES, object_columns, word_of
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError
+from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.validation import nearest_name
 
 
 def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The columns that are wanted of every table, or a DataError naming file and column."""
     first = tables[0]
-    if any(table.sparse is not None for table in tables):
-        return _of_sparse(tables, request)
+    if sparse := next(filter(None, (table.sparse for table in tables)), None):
+        return _of_sparse(tables, sparse, request)
     request = _by_number(first, request)
     _check_named(first, request, {name for table in tables for name in table.kinds})
     _check_roles(first, request)
@@ -53,7 +54,6 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
 
 
 def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the kept columns that have several in the files."""
     common_types: dict[str, pa.DataType] = {}
     if request.kept_as == "csv":
         return common_types
@@ -78,21 +78,20 @@ def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request:
     return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds else None
 
 
-def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
+def _of_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> ReadColumns:
     """Choose the columns of files whose rows stay sparse: their features are taken all together, and have numbers."""
     first = tables[0]
     for table in tables:
-        if table.sparse is None or table.sparse != first.sparse:
+        if table.sparse != columns:
             raise DataError(
                 f"{table.file.name} has other columns than {first.file.name}: rows that stay sparse and tables cannot "
                 "be read together."
             )
-    assert first.sparse is not None
     for option, names in (("exclude", request.exclude), ("keep", request.keep), ("weight", (request.weight,))):
         for name in names:
-            if name is not None and name in first.sparse:
+            if name is not None and name in columns:
                 raise DataError(
-                    f"{first.file.name}: {option} names the column {name!r}, and of the {len(first.sparse):,} columns "
+                    f"{first.file.name}: {option} names the column {name!r}, and of the {len(columns):,} columns "
                     "of sparse rows none is used alone. Leave it out, or make another file."
                 )
     _check_named(first, request, set(first.kinds))
@@ -100,7 +99,7 @@ def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumn
     used = {n for n in (request.label, request.weight, *request.keep) if n}
     kinds = {name: _one_kind(name, tables, request) for name in used}
     return ReadColumns(
-        first.sparse,
+        columns,
         request.label,
         request.weight,
         tuple(request.keep),

@@ -97,7 +97,6 @@ def _number_of_steps(table: FileSchema) -> int:
 
 
 def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
-    """The rows of each step of a part."""
     if not isinstance(table.steps, int):
         return table.steps[part.first : part.stop]
     return tuple(np.diff([*range(0, part.rows, table.steps), part.rows]).tolist())

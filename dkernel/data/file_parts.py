@@ -70,8 +70,8 @@ def read_unit(
             if odd:
                 raise DataError(reason)
             raw = read_file_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
-            names = wanted.inputs, wanted.label, wanted.weight
-            blocks = cut_blocks(raw, rows, names, wanted.dtype, _place_without(place, part), wanted.objects)
+            kept_place = _place_without(place, part)
+            blocks = cut_blocks(raw, rows, wanted.layout, kept_place, wanted.label, wanted.weight)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
@@ -96,7 +96,12 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place
 
 def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
-    valid: FilteredRows = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
+    reader, own = format_module(file.format), without_keys(wanted)
+    valid: FilteredRows
+    if hasattr(reader, "read_valid"):
+        valid = reader.read_valid(file, part, own, place)
+    else:  # arrays: whether their numbers are finite is seen later
+        valid = FilteredRows(reader.read_part(file, part, own, place), np.arange(part.rows), {})
     raw = with_keys(valid.raw, keys_of(file.name), wanted, file.name)
     return replace(valid, raw=_with_kept_types(raw, wanted, file.name))
 

@@ -11,6 +11,7 @@ from dkernel.data.block import cut_evenly
 from dkernel.data.paths import File
 from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 
 UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__|__null_dask_index__")
@@ -74,7 +75,7 @@ class FileSchema:
     guessed from text, so int may become float. `numbered`: the columns have no names but numbers, so "-1" means the
     last one. `extra` is the format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not
     known; it tells how large rows of text are. `sparse`: the names of the features, where the rows stay sparse; they
-    are not in `kinds`, and `width` is then that of a block's rows. `coded`: columns that are stored as categories, of
+    are not in `kinds`, and `width` is then the numbers that a row stores. `coded`: columns stored as categories, of
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
     numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
     before it. `counted`: rows of positive weight in each step, and copies of rows; `before` is then of copies.
@@ -138,6 +139,11 @@ class ReadColumns:
     def inputs(self) -> Sequence[str]:
         """Names of a block's columns."""
         return self.columns if self.encoding is None else self.encoding.names
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the blocks."""
+        return Layout(self.inputs, self.dtype, self.objects)
 
     @property
     def as_table(self) -> bool:

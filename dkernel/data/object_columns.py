@@ -114,16 +114,15 @@ def check_gamma(kernels: Sequence[Kernel], gamma: Any) -> None:
 
 def check_source(kernel: Kernel, source: Any) -> None:
     """Refuse a kernel for which the source was not opened."""
-    if source.sparse:  # all columns are numbers
-        if (domain := kernel.domain) == "objects":
-            raise DataError(f"{kernel!r} takes {domain}, and the source holds sparse rows of numbers.")
+    if source.sparse and kernel.domain != "objects":  # all of the many columns are numbers
         return
-    objects = tuple(name for name, domain in kernel.wants(source.columns).items() if domain == "objects")
-    if missing := [name for name in objects if name not in source.objects]:
+    domains = kernel.wants(source.columns)
+    missing = [name for name, domain in domains.items() if domain == "objects" and name not in source.objects]
+    if missing:
         raise DataError(
             f"{kernel!r} takes the column {missing[0]!r} as objects, and the source holds numbers: open it for this "
             f"kernel, open_source(..., kernel={kernel!r})."
         )
     for name in source.objects:
-        if kernel.wants(source.columns).get(name, "numbers") == "numbers":
+        if domains.get(name, "numbers") == "numbers":
             raise DataError(_refusal(name, "text", "the source", kernel, flag=False))

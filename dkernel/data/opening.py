@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream, store_stream
 from dkernel.data.bad_rows import without_bad_rows
-from dkernel.data.block import chunk_limit, object_row_bytes
+from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
@@ -262,7 +262,6 @@ def _usable(
 
 
 def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> tuple[list[FileSchema], ReadColumns]:
-    """The schemas of the files, and the columns that are read of them."""
     tables = with_folder_keys(_read_schemas(unpack_all(files, scratch, request.compute), request), request)
     return tables, select_columns(tables, request)
 
@@ -356,14 +355,14 @@ def _source(
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
-    row_bytes = _object_bytes(tables, wanted)
+    row_bytes = _row_bytes(tables, wanted)
     return Source(
         _units(tables, wanted, row_bytes),
         wanted.inputs,
         wanted.label,
         wanted.weight,
         wanted.kept,
-        "object" if wanted.objects else wanted.dtype,
+        wanted.layout.array_dtype,
         _fingerprint(files),
         wanted.kinds[wanted.label] if wanted.label else None,
         tuple(f.name for f in files),
@@ -378,16 +377,11 @@ def _source(
     )
 
 
-def _object_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
-    """Bytes of a row of objects or a sparse one, by the files alone: it decides the chunks, and so the bits; 0 for
-    numbers."""
-    if isinstance(wanted.columns, RangeNames):
-        return max(table.width for table in tables)
-    if not wanted.objects:
-        return 0
+def _row_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
+    """Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits."""
     rows = sum(table.rows for table in tables)
     stored = sum(table.width * table.rows for table in tables)
-    return object_row_bytes(len(wanted.columns), -(-stored // rows))
+    return wanted.layout.row_bytes(-(-stored // rows))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -410,9 +404,7 @@ def _read_schemas(files: Sequence[File], request: ReadOptions) -> list[FileSchem
 
 
 def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
-    limit = chunk_limit(len(wanted.inputs), 8 if wanted.dtype == "float64" else 4)
-    if row_bytes:
-        limit = chunk_limit(row_bytes, 1)
+    limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr(wanted).encode()).hexdigest()
     units = []
     for table in tables:

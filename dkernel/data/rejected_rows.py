@@ -83,9 +83,7 @@ def sifted_blocks(
     kept = valid.raw.kept
     marks = None if valid.raw.marks is None else valid.raw.marks[good]
     raw = UncheckedBlock(valid.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)), marks=marks)
-    blocks = cut_blocks(
-        raw, _shares(rows, len(raw.X)), (wanted.inputs, None, None), wanted.dtype, place, wanted.objects
-    )
+    blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, place)
     listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
     return (replace(blocks[0], refused=table), *blocks[1:])

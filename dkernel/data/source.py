@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Source:
     """An ordered table of n_rows x n_in features, with label, weight and kept columns, nothing of it read yet.
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
-    dkernel.numerics.object_values), and then a row takes about `object_bytes`. Where the names are `RangeNames` the
-    rows are sparse (dkernel.numerics.sparse_rows), and a row takes about `object_bytes` too. Rows are those of
+    dkernel.numerics.object_values). With `RangeNames` the rows are sparse (dkernel.numerics.sparse_rows).
+    The features of a row take `row_bytes`, those of objects and of sparse rows about so many. Rows are those of
     `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files
     say it (None otherwise, and without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps`
     are the size and date of each of `files`. With several `targets` the label has a number for each. `counted` are
@@ -80,7 +81,7 @@ class Source:
     label_kind: str | None = None
     files: tuple[str, ...] = field(default=())
     objects: tuple[str, ...] = ()
-    object_bytes: int = 0
+    row_bytes: int = 0
     stamps: tuple[str, ...] = ()
     targets: int = 1
     counted: int | None = None
@@ -117,6 +118,11 @@ class Source:
         return self.columns if self.encoding is None else self.encoding.column_names
 
     @property
+    def layout(self) -> Layout:
+        """The layout of its blocks."""
+        return Layout(self.columns, self.dtype, self.objects)
+
+    @property
     def sparse(self) -> bool:
         """True if its blocks are of sparse rows."""
         return isinstance(self.columns, RangeNames)
@@ -124,7 +130,7 @@ class Source:
     @property
     def n_terms(self) -> int:
         """Numbers that a product with a row goes through: its columns, of a sparse one about those that are stored."""
-        return max(1, self.object_bytes // (4 + np.dtype(self.dtype).itemsize)) if self.sparse else self.n_in
+        return max(1, self.row_bytes // (4 + np.dtype(self.dtype).itemsize)) if self.sparse else self.n_in
 
     @property
     def in_memory(self) -> bool:
@@ -135,11 +141,6 @@ class Source:
     def nbytes(self) -> int:
         """Bytes of all features as blocks."""
         return self.n_rows * self.row_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the features of one row; of objects and of sparse rows about."""
-        return self.object_bytes or self.n_in * np.dtype(self.dtype).itemsize
 
     @property
     def label_dtype(self) -> str | None:

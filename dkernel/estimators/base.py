@@ -32,7 +32,7 @@ from dkernel.estimators.parameters import (
     document,
 )
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import (
     categorical_of,
@@ -174,7 +174,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return Recipe(task=self._task, seed=seed, **parameters)
 
     def _dtype_of(self, X: Any) -> str:
-        """The dtype in which X is read."""
         own = dtype_of_rows(X)
         if self.dtype in ("auto", own) or not isinstance(X, Source):
             return own if self.dtype == "auto" else self.dtype
@@ -513,13 +512,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
             function,
             model,
             lambda: f"model-{digest_of(model)}",
-            model.columns,
-            model.recipe.dtype,
+            Inputs.of(model),
             dtype,
             width,
-            model.objects,
             names or (None if model.classes is None else model.classes.tolist),
-            model.reading,
         )
         return apply_prediction(answer, X)
 
@@ -537,7 +533,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 dtype=model.recipe.dtype,
                 kernel=model.map.kernel,
                 sparse=model.map.sparse,
-                columns=model.columns if model.map.sparse else None,
+                columns=model.columns,
                 **reading_of(model),
             )
         with default_executor() as executor:

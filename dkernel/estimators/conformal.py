@@ -49,16 +49,15 @@ def _of_groups(table: Conformal, coverage: float) -> Conformal:
     return replace(table, width=None)
 
 
-def _ends(table: Conformal, coverage: float, found: Any, groups: Any) -> NDArray[np.float64]:
+def _ends(table: Conformal, coverage: float, centers: Any, groups: Any) -> NDArray[np.float64]:
     """Ends (n, 2 k) of predictions and widths (n, 2 k)."""
-    k = found.shape[1] // 2
-    half = found[:, k:] * table.radii(coverage, k, groups)
-    ends = found[:, :k, None] + half[:, :, None] * np.array([-1.0, 1.0])
-    return np.asarray(ends.reshape(len(found), 2 * k))
+    k = centers.shape[1] // 2
+    half = centers[:, k:] * table.radii(coverage, k, groups)
+    ends = centers[:, :k, None] + half[:, :, None] * np.array([-1.0, 1.0])
+    return np.asarray(ends.reshape(len(centers), 2 * k))
 
 
 def _held(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any) -> NDArray[np.bool_]:
-    """Whether each class is in the set of each row of probabilities P."""
     return np.asarray(table.limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
 

@@ -128,14 +128,13 @@ def explain(estimator: Any, X: Any, background: Any, *, random_state: int = 0) -
     """
     require_fitted(estimator, "model_")
     model = estimator.model_
-    if model.map.sparse or model.map.objects:
-        raise UnsupportedError("Only models of numbers and tables are explained, not those of sparse rows or objects.")
+    model.layout.require_numbers("explain", "Explain a model of a table.")
     for rows in (X, background):
         refuse_no_table(rows)
     X, background = (rows.toarray() if hasattr(rows, "tocsr") else rows for rows in (X, background))
     if not len(background):
         raise DataError("background has no rows, and some are needed that stand for the data, such as 100.")
-    inputs = Inputs(model.columns, model.recipe.dtype, model.objects, model.reading)
+    inputs = Inputs.of(model)
     blocks = []
     for name, given in (("X", X), ("background", background)):
         rows = rows_for(estimator, given)

@@ -40,7 +40,7 @@ def with_groups(
     return some(np.flatnonzero(~held)), some(np.flatnonzero(held))
 
 
-def by_group(found: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str) -> Any:
+def by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str) -> Any:
     """function(answers, groups) of the rows of answers (n, k), an array or lazily what they are.
 
     Parameters
@@ -48,37 +48,37 @@ def by_group(found: Any, groups: Any, function: Callable[[Any, Any], Any], names
     groups : group of each row: in memory, of a Dask array in its chunks too, of a Dask dataframe a series of it
     names : of the columns of a dataframe
     """
-    if not is_dask(found):
+    if not is_dask(answers):
         groups = np.asarray(groups)
-        _check_groups(len(found), groups)
-        return function(found, groups)
-    if hasattr(found, "index"):
+        _check_groups(len(answers), groups)
+        return function(answers, groups)
+    if hasattr(answers, "index"):
         if not (is_dask(groups) and hasattr(groups, "index")):
             raise UnsupportedError(
                 "X is a Dask dataframe, so groups must be a Dask series of its partitions, such as X['site']."
             )
         empty = pd.DataFrame({name: np.empty(0, dtype) for name in names})
-        return found.map_partitions(_of_partition, groups, function, list(names), meta=empty)
+        return answers.map_partitions(_of_partition, groups, function, list(names), meta=empty)
     import dask.array as da
 
     if not is_dask(groups):
         groups = np.asarray(groups)
-        if np.isfinite(found.shape[0]):
-            _check_groups(found.shape[0], groups)
-            groups = da.from_array(groups, chunks=(found.chunks[0],))
-    if not hasattr(groups, "chunks") or len(groups.chunks[0]) != len(found.chunks[0]):
+        if np.isfinite(answers.shape[0]):
+            _check_groups(answers.shape[0], groups)
+            groups = da.from_array(groups, chunks=(answers.chunks[0],))
+    if not hasattr(groups, "chunks") or len(groups.chunks[0]) != len(answers.chunks[0]):
         raise UnsupportedError("X is a Dask array, so groups must be a Dask array of its chunks, or in memory.")
-    return da.map_blocks(_of_chunk, found, groups[:, None], function=function, dtype=dtype, chunks=found.chunks)
+    return da.map_blocks(_of_chunk, answers, groups[:, None], function=function, dtype=dtype, chunks=answers.chunks)
 
 
-def _of_chunk(found: Any, groups: Any, function: Any) -> Any:
-    _check_groups(len(found), groups[:, 0])
-    return function(found, groups[:, 0])
+def _of_chunk(answers: Any, groups: Any, function: Any) -> Any:
+    _check_groups(len(answers), groups[:, 0])
+    return function(answers, groups[:, 0])
 
 
-def _of_partition(found: pd.DataFrame, groups: pd.Series, function: Any, names: list[Any]) -> pd.DataFrame:
-    _check_groups(len(found), groups)
-    return pd.DataFrame(function(found.to_numpy(), groups.to_numpy()), found.index, names)
+def _of_partition(answers: pd.DataFrame, groups: pd.Series, function: Any, names: list[Any]) -> pd.DataFrame:
+    _check_groups(len(answers), groups)
+    return pd.DataFrame(function(answers.to_numpy(), groups.to_numpy()), answers.index, names)
 
 
 def _check_groups(n: int, groups: Any) -> None:

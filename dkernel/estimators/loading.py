@@ -67,7 +67,6 @@ def estimator_of(model: Model) -> Any:
 
 
 def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
-    """Parameters of the estimator, as the recipe has them."""
     recipe = model.recipe
     names = set(inspect.signature(kind).parameters)
     parameters = {name: value for name, value in vars(recipe).items() if name in names}

@@ -9,15 +9,16 @@ from sklearn.base import OutlierMixin
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction, predict_block
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import OneClass, Phi, over
+from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
+from dkernel.streaming.block_reader import read_once
 
 
 class OneClassSVM(OutlierMixin, Embedding):
@@ -103,7 +104,6 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.random_state = random_state
 
     def _learn(self, X: Any) -> None:
-        """Find the region of X."""
         nu = self.nu
         if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
             raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")
@@ -119,7 +119,14 @@ class OneClassSVM(OutlierMixin, Embedding):
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
             below, self.n_iter_ = 0, 0
             while not path.over and self.n_iter_ < self.max_iter:
-                sums = over(source, statistic, executor, f"{key}-{self.n_iter_}", (path.points, path.width))
+                sums = read_once(
+                    source,
+                    statistic,
+                    executor,
+                    f"{key}-{self.n_iter_}",
+                    held=True,
+                    broadcast=(path.points, path.width),
+                )
                 self.n_iter_ += 1
                 with one_blas_thread():
                     below = sums.below if path.update(sums) else below
@@ -227,12 +234,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         model: Model = self.model_
         X = checked_rows(self, X, objects=bool(model.objects))
         key = f"model-{digest_of(model)}"
-        return apply_prediction(
-            BlockPrediction(
-                function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects
-            ),
-            X,
-        )
+        return apply_prediction(BlockPrediction(function, model, lambda: key, Inputs.of(model), dtype), X)
 
 
 def decide(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:

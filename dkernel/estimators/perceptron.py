@@ -12,10 +12,11 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction, content_key
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows
 from dkernel.linear.losses import signs
+from dkernel.numerics.layout import Layout
 
 Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), intercepts (C,), classes."""
@@ -236,8 +237,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_, self.intercept_)}"
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
-        X = checked_rows(self, X)
-        return apply_prediction(BlockPrediction(function, self._learned, key, list(names), "float64", dtype, width), X)
+        X, inputs = checked_rows(self, X), Inputs(Layout(list(names), "float64"))
+        return apply_prediction(BlockPrediction(function, self._learned, key, inputs, dtype, width), X)
 
 
 def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,8 +22,7 @@ from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import warn
 from dkernel.model import Model
-from dkernel.numerics.object_values import as_cells
-from dkernel.numerics.sparse_rows import RangeNames, as_sparse
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.validation import as_features
@@ -43,12 +42,9 @@ class BlockPrediction:
     function : (carried, block) -> array of `rows` or (rows, width); module-level, so that a task can name it
     carried : what the function needs: a model, a map
     key : names the content of `carried`; called only where tasks are made
-    columns : of a block, their names; numbered ones of sparse rows
-    dtype : of a block
-    objects : the columns that hold objects; with such a block is of cells (dkernel.numerics.object_values)
+    inputs : the way in which rows become a block
     made : dtype of the answer
     names : gives the names of its columns, where it is a frame; None for numbers
-    encoding : what makes the inputs of the columns; None where they are the inputs
     """
 
     def __init__(
@@ -56,56 +52,49 @@ class BlockPrediction:
         function: Callable[[Any, NDArray[Any]], NDArray[Any]],
         carried: Any,
         key: Callable[[], str],
-        columns: Sequence[str],
-        dtype: str,
+        inputs: "Inputs",
         made: Any,
         width: int | None = None,
-        objects: tuple[str, ...] = (),
         names: Callable[[], Sequence[Any]] | None = None,
-        encoding: Encoding | None = None,
     ) -> None:
-        self.names, self.encoding = names, encoding
-        self.function, self.carried, self.key, self.columns = function, carried, key, columns
-        self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
-        self.objects = objects
+        self.function, self.carried, self.key, self.inputs = function, carried, key, inputs
+        self.made, self.width, self.names = np.dtype(made), width, names
 
     def of(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
         """The answer of a block whose first row has the number `first`, and its values that training never saw."""
-        block, unseen = self.shape.gate(X, lambda row: f"X, row {first + row}")
+        block, unseen = self.inputs.gate(X, lambda row: f"X, row {first + row}")
         return _evaluate(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
-
-    @property
-    def shape(self) -> "Inputs":
-        """Settings by which a block is made, without the answer."""
-        return Inputs(self.columns, self.dtype, self.objects, self.encoding)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Settings by which rows become a block, those of a `BlockPrediction`."""
+    """The way in which rows become a block: the layout of their columns, and what makes inputs of these, if any."""
 
-    columns: Sequence[str]
-    dtype: str
-    objects: tuple[str, ...]
-    encoding: Encoding | None
+    layout: Layout
+    encoding: Encoding | None = None
+
+    @classmethod
+    def of(cls, model: Model) -> "Inputs":
+        """The way of a model."""
+        return cls(Layout(model.columns, model.recipe.dtype, model.objects), model.reading)
+
+    @property
+    def plain(self) -> bool:
+        """True if the inputs are the columns."""
+        return self.encoding is None or self.encoding.plain
 
     def rows(self, X: Any) -> Any:
         """Rows of a data frame as the gate takes them."""
-        return X if self.encoding is not None and not self.encoding.plain else matrix(X, self.dtype)
+        return matrix(X, self.layout.array_dtype) if self.plain else X
 
     def gate(self, X: Any, place: Callable[[int], str]) -> tuple[Any, UnseenValues]:
         """The block of some rows, and the values that training never saw."""
-        if isinstance(self.columns, RangeNames):
-            return as_sparse(X, self.columns, self.dtype, place), UnseenValues()
-        if self.encoding is not None:
-            rows = table_of(X, self.columns, self.encoding.kinds) if hasattr(X, "iloc") else dense(X)
-            X, marks = self.encoding.encode(rows, self.dtype)
-            unseen = UnseenValues.of(self.encoding, marks, len(X))
-            return as_features(X, self.encoding.names, self.dtype, place), unseen
-        X = dense(X)
-        if self.objects:
-            return as_cells(X, self.columns, self.objects, place), UnseenValues()
-        return as_features(X, self.columns, self.dtype, place), UnseenValues()
+        if self.encoding is None:
+            return self.layout.block(X, place), UnseenValues()
+        rows = table_of(X, self.layout.columns, self.encoding.kinds) if hasattr(X, "iloc") else dense(X)
+        X, marks = self.encoding.encode(rows, self.layout.dtype)
+        unseen = UnseenValues.of(self.encoding, marks, len(X))
+        return as_features(X, self.encoding.names, self.layout.dtype, place), unseen
 
 
 def _evaluate(
@@ -130,12 +119,12 @@ def apply_prediction(answer: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
         return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
-    if is_frame(X) and not answer.objects and (answer.encoding is None or answer.encoding.plain):
+    if is_frame(X) and answer.inputs.plain and not answer.inputs.layout.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS
-        if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
+        if hasattr(X, "tocsr") and not answer.inputs.layout.sparse:  # these rows become dense
             step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
         result, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
     unseen.warn()
@@ -143,7 +132,7 @@ def apply_prediction(answer: BlockPrediction, X: Any) -> Any:
 
 
 def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
-    return answer.shape.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
+    return answer.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
 
 
 def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any], UnseenValues]:
@@ -161,7 +150,7 @@ def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any
 
 
 def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
-    X = as_array(X, partial(matrix, dtype=answer.dtype))
+    X = as_array(X, partial(matrix, dtype=answer.inputs.layout.array_dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     carried = _carry(answer)
@@ -173,7 +162,7 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
         token="dkernel-predict",
         function=answer.function,
         carried=carried,
-        shape=answer.shape,
+        inputs=answer.inputs,
         dtype=answer.made,
         **made,
     )
@@ -191,14 +180,14 @@ def _by_partition(answer: BlockPrediction, X: Any) -> Any:
 
     names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
     carried, with_index = _carry(answer), delayed(_partition, pure=True)
-    parts = [with_index(part, answer.function, carried, answer.shape, names) for part in X.to_delayed()]
+    parts = [with_index(part, answer.function, carried, answer.inputs, names) for part in X.to_delayed()]
     empty = np.empty(0 if names is None else (0, len(names)), answer.made)
     return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
 
 
-def _partition(part: Any, function: Any, carried: Any, shape: Inputs, names: Any) -> Any:
+def _partition(part: Any, function: Any, carried: Any, inputs: Inputs, names: Any) -> Any:
     """The answer of one partition; runs on a worker."""
-    return _table(_block(shape.rows(part), function, carried, shape), part.index, names)
+    return _table(_block(inputs.rows(part), function, carried, inputs), part.index, names)
 
 
 def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
@@ -207,10 +196,10 @@ def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
     return pd.Series(values, index) if names is None else pd.DataFrame(values, index, names)
 
 
-def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
+def _block(X: Any, function: Any, carried: Any, inputs: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    block, unseen = shape.gate(X, place)
+    block, unseen = inputs.gate(X, place)
     unseen.warn(warn)
     return _evaluate(function, carried, block, place)
 

@@ -50,7 +50,6 @@ def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _has(method: str) -> Callable[["Tuner"], bool]:
-    """True if the estimator of the search has a method."""
 
     def check(tuner: "Tuner") -> bool:
         machine = KernelClassifier() if tuner.estimator is None else tuner.estimator

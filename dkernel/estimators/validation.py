@@ -167,12 +167,8 @@ def source_of(
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
             estimator.n_features_in_ = len(X.table_columns)
-            if not X.sparse:  # whose columns have numbers
-                estimator.feature_names_in_ = np.array(X.table_columns, dtype=object)
-        elif not X.sparse and list(X.table_columns) != list(known := _columns_of(estimator)):
-            raise DataError(
-                f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
-            )
+        if not X.sparse:  # whose columns have numbers
+            _check_names(estimator, list(X.table_columns), fitting)
         return X
     if isinstance(y, str):
         raise DataError(
@@ -211,8 +207,14 @@ def _check_targets(estimator: Any, source: Source) -> None:
         )
 
 
-def _columns_of(estimator: Any) -> Any:
-    return getattr(estimator, "feature_names_in_", [str(j) for j in range(estimator.n_features_in_)])
+def _check_names(estimator: Any, columns: list[str], fitting: bool) -> None:
+    """Learn the names of a source's columns, or refuse others than those before."""
+    if fitting:
+        estimator.feature_names_in_ = np.array(columns, dtype=object)
+        return
+    known = list(getattr(estimator, "feature_names_in_", map(str, range(estimator.n_features_in_))))
+    if columns != known:
+        raise DataError(f"The source has the columns {columns}, and the rows before it had {known}.")
 
 
 def _label(estimator: Any, y: Any) -> Any:

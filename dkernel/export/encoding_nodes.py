@@ -11,7 +11,7 @@ from onnx import helper
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS
 from dkernel.encoding.words import spellings
-from dkernel.export.nodes import Nodes
+from dkernel.export.nodes import Nodes, tensor_type
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
 HASH = "{}#crc32"  # input of the hash of a column
@@ -34,14 +34,14 @@ def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list
     to.reserve(names)
     for name, column in zip(names, encoding.columns, strict=False):
         kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
-        infos.append(helper.make_tensor_value_info(name, _type(kind), ["rows", 1], doc_string=column.name))
+        infos.append(helper.make_tensor_value_info(name, tensor_type(kind), ["rows", 1], doc_string=column.name))
         column, known = replace(column, name=name), column.name
         if isinstance(column, NumberColumn):
             parts += _number(to, column, encoding.strict)
         else:
             if column.buckets:
                 own = hashes[known]
-                infos.append(helper.make_tensor_value_info(own, _type("int64"), ["rows", 1], doc_string=known))
+                infos.append(helper.make_tensor_value_info(own, tensor_type("int64"), ["rows", 1], doc_string=known))
                 parts.append(_hash(to, column, own))
             elif column.one_hot:
                 parts.append(_one_hot(to, column))
@@ -72,10 +72,6 @@ def fill_missing(to: Nodes, encoding: Encoding, x: str) -> str:
     """Numbers with the means where they are missing."""
     means = [column.mean for column in encoding.columns if isinstance(column, NumberColumn)]
     return x if encoding.strict else to("Where", to("IsNaN", x), to.constant(means), x)
-
-
-def _type(kind: type | str) -> int:
-    return onnx.TensorProto.STRING if kind is object else helper.np_dtype_to_tensor_dtype(np.dtype(kind))
 
 
 def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:

@@ -10,7 +10,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.export.encoding_nodes import ML, encode_columns, fill_missing
 from dkernel.export.exact import monomials, refusal_of
 from dkernel.export.local_nodes import local_scores
-from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
+from dkernel.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
@@ -148,8 +148,7 @@ def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.Valu
         index = to("ArgMax", scores, axis=1, keepdims=0)
     classes = model.classes.astype(object) if model.classes.dtype.kind == "U" else model.classes
     to("Gather", to.constant(classes, classes.dtype), index, axis=0, output="label")
-    tensor = onnx.TensorProto.STRING if classes.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(classes.dtype)
-    made.insert(0, helper.make_tensor_value_info("label", tensor, ["rows"]))
+    made.insert(0, helper.make_tensor_value_info("label", tensor_type(classes.dtype), ["rows"]))
     if model.has_probabilities:
         to.cast(_probabilities(to, model, scores), dtype, output="probability")
         made.append(helper.make_tensor_value_info("probability", kind, ["rows", len(model.classes)]))

@@ -27,6 +27,12 @@ KERNELS = (
 )
 
 
+def tensor_type(dtype: Any) -> int:
+    """The type of the numbers or texts of a numpy dtype."""
+    dtype = np.dtype(dtype)
+    return onnx.TensorProto.STRING if dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(dtype)
+
+
 class Nodes:
     """A graph that grows; every method that adds a node returns the name of its result.
 

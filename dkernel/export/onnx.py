@@ -65,11 +65,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     model = model_of(model)
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
-    if model.map.sparse:
-        raise UnsupportedError(
-            f"A model of sparse rows of {len(model.columns):,} columns has no ONNX form, whose products are dense. Use "
-            "to_sklearn(), whose Pipeline takes CSR."
-        )
+    model.layout.require_numbers("to_onnx", "Use to_sklearn, whose Pipeline takes CSR.")
     try:
         from dkernel.export.graph import graph_of
     except ModuleNotFoundError as error:

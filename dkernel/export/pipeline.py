@@ -196,20 +196,23 @@ def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
         nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_components)
     elif isinstance(kernel, ours.Laplacian):
         nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_components)
-    elif map.sparse and isinstance(kernel, ours.Polynomial):
-        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_components)
-    elif map.sparse and isinstance(kernel, ours.Linear):
-        nystroem = Nystroem("linear", n_components=map.n_components)
-    elif map.sparse:
-        raise refusal_of(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
     else:
-        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_components)
+        of_kernel = _nystroem_of_sparse(kernel) if map.sparse else Nystroem(_gp_kernel(kernel))
+        nystroem = of_kernel.set_params(n_components=map.n_components)
     landmarks = map.landmarks.astype(np.float64)
     nystroem.components_ = sp.csr_matrix(landmarks.tocsr()) if map.sparse else landmarks
     nystroem.component_indices_ = np.arange(map.n_components)
     nystroem.normalization_, nystroem.n_features_in_ = np.ascontiguousarray(coef.T), map.n_in
     nystroem._n_features_out = coef.shape[1]
     return nystroem
+
+
+def _nystroem_of_sparse(kernel: ours.Kernel) -> Nystroem:
+    if isinstance(kernel, ours.Polynomial):
+        return Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c)
+    if isinstance(kernel, ours.Linear):
+        return Nystroem("linear")
+    raise refusal_of(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
 
 
 def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError
 from dkernel.features.nystrom import indefinite
 from dkernel.kernels import Kernel
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import contiguous, wide
-from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import PIECE_ROWS
 
 Array = NDArray[np.float64]
@@ -100,13 +100,9 @@ def _draw_by_class(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]
 
 def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     """Lloyd's iteration from the first n rows; a centre without rows stays where it is."""
-    if X.dtype.kind == "O":
-        raise UnsupportedError("landmarks='kmeans' takes means of rows, and objects have none: use another rule.")
-    if isinstance(X, SparseRows):
-        raise UnsupportedError(
-            "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
-            "'leverage' or 'uniform', which choose existing rows."
-        )
+    Layout.of(X).require_numbers(
+        "landmarks='kmeans'", "Use 'rpcholesky', 'leverage' or 'uniform', which choose existing rows."
+    )
     # imports scipy.spatial, which takes a sixth of a second that every command would pay
     from scipy.cluster.vq import vq
 

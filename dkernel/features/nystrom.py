@@ -13,11 +13,10 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
 from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.rows import contiguous, in_dtype, object_places, of_parameters, parameters_of, wide
+from dkernel.numerics.rows import contiguous, for_kernels, in_dtype, object_places, of_parameters, parameters_of, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import TILE_COMPONENTS
@@ -103,7 +102,7 @@ class NystromMap(FeatureMap):
         return object_places(self.landmarks)
 
     def rows(self, X: NDArray) -> Any:
-        return self._prepared.rows(as_objects(X) if X.dtype.kind == "O" else X)
+        return self._prepared.rows(for_kernels(X))
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._prepared.fill(rows, first, out[0])

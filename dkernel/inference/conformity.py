@@ -14,8 +14,9 @@ from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.persistence.model_file import digest_of
-from dkernel.problem.reservoir_split import count_weighted, read_once
+from dkernel.problem.reservoir_split import count_weighted
 from dkernel.problem.targets import Targets
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.division import kept_of, values_in
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
@@ -20,13 +19,12 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
-from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.targets import Targets
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
+from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.task_groups import group_of
 from dkernel.streaming.unseen_rows import WithUnseen
 
@@ -77,19 +75,9 @@ def evaluate_model(
     statistic = WithUnseen(statistic, model.reading)
     executor.group = lambda: group_of(shown.now)
     key = f"dkernel-{digest_of(model)[:16]}-{source.token}"
-    held = executor.keep(statistic, key)
-    reader = BlockReader(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            found: tuple[dict[str, Any], UnseenValues] = reader.fold(
-                statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held
-            )
-    finally:
-        reader.close()
-        executor.release([held])
-    figures, unseen = found
+    figures, unseen = read_once(source, statistic, executor, key, held=True, progress=shown)
     unseen.warn()
-    return figures | ({"filled": unseen.filled} if unseen.filled else {})
+    return {**figures, **({"filled": unseen.filled} if unseen.filled else {})}
 
 
 def quality_of(model: Model, block: Block) -> float:
@@ -101,7 +89,6 @@ def quality_of(model: Model, block: Block) -> float:
 
 
 def _figures(model: Model, where: EvaluatedRows, coverage: float | None) -> Any:
-    """The statistic of a model's task."""
     if model.classes is None:
         return _Regression(model, where, coverage)
     return _Classes(model, where, Targets(model.classes, model.recipe.positive), coverage)

@@ -9,16 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.source import Source
-from dkernel.execution.base import Executor
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
 from dkernel.numerics.rows import wide
-from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.schedule import RowSlice, cut_pieces
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 
@@ -116,19 +111,3 @@ def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:
     squared = np.einsum("ij,ij->i", centers, centers) - 2.0 * (F @ centers.T)
     labels = squared.argmin(axis=1)
     return labels, np.maximum(squared[np.arange(len(F)), labels] + np.einsum("ij,ij->i", F, F), 0.0)
-
-
-def over(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str, broadcast: Any = None) -> R:
-    """The statistic of all rows of a source, in one reading."""
-    reader = BlockReader(executor, source, keep=False)
-    held = [executor.keep(statistic, f"{key}-statistic")]
-    held += [] if broadcast is None else [executor.keep(broadcast, f"{key}-broadcast")]
-    try:
-        with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            return reader.fold(
-                statistic, pieces, key, Progress("none"), held=held[0], broadcast=held[1] if len(held) > 1 else None
-            )
-    finally:
-        executor.release(held)
-        reader.close()

@@ -62,14 +62,12 @@ def as_any(X: Any) -> NDArray[Any]:
 
 def one_of_each(X: Any, Z: Any, domain: str) -> tuple[Any, Any] | None:
     """Two blocks of one row where X and Z are a row (an object) each, as scikit-learn's pairwise kernels pass them."""
-    if Z is None or not (_is_row(X, domain) and _is_row(Z, domain)):
-        return None
-    if domain == "objects":
-        return [X], [Z]
-    return np.asarray(X)[None], np.asarray(Z)[None]
+    row, other = _block_of_row(X, domain), None if Z is None else _block_of_row(Z, domain)
+    return None if row is None or other is None else (row, other)
 
 
-def _is_row(X: Any, domain: str) -> bool:
+def _block_of_row(X: Any, domain: str) -> Any:
     if domain == "objects":
-        return isinstance(X, str | set | frozenset)
-    return isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 and np.asarray(X).dtype.kind in "fiub"
+        return [X] if isinstance(X, str | set | frozenset) else None
+    is_row = isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 1 and np.asarray(X).dtype.kind in "fiub"
+    return np.asarray(X)[None] if is_row else None

@@ -137,7 +137,6 @@ class _Reader:
         raise self._refuse(node)
 
     def _arguments_of(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of a call, by place and by name."""
         named = {word.arg: self.read(word.value) for word in node.keywords if word.arg is not None}
         if len(named) < len(node.keywords):
             raise self._refuse(node)

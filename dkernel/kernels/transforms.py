@@ -410,12 +410,14 @@ class Selection(UnaryKernel, operator="on"):
         if max(places) >= X.shape[1]:
             raise DataError(f"{self!r} is of column {max(places)}, and the data have {X.shape[1]}, counted from 0.")
         part = np.ascontiguousarray(X[:, places])
-        if part.dtype == object and self.kernel.domain == "numbers":
-            try:
-                return part.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{self!r} needs numbers in its columns: {error}.") from None
-        return part if part.dtype != object else self.kernel._block(part)
+        if part.dtype != object:
+            return part
+        if self.kernel.domain != "numbers":
+            return self.kernel._block(part)
+        try:
+            return part.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self!r} needs numbers in its columns: {error}.") from None
 
     def _values(self, X: F64, Z: F64) -> F64:
         own = self._part(X)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import decode_cells, encode_cells, number_columns, numbers_of
+from dkernel.numerics.object_values import cell_bytes, decode_cells, encode_cells, number_columns, numbers_of
 from dkernel.numerics.sparse_rows import SparseRows
 
 
@@ -27,9 +27,35 @@ def result_dtype(X: Any) -> Any:
     return np.float64 if X.dtype.kind == "O" else X.dtype
 
 
+def for_kernels(X: Any) -> Any:
+    """The rows as a kernel takes them: those of one object each as an array (n,)."""
+    return X[:, 0] if X.dtype.kind == "O" and X.shape[1] == 1 else X
+
+
 def contiguous(X: Any) -> Any:
     """The rows without gaps in memory."""
     return X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
+
+
+def bytes_of_rows(X: Any) -> int:
+    """Bytes of the rows; of objects with about what their cells hold."""
+    return int(X.nbytes) + (cell_bytes(X) if X.dtype.kind == "O" else 0)
+
+
+def stored_size(X: Any) -> int:
+    """What decides the bytes of rows: the numbers that sparse ones store, about the bytes of the cells of objects."""
+    return len(X.data) if isinstance(X, SparseRows) else cell_bytes(X)
+
+
+def stored_arrays(X: Any) -> list[Any]:
+    """The arrays that a block is, or that a table is already."""
+    return [np.array(X.shape), *X.arrays().values()] if isinstance(X, SparseRows) else [X]
+
+
+def byte_views(X: Any) -> Iterator[memoryview]:
+    """The bytes of an array or a block, in order, of objects as they are written down: for a hash."""
+    arrays = encode_cells(X) if X.dtype.kind == "O" else [X]
+    return (np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays)
 
 
 def pad(X: Any, first: int, n: int) -> Any:

@@ -169,7 +169,6 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 
 def _by_parts(document: Mapping[str, Any]) -> set[str]:
-    """Tensors that a model uses part by part."""
     local = document.get("local")
     machine = MACHINES.get(str(local.get("kind"))) if isinstance(local, dict) else None
     return {f"local.{name}" for name in machine.by_parts} if machine else set()

@@ -23,7 +23,7 @@ GLOBAL_PART, CHOICE_PART = 0.5, 0.25
 
 
 def default_model_bytes(n: int, p: int) -> int:
-    """Bytes of a model of n rows of p numbers where nothing is asked for, at most: a hundredth of theirs, or 64 MiB.
+    """Most bytes of a model of n rows of p numbers if the recipe sets none: a hundredth of their bytes, or 64 MiB.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
 CHECKED_ROWS = 256  # rows whose products show what those of all rows do
-SUMMED = 8 * np.finfo(np.float64).eps  # a float64 value that sums products is wrong by so much
+SUMMED = 8 * np.finfo(np.float64).eps  # relative error of a float64 value that sums products
 
 
 def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
@@ -18,7 +18,7 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
 
     Parameters
     ----------
-    what : of the fit they are, in the plural
+    what : name of the numbers for the message, in the plural
 
     Raises
     ------
@@ -42,7 +42,7 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
 def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> None:
     """Refuse a kernel of products of columns far from 0, if its values differ by no more than their rounding.
 
-    A kernel that sees no shift is none of these: its columns are centred.
+    A kernel that sees no shift is never refused: its columns are centred.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Meaning of the rows of every piece to a fit; sent once, it does not change.
+    """What the rows of a piece mean to a fit; it does not change, so it is sent once.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
     def _panels(self, heads: int) -> PackedComponents | None:
-        """The way of the compiled walk, where it goes."""
+        """The panels of the compiled walk; None where the map or the loss has none."""
         return self.problem.components.panels(heads) if self.problem.loss.name in DERIVATIVES else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
@@ -210,7 +210,7 @@ class LossSums:
 
 @dataclass(frozen=True, eq=False)
 class LossStatistic(Statistic[LossSums, LossSums]):
-    """Figures of coefficients on rows: the value that the loss judges by, as a rule itself, and right answers."""
+    """Losses and right answers of coefficients on rows; a loss may judge by another value than itself."""
 
     problem: Problem
 

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block, no_weight
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
-from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.sizes import Sizes
-from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.schedule import RowSlice, cut_pieces
+from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import Reservoir, Survey
 
 
@@ -109,13 +107,3 @@ def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Blo
     n = source.n_counted
     key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
     return read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
-
-
-def read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
-    """The statistic of the rows of a source, by one reading that keeps none of them."""
-    reader = BlockReader(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            return reader.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
-    finally:
-        reader.close()

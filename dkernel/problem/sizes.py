@@ -66,12 +66,11 @@ def flops_of(n: int, p: int, components: int) -> float:
 
 
 def _setup_flops(components: int) -> float:
-    """Flops of the Gram matrix of a sample and its factors."""
     return SETUP_FLOPS * float(components) ** 3
 
 
 def _is_open(recipe: Recipe) -> bool:
-    """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
+    """True if the number of passes is open, the loss is smooth and the arithmetic is that of float32."""
     passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
 
@@ -206,7 +205,7 @@ class Sizes:
 
         Parameters
         ----------
-        effort : of "high" there may be n / 4 and 16384, of "low" there are 1024
+        effort : "high" allows n / 4 and 16,384, "low" takes 1,024
 
         Examples
         --------

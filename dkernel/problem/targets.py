@@ -107,6 +107,11 @@ class Targets:
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     @property
+    def widths(self) -> NDArray[np.float64]:
+        """Width of each column of scores."""
+        return np.full(self.outputs, self.width, np.float64)
+
+    @property
     def text(self) -> bool:
         """True if the labels are text."""
         if self.positive is not None:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.linear.metrics import decided
+from dkernel.inference.importance import importances
 from dkernel.model import Model
-from dkernel.report.numbers import Quality
+from dkernel.problem.reservoir_split import part_of
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_TRIED = 100  # columns: each takes the scores of many rows
@@ -34,23 +34,12 @@ def strongest(model: Model) -> list[tuple[str, float]]:
     return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
-def columns_by_importance(model: Model, rows: Block, quality: Quality) -> list[tuple[str, float]]:
-    """Columns, and by how much the error (of classes) or RMSE grows when their values are shuffled, largest first.
-
-    All inputs of a column move together, as if its values had been shuffled before they were encoded.
-    """
-    X, names = rows.X[:MOST_EFFECT_ROWS], _columns_to_try(model, rows)
-    if not names:
+def columns_by_importance(model: Model, rows: Block) -> list[tuple[str, float]]:
+    """Columns, and what shuffling their values once costs of accuracy or R², the most first."""
+    if not (names := _columns_to_try(model, rows)):
         return []
-    truth, weight = quality.truth[: len(X)], quality.weight[: len(X)]
-    before, order = _error(model, X, truth, weight), np.random.default_rng(0).permutation(len(X))
-    grown = []
-    inputs = model.places
-    for name in names:
-        shuffled, places = X.copy(), list(inputs[name])
-        shuffled[:, places] = X[order][:, places]
-        grown.append((name, _error(model, shuffled, truth, weight) - before))
-    return sorted(grown, key=lambda pair: -pair[1])[:MOST_SHOWN]
+    lost = importances(model, part_of(rows, slice(MOST_EFFECT_ROWS)), names, shuffles=1)
+    return sorted(((name, mean) for name, (mean, _) in lost.items()), key=lambda pair: -pair[1])[:MOST_SHOWN]
 
 
 def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]:
@@ -70,7 +59,7 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
 
 def why_none(model: Model, rows: Block) -> str:
     """Why effects are not drawn; "" if they are."""
-    if model.map.sparse or model.objects or rows.X.shape[1] != len(model.inputs):
+    if not model.layout.numeric or rows.X.shape[1] != len(model.inputs):
         return "Not drawn: these rows are sparse, or no numbers, and have no columns whose values could be shuffled."
     if len(model.places) > MOST_TRIED and model.column_weights is None:
         return f"Not drawn: these are more than {MOST_TRIED} columns, and no learned metric says which are strong."
@@ -84,14 +73,6 @@ def _columns_to_try(model: Model, rows: Block) -> list[str]:
     if len(model.places) > MOST_TRIED:
         return [name for name, _ in strongest(model)[:MOST_TRIED]]
     return list(model.places)
-
-
-def _error(model: Model, X: NDArray[Any], truth: NDArray[Any], weight: NDArray[np.float64]) -> float:
-    S = model.scores(X)
-    if model.classes is None:
-        return float(np.sqrt(weight @ (S[:, 0] - truth) ** 2 / weight.sum()))
-    called = decided(S)
-    return float(weight @ (called != truth) / weight.sum())
 
 
 def _answer(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:

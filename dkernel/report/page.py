@@ -213,12 +213,12 @@ def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
         yield _draw("Feature weights", figures.bars(weights, "share"), text)
     if quality is None:
         return
-    grown = columns_by_importance(model, rows, quality)
-    if grown:
-        figure = "RMSE" if quality.classes is None else "error"
-        text = f"Growth of the {figure} when the values of one feature are shuffled among the rows."
-        yield _draw("Permutation importance", figures.bars(grown, f"growth of the {figure}"), text)
-    for each in dependences(model, rows, [name for name, _ in grown]) if grown else ():
+    lost = columns_by_importance(model, rows)
+    if lost:
+        figure = "R²" if quality.classes is None else "accuracy"
+        text = f"What it costs of the {figure} to shuffle the values of one column among the rows."
+        yield _draw("Permutation importance", figures.bars(lost, f"loss of {figure}"), text)
+    for each in dependences(model, rows, [name for name, _ in lost]):
         text = "Mean answer with this feature set to each value, all others as they are."
         yield _draw(f"Partial dependence: {each.name}", figures.dependence(each, quality.classes), text)
 

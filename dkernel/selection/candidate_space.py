@@ -12,6 +12,7 @@ from dkernel.encoding import Encoding
 from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian, Linear
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.rows import n_terms
 from dkernel.recipe import Recipe
@@ -65,8 +66,7 @@ class CandidateSpace:
         columns = rows.X.shape[1] if encoding is None else len(encoding.columns)
         self.families = list(usable_kernels(recipe, columns, drawing))
         self.unscaled = None if encoding is None else encoding.unscaled
-        self.sparse = survey.largest is not None
-        self.objects = rows.X.dtype.kind == "O"
+        self.layout = Layout.of(rows.X)
         self.p = n_terms(rows.X)
         self.gammas: dict[int, Gammas] = {}
 
@@ -86,11 +86,9 @@ class CandidateSpace:
     def _scale_kinds(self) -> tuple[str, ...]:
         if self.recipe.scale != "auto":
             return (self.recipe.scale,)
-        if self.sparse:
+        if self.layout.sparse:
             return SPARSE
-        if (
-            self.objects
-        ):  # columns that have a kernel each share no unit; and where nothing is a number nothing is scaled
+        if self.layout.objects:  # columns with a kernel each share no unit
             return ("standard",) if number_columns(self.rows.X) else ("none",)
         return ("standard", "global")
 
@@ -141,27 +139,16 @@ class CandidateSpace:
     def linear_is_open(self) -> bool:
         """True if nothing given rules the linear kernel out."""
         is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
-        return is_open and not self.objects and not self.sparse
+        return is_open and self.layout.numeric
 
     def metric_of(self, candidate: Candidate) -> str:
         """Metric to learn for a candidate's kernel, "identity" for none."""
         if self.recipe.metric != "auto":
             return self.recipe.metric
-        is_open = len(self.grid(candidate.family)) > 1 and not self.objects and not self.sparse
+        is_open = len(self.grid(candidate.family)) > 1 and self.layout.numeric
         return learnable(candidate.family, self.p) if is_open else "identity"
 
     def scaling(self, kind: str, free: bool = False) -> Scaling:
         """Scaling of a kind without a metric; `free` where the kernel does not see a shift."""
-        if self.survey.largest is not None:
-            return Scaling.of_sparse(kind, self.survey.largest)
-        moments, rounding = self.survey.moments, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
-        return Scaling.of(
-            kind,
-            moments.mean,
-            moments.variance,
-            self.survey.low,
-            self.survey.high,
-            free=free,
-            rounding=rounding,
-            unscaled=self.unscaled,
-        )
+        rounding = 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
+        return self.survey.scaling(kind, free=free, rounding=rounding, unscaled=self.unscaled)

@@ -64,7 +64,7 @@ class SelectedModel:
 
 
 def has(candidates: Sequence[Candidate], family: Kernel) -> bool:
-    """True if one of them is of this family."""
+    """True if one of the candidates is of this family."""
     return any(candidate.family is family for candidate in candidates)
 
 

@@ -47,7 +47,7 @@ class Fidelity:
     halved: bool = False
 
     def within(self, components: int, half: "FitValidationSplit") -> "Fidelity":
-        """The level with no more components than a fit will have, nor rows than there are."""
+        """The fidelity with no more components than a fit will have, nor rows than there are."""
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
         return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
@@ -75,7 +75,7 @@ class FitValidationSplit:
 
     @classmethod
     def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
-        """A third of the rows to judge on, and no more of either than the level asks for."""
+        """A third of the rows to judge on, and no more of either than the fidelity asks for."""
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
         end = judged + min(most.rows, len(rows.X) - judged)
@@ -108,7 +108,7 @@ class CandidateLoss:
 
 
 Over = Callable[..., Iterator[Any]]
-IN_TURN: Over = map  # as the map of a pool of threads, without one
+IN_TURN: Over = map  # in the place of the `map` of a pool of threads
 Judged = tuple[CandidateLoss, Array | None]  # and coefficients with the intercept, of one alpha
 
 
@@ -118,13 +118,13 @@ def evaluate_candidate(
     half: FitValidationSplit,
     loss: Loss,
     targets: Targets,
-    level: Fidelity,
+    fidelity: Fidelity,
     threads: int = 1,
     drawing: Drawing | None = None,
     plain: bool = False,
     near: float | None = None,
 ) -> CandidateLoss:
-    """Fit and judge one candidate; runs on a worker. Threads move no bit; more than SQUARE_PARTS are no use.
+    """Fit and judge one candidate; runs on a worker. More threads change no bit; more than SQUARE_PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
 
@@ -132,11 +132,11 @@ def evaluate_candidate(
     ----------
     near : alpha that another candidate of this family had; all are looked at where it is None
     """
-    components = _components(kernel, scaling, half, level, drawing, plain)
+    components = _components(kernel, scaling, half, fidelity, drawing, plain)
     map = components.map
-    judged = with_intercept(components, half.X_judged[: level.judged], component_dtype(map))
-    Y_judged = targets.of(half.y_judged[: level.judged])
-    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
+    judged = with_intercept(components, half.X_judged[: fidelity.judged], component_dtype(map))
+    Y_judged = targets.of(half.y_judged[: fidelity.judged])
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")
     with (
@@ -144,7 +144,7 @@ def evaluate_candidate(
         np.errstate(over="ignore", invalid="ignore"),
     ):
         over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
-        covariance, moment = _means(components, half, targets, level.rows, over)
+        covariance, moment = _means(components, half, targets, fidelity.rows, over)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
@@ -162,7 +162,7 @@ def evaluate_candidate(
             return (judged_loss, w) if np.isfinite(mean) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
-    if not level.halved or map.n_components < 2 or whole is None:
+    if not fidelity.halved or map.n_components < 2 or whole is None:
         return best
     some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
     square = np.ix_(some, some)
@@ -193,17 +193,16 @@ def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[f
 
 
 def _components(
-    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, level: Fidelity, drawing: Drawing | None, plain: bool
+    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, fidelity: Fidelity, drawing: Drawing | None, plain: bool
 ) -> ScaledComponents:
-    """The components of a candidate."""
     if drawing is not None:
-        return ScaledComponents(scaling, drawing.map(kernel, level.components))
-    p, few = half.X.shape[1], plain and level.rows <= MOST_PLAIN
+        return ScaledComponents(scaling, drawing.map(kernel, fidelity.components))
+    p, few = half.X.shape[1], plain and fidelity.rows <= MOST_PLAIN
     landmarks: NDArray[Any]
-    if plain and p <= min(level.rows, MOST_PLAIN):
+    if plain and p <= min(fidelity.rows, MOST_PLAIN):
         landmarks = np.eye(p)  # unit vectors make the scaled features themselves of a linear kernel
     else:  # of more features than rows the best linear function is an expansion in the rows
-        landmarks = scaling.apply(half.X[: level.rows if few else level.components])
+        landmarks = scaling.apply(half.X[: fidelity.rows if few else fidelity.components])
     return ScaledComponents(scaling, NystromMap(kernel, landmarks))
 
 
@@ -212,12 +211,12 @@ def candidate_scores(
     scaling: Scaling,
     half: FitValidationSplit,
     result: CandidateLoss,
-    level: Fidelity,
+    fidelity: Fidelity,
     drawing: Drawing | None = None,
     plain: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Scores of the rows that a judged candidate was fitted to, and of those that judge."""
-    components = _components(kernel, scaling, half, level, drawing, plain)
+    components = _components(kernel, scaling, half, fidelity, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
     made = component_dtype(components.map)
     fitted, judged = (
@@ -227,7 +226,7 @@ def candidate_scores(
                 for i in range(0, len(X), COMPONENT_STRIP)
             ]
         )
-        for X in (half.X[: level.rows], half.X_judged[: level.judged])
+        for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
     )
     return fitted.astype(np.float32), judged.astype(np.float32)
 
@@ -289,12 +288,12 @@ def moment_of(
     scaling: Scaling,
     half: FitValidationSplit,
     coef: NDArray[np.float64],
-    level: Fidelity,
+    fidelity: Fidelity,
     seed: int,
     part: int,
 ) -> NDArray[np.float64]:
     """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
-    fitted = half.X[: level.rows]
+    fitted = half.X[: fidelity.rows]
     # Landmarks are the first rows; each part scales its own of the others alone.
     X, Z = (
         scaling.apply(rows, "float64").astype(np.float64, copy=False)

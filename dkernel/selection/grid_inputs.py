@@ -14,16 +14,15 @@ from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_group
 from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
 
 GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
-MOST_GROUP_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
+MOST_GROUP_LEVELS = 256  # beside which relevances are learned: the memory of gradients grows with the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 
 
 def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling) -> NDArray[np.float64]:
     """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
 
-    There is a row without sight of the categories and, where they have few levels, one with it: numbers that say
-    nothing by themselves may say much within a category, and those that say what a category says may be left little
-    beside it.
+    One row is learned without the categories and, where they have few levels, another one with them: numbers that say
+    nothing by themselves may say much within a category, and numbers that repeat a category say little beside it.
 
     Parameters
     ----------

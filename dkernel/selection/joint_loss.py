@@ -21,23 +21,23 @@ LEAST_JUDGED = 200  # rows: fewer have standard errors of some hundredths
 JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
 
 
-def linear_flops(p: int, outputs: int, level: Fidelity) -> float:
+def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
     """Predicted, of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
     values = 3.0 * outputs * (4 * p + 200)
-    return level.rows * (len(JOINT_ALPHAS) * READINGS * values + float(p) * p)
+    return fidelity.rows * (len(JOINT_ALPHAS) * READINGS * values + float(p) * p)
 
 
 def fit_linear(
-    scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity, alpha: str | float
+    scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, fidelity: Fidelity, alpha: str | float
 ) -> CandidateLoss:
     """Fit and judge the linear kernel for each alpha, until the loss rises; runs on a worker."""
     F, G = (
         np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
-        for X in (half.X[: level.rows], half.X_judged[: level.judged])
+        for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
     )
-    Y, Y_judged = targets.of(half.y[: level.rows]), targets.of(half.y_judged[: level.judged])
-    w = np.ones(len(F)) if half.weight is None else half.weight[: level.rows]
-    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
+    Y, Y_judged = targets.of(half.y[: fidelity.rows]), targets.of(half.y_judged[: fidelity.judged])
+    w = np.ones(len(F)) if half.weight is None else half.weight[: fidelity.rows]
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
     for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
         start = minimize(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v

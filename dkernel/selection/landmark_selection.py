@@ -16,41 +16,29 @@ from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
-from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import n_terms, wide
-from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.selection.model_selection import Choice, select_model
-from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.validation import as_features
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
-    """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
+    """The recipe with the number of the given landmarks, and these as a block; None where a rule chooses them."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
             raise RecipeError(
                 f"landmarks={GIVEN!r} is the record of landmarks given as an array. Give the array again, or a rule."
             )
         return recipe, None
-    place = "row {} of the landmarks".format
     if source.objects:
-        table = object_table(landmarks)
-        table = matrix(table, "object") if hasattr(table, "iloc") else np.asarray(table)
-        Z: Any = as_cells(table, source.columns, source.objects, place)
-    elif source.sparse:
-        Z = as_sparse(
-            landmarks if hasattr(landmarks, "tocsr") else np.asarray(landmarks), source.columns, source.dtype, place
-        )
-    else:
-        Z = as_features(np.asarray(landmarks), source.columns, source.dtype, place)
+        landmarks = object_table(landmarks)
+        landmarks = matrix(landmarks, "object") if hasattr(landmarks, "iloc") else landmarks
+    Z = source.layout.block(landmarks, "row {} of the landmarks".format)
     if not len(Z):
         raise DataError("The given landmarks have no rows; at least one is needed.")
     return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z
@@ -119,13 +107,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
-    reader = BlockReader(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            survey = reader.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
-    finally:
-        reader.close()
+    survey = read_once(source, Survey(recipe.seed, source.n_rows, size), executor, key)
     reservoir = survey.reservoir.part(slice(None))
     _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)
@@ -143,7 +125,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
 
 
 def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
-    """Refuse columns that go below 0, of a kernel that is of none: also where no row of the sample does."""
+    """Refuse columns that go below 0, in any row of the source, for a kernel of numbers that do not."""
     if not kernel.nonnegative:
         return
     try:

@@ -18,6 +18,7 @@ from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial, metric_root
 from dkernel.numerics.array_types import F64
+from dkernel.numerics.layout import Layout
 from dkernel.selection.candidates import Candidate
 
 MOST_METRIC_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
@@ -39,19 +40,12 @@ def learnable(kernel: Kernel, p: int) -> str:
     return "full" if is_radial(kernel) else "diagonal"
 
 
-def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: bool = False) -> None:
+def check_metric(metric: str, kernel: Kernel, layout: Layout) -> None:
     """Refuse a metric that cannot be learned: of what is no number, of very many columns, of a kernel without slope."""
     if metric in ("identity", "auto"):
         return
-    if sparse:
-        raise UnsupportedError(
-            f"metric={metric!r} is learned from gradients along all columns, and sparse rows of {p:,} would become "
-            "dense. Use metric='identity'."
-        )
-    if objects:
-        raise UnsupportedError(
-            f"metric={metric!r} moves rows of numbers, and some columns here are text or sets. Use metric='identity'."
-        )
+    layout.require_numbers(f"metric={metric!r}", "Use metric='identity'.")
+    p = len(layout.columns)
     if metric == "full" and p > MOST_METRIC_COLUMNS:
         raise UnsupportedError(
             f"metric='full' of {p:,} columns is a matrix of their square; up to {MOST_METRIC_COLUMNS} are taken. Use "

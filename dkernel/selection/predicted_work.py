@@ -31,8 +31,10 @@ def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool,
     judged = min(LAST_RUNG.judged, max(1, rows // 3))
     fitted = min(LAST_RUNG.rows, max(1, rows - judged))
 
-    def flops_of_fit(level: Fidelity) -> float:
-        within = Fidelity(min(level.components, components, fitted), min(level.rows, fitted), min(level.judged, judged))
+    def flops_of_fit(fidelity: Fidelity) -> float:
+        within = Fidelity(
+            min(fidelity.components, components, fitted), min(fidelity.rows, fitted), min(fidelity.judged, judged)
+        )
         return sum(within.flops(kernel, p, drawn) for kernel in kernels) / len(kernels)
 
     words = OpenWords(candidates, len(kernels), is_open, learns)

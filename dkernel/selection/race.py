@@ -108,7 +108,7 @@ class Race:
         best = min(self.ways, key=lambda way: self.weighed(way))
         cheapest = min(self.ways, key=self.seconds)
         if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
-            # Whether a local stage gains anything the holdout says without another fit of its global stage.
+            # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
         others = [
             way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.seconds(best)

@@ -86,9 +86,6 @@ WAYS_RUNG = Fidelity(1024, 4096, 4096)
 # On the rungs of the race a way leaves where it is predicted to lose more than this share of the best one's loss beside
 # what the prediction may be wrong by.
 EARLY_MARGINS = (1.0, 0.5, 0.15)
-# A high effort fits the ways that are predicted to lose up to so much more, and the holdout decides: components alone
-# were predicted to lose 14 % more of adult than with cells, and have fewer wrong labels.
-HIGH_MARGIN = 0.25
 # Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
 KERNEL_MARGIN = 3.0
 LEAST_FIDELITY = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
@@ -132,8 +129,7 @@ def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
         for rows in race.rungs():
             race.run(_first(search, leaders), _linear(search), rows, inf, inf)
         race.judge_doubtful(_first(search, leaders), _linear(search))
-    margin = HIGH_MARGIN if search.space.recipe.effort == "high" else 0.0
-    race.leave(margin, margin)
+    race.leave(0.0, 0.0)
     return list(leaders)
 
 

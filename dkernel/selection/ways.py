@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import log2
 
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.persistence.serialization import stored
 from dkernel.recipe import Recipe
 
@@ -12,7 +13,7 @@ from dkernel.recipe import Recipe
 EARNED = 0.05
 # Where none of these parameters is given the whole machine is open, so that other ways than the one that was asked for
 # may be taken.
-OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
 
 
 @stored("Way")
@@ -85,7 +86,7 @@ WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids
 
 def is_open(recipe: Recipe) -> bool:
     """True where the recipe leaves the whole machine to be chosen."""
-    return all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+    return SOLVERS[recipe.solver].in_rounds and all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:

@@ -49,9 +49,9 @@ EXACT_ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
 BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has found
 
-ALIKE = 1.01  # times the smallest loss is as good
+ALIKE = 1.01  # a loss of up to this many times the smallest is as good
 WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
-EXACT_TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
+EXACT_TOLERANCE, ROUGH = 1e-9, 1e-3  # of the last move of scores: of the fit, and of fits that only judge an alpha
 MOST_READINGS, FEW_READINGS = 300, 25  # readings of the batch solvers, likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
@@ -117,7 +117,7 @@ def _contents(rows: Block) -> list[bytes]:
 
 
 def _text(label: Any) -> str:
-    """The same of 3 and 3.0."""
+    """The text of a label: the same for 3 and 3.0."""
     return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
@@ -366,7 +366,7 @@ class _SplitRows:
         return state.v, state.passes, float(state.decrement.max())
 
     def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:
-        """The same of a loss with kinks: on the Gram matrix of the rows' features, where these are not one already."""
+        """The optimum for a loss with kinks, on the Gram matrix of the rows."""
         F, M = self.F[:, :-1], self.coordinates.metric
         if self.expands:
             reached = Interior(np.ascontiguousarray(F), self.Y, w, self.problem.loss).optimum(alpha, tolerance)

@@ -108,7 +108,7 @@ class Passes(Solver[PassState]):
     def advance(self, state: PassState, result: Any) -> PassState:
         if state.watched is not None:
             line = {**state.watched, "holdout_loss": float(result.loss[0] / result.weight)}
-            right = self._merit(float(result.right[0]), result.n)
+            right = self.problem.targets.merit(float(result.right[0]), result.n)
             return self._report(state, line | {f"holdout_{name}": value for name, value in right.items()})
         return self._judge_pass(state, result) if self._is_over(state) else self._after_round(state, *result)
 
@@ -129,9 +129,6 @@ class Passes(Solver[PassState]):
 
     def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
         return self.fit.schedules[epoch].rounds
-
-    def _merit(self, right: float, n: int) -> dict[str, float]:
-        return self.problem.targets.merit(right, n)
 
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
@@ -190,7 +187,7 @@ class Passes(Solver[PassState]):
     def _after_round(self, state: PassState, after: Sequence[SGDState], totals: Sequence[GradientSum]) -> PassState:
         rounds, i, (sgd,), (total,) = self._rounds(state.epoch), state.done, after, totals
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
-        figures |= self._merit(float(total.right[0]), total.n)
+        figures |= self.problem.targets.merit(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": state.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         state = replace(state, sgd=sgd)
@@ -213,7 +210,9 @@ class Passes(Solver[PassState]):
         loss = sums.loss / sums.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self._merit(float(sums.right[i]), sums.n)
+        figures = {"loss": float(loss[i]), "rows": int(sums.n)} | self.problem.targets.merit(
+            float(sums.right[i]), sums.n
+        )
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
         path = line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])

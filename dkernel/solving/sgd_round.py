@@ -56,7 +56,7 @@ LENGTH_ROUNDS = 8  # rounds whose mean is the usual length
 @stored("SGDState")
 @dataclass(frozen=True, eq=False)
 class SGDState:
-    """SGDState of P-SGD.
+    """State of P-SGD.
 
     Parameters
     ----------

@@ -41,11 +41,12 @@ GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D
 # Rows of the sample for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
-NEAR_RHO = 4  # times ρ: the most that the alphas of a large source are
-# Times the alpha of the choice, at which the path ends, or with the next alpha. More components mostly want the same
-# or less, but an end at the choice's own leaves a smooth function of 2,000 rows 25 times the squared error.
+NEAR_RHO = 4  # alphas of a large source are at most this many times ρ
+# The path ends at the alpha of the choice times this, or with the next. More components mostly want the same alpha
+# or a smaller one, but a path that ends at the choice's own has 25 times the squared error of a smooth function (2,000
+# rows).
 ABOVE = 9.0
-# Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are nothing
+# Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 COVARIANCE_ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
@@ -55,7 +56,7 @@ SMALL_EPOCHS = 8  # epochs of a sample that is much of the data, since nothing e
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
-MOST_HEADS = 64  # alphas and outputs together; more are not read for the price of one
+MOST_HEADS = 64  # alphas times outputs; a round of more takes longer than one of a single head
 # A smaller holdout tells two alphas apart by luck, so the sample's choice stands. Where all rows are few, fits come
 # nearer to their optima, and the losses of neighbours are apart on 250 rows.
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
@@ -269,7 +270,7 @@ def _held_components(sampled: SampledProblem, block: Block) -> Array:
 
 
 def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Preconditioner, float]:
-    """Scale P down in directions where unseen rows have a larger curvature than the sample; and the largest of it.
+    """P, scaled down where unseen rows have a larger curvature than the sample, and the largest such curvature.
 
     Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
     (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step

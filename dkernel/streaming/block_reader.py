@@ -4,7 +4,7 @@ import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Generic
@@ -16,11 +16,13 @@ from dkernel.data.source import Source, Unit
 from dkernel.errors import ClusterError, DKernelError, DKernelWarning
 from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
+from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.homes import MOST_UNEVEN, homes
+from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
-from dkernel.streaming.schedule import RowSlice, bundle_size
+from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
 from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
@@ -187,7 +189,6 @@ class BlockReader:
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
-        """Units of these pieces, a window at a time."""
         return self.windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._held)))
 
     def _sums(
@@ -464,3 +465,37 @@ def _block_of(piece: RowSlice) -> tuple[int, int]:
 
 def _units(pieces: Sequence[RowSlice]) -> list[int]:
     return list(dict.fromkeys(piece.place.unit for piece in pieces))
+
+
+def read_once(
+    source: Source,
+    statistic: Statistic[Any, R],
+    executor: Executor,
+    key: str,
+    *,
+    held: bool = False,
+    broadcast: Any = None,
+    progress: Progress | None = None,
+) -> R:
+    """The statistic of the rows of a source, by one reading that keeps none of them.
+
+    Parameters
+    ----------
+    held : whether the statistic is large, and sent to each worker once
+    broadcast : what its steps get beside the rows
+    """
+    values = {"statistic": statistic if held else None, "broadcast": broadcast}
+    handles = {name: executor.keep(value, f"{key}-{name}") for name, value in values.items() if value is not None}
+    pieces, reader = cut_pieces([unit.rows for unit in source.units]), BlockReader(executor, source, keep=False)
+    with closing(reader), one_blas_thread():
+        try:
+            return reader.fold(
+                statistic,
+                pieces,
+                key,
+                progress or Progress("none"),
+                held=handles.get("statistic"),
+                broadcast=handles.get("broadcast"),
+            )
+        finally:
+            executor.release(list(handles.values()))

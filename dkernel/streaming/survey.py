@@ -17,6 +17,7 @@ from dkernel.data.paths import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.process import imported_ahead
+from dkernel.features import Scaling
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
@@ -163,6 +164,12 @@ class SurveyResult:
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
     span: NDArray[np.float64] | None = None
+
+    def scaling(self, kind: str, **options: Any) -> Scaling:
+        """The scaling of a kind for these columns, with options of `Scaling.of`, which sparse rows have none of."""
+        if self.largest is not None:
+            return Scaling.of_sparse(kind, self.largest)
+        return Scaling.of(kind, self.moments.mean, self.moments.variance, self.low, self.high, **options)
 
 
 @dataclass(frozen=True)

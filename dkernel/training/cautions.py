@@ -90,7 +90,7 @@ def _show(value: float, start: float | None) -> str:
 
 
 def _far_values(x: NDArray[Any]) -> list[float]:
-    """The smallest and the largest of many values, where it is frequent and farther off than the others are apart.
+    """The smallest and the largest value, each if it is frequent and farther from the others than these lie apart.
 
     Examples
     --------

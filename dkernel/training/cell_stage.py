@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
-from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
@@ -130,7 +129,7 @@ def fit_cell_stage(
     """
     residual.run.progress.phase("prepare cells")
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
-    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+    scaling = survey.scaling("standard")
     inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
     root = journal.stage("cells-metric", lambda: learned_metric(residual, inputs, metric_rows(n)))
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
@@ -157,8 +156,7 @@ def fit_cell_stage(
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)
     rows.close()
-    unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (outputs,))
-    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
+    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
     return _judge(residual, machine, fit.history, settings)
 
 

@@ -37,7 +37,7 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
 
 
 def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
-    """The source, and of few rows, where the recipe's solver merges them, each different one once."""
+    """The source; of few rows each different one once, if the solver of the recipe merges equal rows."""
     source = count_weighted(source, executor)
     return deduplicate(source, recipe, executor) if SOLVERS[recipe.solver].merges and is_few(source) else source
 
@@ -45,7 +45,7 @@ def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
 def settle_source(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
 ) -> tuple[Source, Recipe]:
-    """The source as it is learned from, and the recipe with its solver; data and recipe that do not fit are refused."""
+    """The source to learn from, and the recipe with its solver; refuse data and a recipe that do not go together."""
     source = count_weighted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
@@ -71,5 +71,5 @@ def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None 
     check_source(kernel, source)
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    check_metric(recipe.metric, kernel, source.layout)
     check_local(recipe, parse_loss(recipe.loss), source)

@@ -23,9 +23,9 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stack
-from dkernel.problem.reservoir_split import read_once
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.division import Division, hashes_in, hashes_of, kept_of, times_in, without
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice

@@ -136,7 +136,7 @@ def train(
 def with_judges(
     source: Source, recipe: Recipe, executor: Executor, validation: Validation
 ) -> tuple[Source, Block | None, str]:
-    """The source, rows to judge by that are given or that the recipe's rule takes from it, and which these are."""
+    """The source, the rows to judge by, given or taken from it by the rule of the recipe, and what these are."""
     judges = validation(source, recipe) if callable(validation) else validation
     if recipe.division is None or judges is not None:
         return source, judges, ""
@@ -144,7 +144,7 @@ def with_judges(
 
 
 def _enough_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:
-    """The part of a cluster that the fit is worth; all of it where its workers hold the rows already."""
+    """As much of a cluster as the fit can use; all of it where its workers hold the rows already."""
     executor, used = run.executor, request.plan.slots
     there = executor.slots
     if used >= there or any(executor.holders([unit.task for unit in request.source.units])):
@@ -198,7 +198,6 @@ class FittedWay:
 
 
 def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
-    """The stages of the fit, in their order."""
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
     opened.callback(reader.close)

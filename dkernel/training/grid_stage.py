@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dkernel.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.data.source import Source
-from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
@@ -77,7 +76,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
 
 
 def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
-    """Grids whose coefficients have room in a model where nobody asked for its size: a bin without rows has none.
+    """Number of grids that a model of the default size has room for: a bin without rows has no coefficient.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
-    """Grids that a width is tried on: as many fewer as the model has room for, since tables of many outputs are dear.
+    """Number of grids that a width is tried on: fewer where the model has room for fewer, its tables being large.
 
     Examples
     --------
@@ -182,7 +181,7 @@ def fit_grid_stage(
     def learn() -> NDArray[np.float64]:
         sample = residual.sampled
         assert sample.y is not None
-        scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+        scaling = survey.scaling("standard")
         return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
 
     seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
@@ -214,10 +213,8 @@ def fit_grid_stage(
         wanted = settings(place, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GRID_GROUP)
     fit = fit_grids(residual, wanted, "grids", callback)
-    unit = np.broadcast_to(np.asarray(residual.problem.targets.width, np.float64), (fit.coef.shape[2],))
-    machine = GridMachine(
-        inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
-    )
+    settled, unit = fit.settings, residual.problem.targets.widths
+    machine = GridMachine(inputs, settled.gamma, recipe.seed, settled.bits, fit.coef, unit)
     width, ridge = grid_width(place), GRID_RIDGES[place[2]]
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
@@ -233,7 +230,7 @@ def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
 
 
 def _cut(piece: RowSlice) -> list[RowSlice]:
-    """A piece in pieces of about TRIED_PIECE rows, all of its number."""
+    """Cut a piece into pieces of about TRIED_PIECE rows, which all have its number."""
     parts, place = -(-piece.n // TRIED_PIECE), piece.place
     ends = [piece.n * k // parts for k in range(parts + 1)]
     return [

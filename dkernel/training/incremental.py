@@ -126,7 +126,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
 
 
 def _center(y: Array, weight: Array | None) -> Targets:
-    """The targets of a regression by these rows, of several targets each by itself."""
+    """The targets of a regression, each centred and scaled by these rows."""
     if y.ndim == 1:
         center = np.average(y, weights=weight)
         width = float(np.sqrt(np.average((y - center) ** 2, weights=weight)))
@@ -138,7 +138,7 @@ def _center(y: Array, weight: Array | None) -> Targets:
 
 def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
     """The problem with the weights that its recipe gives to classes of these counts."""
-    # A class that has not come yet counts as one row: it has no weight to speak of, and is no division by zero.
+    # A class that has not come yet counts as one row: without one its weight would be infinite.
     known = {label: n or 1 for label, n in counts.items()}
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 

@@ -78,17 +78,13 @@ LOCAL_STAGES = {
 
 
 def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
-    """Refuse a local stage that there is not."""
+    """Refuse a local stage that does not go with the loss or the rows."""
     if not recipe.names_local:
         return
     stage = LOCAL_STAGES[recipe.local_stage]
     if stage.check is not None:
         stage.check(recipe, source)
-    if source.objects or source.sparse:
-        rows = "sparse rows" if source.sparse else "columns of objects"
-        raise UnsupportedError(
-            f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
-        )
+    source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
     if not stage.takes(loss):
         other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
@@ -114,7 +110,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in LOCAL_STAGES}
     if recipe.local != "auto":
         return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
-    fits = parse_loss(recipe.loss).smooth and not source.objects and not source.sparse
+    fits = parse_loss(recipe.loss).smooth and source.layout.numeric
     least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
     if not (is_open(recipe) and fits) or sizes.holdout < least:
         return {}

@@ -145,14 +145,14 @@ class Plan:
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
     local : local stages that are tried
-    local_flops : of it
+    local_flops : of these
     readings : of the source, from memory where it is kept
     local_readings : those of them that local stages take
     local_gain : least share of the loss that a local stage must be predicted to win; 0 where the rows stay in memory
     model_bytes : of the model file, about; a local stage's part is at most this
     seconds : of a command, from its start, on this machine and as many cores as there are threads, about
     least_seconds : the same if the sample finds the fewest components to be enough
-    most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
+    most_seconds : what max_seconds is compared with: an upper bound, for the same cores on every machine
     slots : calls that run at a time; of a large cluster those that the work is worth
     enough_slots : with more of them the calls would cost more seconds than they save
     """
@@ -240,7 +240,7 @@ class Plan:
             return base + executor.worker_peak(each, [phase.client for phase in phases])
 
         worker, with_data = largest(0, kept=False), largest(held, kept=True)
-        total = limit * workers if limit else _available()
+        total = limit * workers if limit else available_memory()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         readings = sum(cost.readings for cost in stages)
         work, speed = core_seconds(stages), machine_speeds()
@@ -298,10 +298,10 @@ class Plan:
                 f"This process needs about {_mib(self._here)} and has a limit of {_mib(self.client_memory_limit)}. "
                 f"Raise --client-memory-limit to {-(-self._here // 2**20)}MiB{self._fewer(with_components)}."
             )
-        if self._here > _memory():
+        if self._here > memory_limit():
             raise MemoryBudgetError(
                 f"This process needs about {_mib(self._here)}, most of it for n_components={self.columns}, and the "
-                f"machine or its container has {_mib(_memory())}. Use a larger one{self._fewer(with_components)}."
+                f"machine or its container has {_mib(memory_limit())}. Use a larger one{self._fewer(with_components)}."
             )
 
     def _fewer(self, with_components: Callable[[int], "Plan"]) -> str:
@@ -319,7 +319,7 @@ class Plan:
 
     @property
     def _fits(self) -> bool:
-        here = min(_memory(), self.client_memory_limit or self._here)
+        here = min(memory_limit(), self.client_memory_limit or self._here)
         return self.worker_bytes <= (self.memory_limit or self.worker_bytes) and self._here <= here
 
     def check_seconds(self, limit: float | None) -> None:
@@ -439,11 +439,3 @@ def _held_bytes(source: int, workers: int, unit: int) -> int:
 
 def _mib(n: float) -> str:
     return f"{n / 2**20:,.0f} MiB"
-
-
-def _available() -> int:
-    return available_memory()
-
-
-def _memory() -> int:
-    return memory_limit()

@@ -18,7 +18,7 @@ def with_missing_values(
     checkpoint: Checkpoint | None = None,
     progress: Any = None,
 ) -> T:
-    """run(source, recipe), and where a value is missing the same with the source that has an encoding for it.
+    """The result of run(source, recipe); where a value is missing, of a source with an encoding that fills it.
 
     So tables of numbers without holes are read no more often than they need. A fit and a search are run by this; what
     calls them knows nothing of it.

@@ -100,9 +100,8 @@ class FitRequest:
         """Drawing of the map of these features; None for landmarks."""
         if by_landmarks(features):
             return None
-        recipe, sparse = self.recipe, self.source.sparse
-        n_in = self.source.n_in if sparse else self.sizes.p
-        return Drawing(features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
+        recipe, source = self.recipe, self.source
+        return Drawing(features, source.n_in, recipe.sampling, recipe.form, recipe.seed, source.sparse)
 
     def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
         """Plan again, once the number of classes is known, and return the local stages that fit into memory.

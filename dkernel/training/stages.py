@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
+from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
 from dkernel.local_settings import Grids
@@ -190,7 +190,7 @@ def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, l
     """What the local stages of a race share."""
     survey, moments = data.survey, data.survey.moments
     groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.settings(Grids).one_hot)
-    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+    scaling = survey.scaling("standard")
     inputs, bound = GridInputs(moments.mean, groups), residual_bound(data.targets, survey)
     return SampleProblem(loss, data.targets, scaling, inputs, bound, data.recipe.seed)
 

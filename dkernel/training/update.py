@@ -34,9 +34,10 @@ from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import count_weighted, part_of, read_once
+from dkernel.problem.reservoir_split import count_weighted, part_of
 from dkernel.problem.targets import Targets
 from dkernel.solving.grids import RESIDUAL_WIDTHS
+from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
@@ -47,7 +48,7 @@ from dkernel.training.uncertainty import errors_of
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
-LIGHT = 8  # an old row stands for at most so small a part of the penalty of a coefficient
+LIGHT = 8  # an old row stands for at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
@@ -80,8 +81,8 @@ def rows_in(
     source = count_weighted(source, executor)
     n = source.n_counted
     statistic = WithUnseen(Survey(0, n, min(n, most or n)), encoding)
-    found, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
-    return found.reservoir.part(slice(None)), unseen
+    survey, unseen = read_once(source, statistic, executor, f"dkernel-update-rows-{source.token}-{most}")
+    return survey.reservoir.part(slice(None)), unseen
 
 
 def update_model(model: Model, new: Block, executor: Executor, old: Block | None = None) -> Model:

@@ -149,7 +149,6 @@ def tune(
 
 
 def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint | None) -> dict[str, Any]:
-    """The result of a search, from the checkpoint if that has it."""
     with ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
@@ -194,7 +193,7 @@ class _Search:
         for request in self.requests.values():
             kernel = request.recipe.kernels[0]
             check_source(kernel, source)
-            check_metric(request.recipe.metric, kernel, source.n_in, bool(source.objects))
+            check_metric(request.recipe.metric, kernel, source.layout)
         for gamma in {request.recipe.gamma: None for request in self.requests.values()}:
             check_gamma([request.recipe.kernels[0] for request in self.requests.values()], gamma)
         most = max(request.sizes.components for request in self.requests.values())

@@ -76,3 +76,8 @@ def run_workers(folder: Path, address: str, workers: int) -> None:
         await asyncio.gather(*(worker.finished() for worker in started))
 
     asyncio.run(run())
+
+
+def vectors(n: int, size: int) -> list[Any]:
+    """So many arrays, as a call returns the sums of the chunks that it has."""
+    return [np.ones(size) for _ in range(n)]

@@ -4,12 +4,12 @@
 
 A round is simulated call by call. The client makes the calls one after the other; the scheduler hands each on, and gets
 its result and hands that back, one at a time; a worker sums its share of the rows; when the client has all results it
-takes the step. Prices are CPU seconds measured by `workers.py`, work is that of the plan (dkernel/cost.py).
+takes the step. A result has a sum for each chunk, of as many numbers as there are components: neighbouring chunks are
+read by different workers. Prices are CPU seconds measured by `workers.py`, work is that of the plan (dkernel/cost.py).
 
 Assumptions: a core is the one of the plan's table; every worker has a core and memory for its rows, reads at the plan's
-speed, and ends its share in the same time; the network is never full (a call and its result have some 20 kB); survey
-and choice are one round each; nothing fails. `used` is what the plan takes of the workers, `all` would be the fit on
-every one of them.
+speed, and ends its share in the same time; the network is as quick as the loopback; survey and choice are one round
+each; nothing fails. `used` is what the plan takes of the workers, `all` would be the fit on every one of them.
 """
 
 import argparse
@@ -25,25 +25,28 @@ from dkernel.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.data import from_arrays
 from dkernel.data.source import Source
 from dkernel.execution.stated import StatedExecutor
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import Recipe
 from dkernel.training.memory_plan import Plan, Stages
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result
+BYTE_SECONDS = 7e-9  # of client and scheduler together for a byte of a result: 11e-9 where a call takes 5e-3
 STEP = 0.01  # seconds of the client between two rounds, at 512 components
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Seconds of the client and of the scheduler for a call, of the client for a step."""
+    """Seconds of the client and of the scheduler for a call, of the client for a step, of both for a byte."""
 
     client: float = CLIENT * CALL_SECONDS
     scheduler: float = (1 - CLIENT) * CALL_SECONDS
     step: float = STEP
+    byte: float = BYTE_SECONDS
 
 
-def round_seconds(calls: int, work: float, prices: Prices) -> float:
-    """Seconds of a round of `work` core seconds in so many equal calls.
+def round_seconds(calls: int, work: float, prices: Prices, results: int = 0) -> float:
+    """Seconds of a round of `work` core seconds in so many equal calls, which return `results` bytes in all.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def round_seconds(calls: int, work: float, prices: Prices) -> float:
         ends.append(free + work / calls)
     for at in ends:
         free = max(free, at) + prices.scheduler / 2
-    return max(free, float(sent[-1])) + calls * prices.client / 2 + prices.step
+    return max(free, float(sent[-1])) + calls * prices.client / 2 + results * prices.byte + prices.step
 
 
 def rows_of(n: int) -> Source:
@@ -78,8 +81,12 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
     work = core_seconds([stages.solve]) + read * stages.solve.readings / plan.readings
     others = core_seconds([stages.survey, stages.choice, stages.setup]) + read / plan.readings
 
+    pieces = sum(-(-rows // PIECE_ROWS) for unit in source.units for rows in unit.rows)
+    chunks = min(sum(len(unit.rows) for unit in source.units), pieces // stages.sizes.rounds)
+    results = 8 * stages.sizes.components * chunks
+
     def fit(calls: int) -> float:
-        rounds = waits * round_seconds(calls, work / waits, prices)
+        rounds = waits * round_seconds(calls, work / waits, prices, results)
         return rounds + 2 * round_seconds(calls, others / 2, prices)
 
     found = {"rows": f"{n:,}", "workers": workers, "used": plan.slots, "in memory": plan.kept}

@@ -122,7 +122,8 @@ def recipe_of(point: Point, chosen: Mapping[str, Any]) -> Recipe:
         stage, _, name = method.size.rpartition(".")
         settings |= {stage: f"{settings[stage]}({name}={point.size})"} if stage else {name: point.size}
     task = {"task": "regress", "loss": "squared"} if about.regress else {"task": "classify", "loss": "squared_hinge"}
-    return Recipe(**{"scale": "standard", "metric": "identity", "seed": point.seed, **task, **settings})
+    given = {"solver": "psgd", "scale": "standard", "metric": "identity", "seed": point.seed}
+    return Recipe(**given | task | settings)
 
 
 def cpu() -> float:

@@ -7,8 +7,8 @@ A scheduler and single-threaded workers without nannies run as processes of this
 the fit is a client of theirs, here. Workers are forked from one process that has imported what they need. Every process
 counts its tasks, and the messages and bytes that it writes, in a file of its own, so to read the numbers sends nothing.
 CPU seconds are those of the processes; on a busy machine they may double, and wall seconds say nothing. `idle` is what
-as many seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes. The
-table in Markdown is for dkernel/execution/README.md; the price below it is CALL_SECONDS of dkernel/cost.py.
+as many seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes. The two
+prices below the table are CALL_SECONDS of dkernel/cost.py and BYTE_SECONDS of many_workers.py.
 """
 
 import argparse
@@ -19,26 +19,30 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
-from counted_processes import COUNTS, count_messages, counts_of, run_scheduler, run_workers
+from counted_processes import COUNTS, count_messages, counts_of, run_scheduler, run_workers, vectors
 from distributed import Client
 from report import finish
 
 from dkernel.data import open_source
+from dkernel.execution.base import Call
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.persistence.model_file import save
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.fit import train
+from dkernel.training.memory_plan import FEW_SLOTS
 
 COLUMNS = 28
 ROUNDS = ("pass", "polish")  # phases whose waits are rounds of calls
 IDLE = 5.0  # seconds for which processes that wait are measured
+SUMS, SUM_SIZE, SUM_ROUNDS = 256, 512, 10  # arrays that a call returns, their numbers, and rounds of calls
 START = 600.0  # seconds for which workers are waited for
 
 
@@ -145,8 +149,25 @@ def fit(files: Path, components: int, local: str, client: Client) -> str:
     return save(model, files.parent / "model.safetensors")
 
 
-def measure(workers: int, files: Path, args: argparse.Namespace) -> tuple[list[dict[str, Any]], str]:
-    """Lines of the phases of a fit, of the least CPU seconds of some, and the hash of its model."""
+def price_of_a_byte(cluster: Cluster, calls: int) -> float:
+    """CPU seconds of client and scheduler for a byte of the sums that calls return, and for its addition."""
+
+    def used(executor: ClusterExecutor, n: int) -> float:
+        before = cluster.used()
+        for i in range(SUM_ROUNDS):
+            sums = [Call(f"sums-{n}-{i}-{k}", vectors, (n, SUM_SIZE)) for k in range(calls)]
+            for some in executor.compute(sums)[0]:
+                reduce(np.add, some)
+        after = cluster.used()
+        return sum(after[what] - before[what] for what in ("client_cpu", "scheduler_cpu"))
+
+    with ClusterExecutor(cluster.client) as executor:
+        few, many = used(executor, 1), used(executor, SUMS)
+    return (many - few) / ((SUMS - 1) * SUM_SIZE * np.dtype(np.float64).itemsize * calls * SUM_ROUNDS)
+
+
+def measure(workers: int, files: Path, args: argparse.Namespace) -> tuple[list[dict[str, Any]], str, float]:
+    """Lines of the phases of a fit, the one of some that took least, the hash of its model, and the price of a byte."""
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(workers, args.processes or workers, Path(folder))
         try:
@@ -159,6 +180,7 @@ def measure(workers: int, files: Path, args: argparse.Namespace) -> tuple[list[d
             before = cluster.used()
             time.sleep(IDLE)
             idle = {name: (value - before[name]) / IDLE for name, value in cluster.used().items()}
+            byte = price_of_a_byte(cluster, min(workers, FEW_SLOTS))
         finally:
             cluster.close()
     if len(digests) > 1:
@@ -167,7 +189,7 @@ def measure(workers: int, files: Path, args: argparse.Namespace) -> tuple[list[d
     total = {what: sum(phase[what] for phase in best.values()) for what in before}
     lines = {**{name or "start": phase for name, phase in best.items()}, "all": total}
     lines["idle"] = {what: value * total["wall"] for what, value in idle.items()}
-    return [{"workers": workers, "phase": name, **_shown(phase)} for name, phase in lines.items()], digests.pop()
+    return [{"workers": workers, "phase": name, **_shown(phase)} for name, phase in lines.items()], digests.pop(), byte
 
 
 def _shown(phase: dict[str, float]) -> dict[str, Any]:
@@ -191,17 +213,33 @@ def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def price_of_a_call(lines: Sequence[dict[str, Any]]) -> float:
-    """CPU seconds of client and scheduler over the tasks, of the phases that are rounds.
+def price_of_a_call(lines: Sequence[dict[str, Any]]) -> float | None:
+    """CPU seconds of client and scheduler that one more call of the rounds takes; None of one number of workers alone.
+
+    It is the slope over the numbers of workers: what a round takes whatever its calls, such as the step, is none of it,
+    nor is what idle processes take.
 
     Examples
     --------
-    >>> price_of_a_call([dict(phase="pass", client_cpu=0.25, scheduler_cpu=0.5, tasks=100)])
-    0.0075
+    >>> idle = dict(phase="idle", tasks=0, client_cpu=0.0, scheduler_cpu=0.5, wall=10.0)
+    >>> few = dict(phase="pass", tasks=100, client_cpu=0.5, scheduler_cpu=0.6, wall=2.0)
+    >>> many = dict(phase="pass", tasks=300, client_cpu=0.7, scheduler_cpu=1.1, wall=4.0)
+    >>> lines = [line | {"workers": n} for n, some in ((2, (few, idle)), (8, (many, idle))) for line in some]
+    >>> round(price_of_a_call(lines), 6)
+    0.003
     """
-    rounds = [line for line in lines if line["phase"] in ROUNDS]
-    used = sum(line["client_cpu"] + line["scheduler_cpu"] for line in rounds)
-    return float(used / max(1, sum(line["tasks"] for line in rounds)))
+    calls, seconds = [], []
+    for workers in dict.fromkeys(line["workers"] for line in lines):
+        mine = [line for line in lines if line["workers"] == workers]
+        (idle,) = (_not_of_workers(line) / line["wall"] for line in mine if line["phase"] == "idle")
+        rounds = [line for line in mine if line["phase"] in ROUNDS]
+        calls.append(sum(line["tasks"] for line in rounds))
+        seconds.append(sum(_not_of_workers(line) - idle * line["wall"] for line in rounds))
+    return float(np.polyfit(calls, seconds, 1)[0]) if len(set(calls)) > 1 else None
+
+
+def _not_of_workers(line: dict[str, Any]) -> float:
+    return float(line["client_cpu"] + line["scheduler_cpu"])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -217,19 +255,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = ask.parse_args(arguments)
     lines: list[dict[str, Any]] = []
     digests: dict[int, str] = {}
+    bytes_: list[float] = []
     with tempfile.TemporaryDirectory() as place:
         files = data(Path(place), args.rows, args.chunk)
         for workers in args.workers:
-            found, digests[workers] = measure(workers, files, args)
+            found, digests[workers], byte = measure(workers, files, args)
             lines += found
+            bytes_.append(byte)
             print(f"{workers} workers: {found[-2]}", file=sys.stderr)
     if len(set(digests.values())) > 1:
         raise SystemExit(f"The models differ: {digests}")
-    prices = {workers: price_of_a_call([line for line in lines if line["workers"] == workers]) for workers in digests}
+    price = price_of_a_call(lines)
     if not args.json:
         print(as_markdown(lines))
-        print("seconds of a call:", ", ".join(f"{price:.2g} ({workers} workers)" for workers, price in prices.items()))
-    finish("one fit by many workers", lines, json_only=args.json, call_seconds=prices)
+        print(f"seconds of a call: {'not known' if price is None else f'{price:.2g}'}, of a byte: {min(bytes_):.2g}")
+    finish("one fit by many workers", lines, json_only=args.json, call_seconds=price, byte_seconds=min(bytes_))
     return 0
 
 

@@ -210,7 +210,9 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     path = at.place / "x.parquet"
     write(pd.concat([frame(seed) for seed in range(3)]), path)
     source = open_source(path, label="label")
-    recipe = Recipe(kernel="gaussian", metric="identity", n_components=16, gamma=0.3, alpha=1e-4, scale="standard")
+    recipe = Recipe(
+        solver="psgd", kernel="gaussian", metric="identity", n_components=16, gamma=0.3, alpha=1e-4, scale="standard"
+    )
     done = []
 
     class Spoiling(SerialExecutor):

@@ -41,8 +41,10 @@ def wide(n, p=54):
 
 
 def test_effort_multiplies_what_the_choice_may_cost():
-    normal = choice_flops(Recipe(), 1e13)
-    assert [choice_flops(Recipe(effort=word), 1e13) for word in EFFORTS] == [EFFORTS[word] * normal for word in EFFORTS]
+    normal = choice_flops(Recipe(solver="psgd"), 1e13)
+    assert [choice_flops(Recipe(solver="psgd", effort=word), 1e13) for word in EFFORTS] == [
+        EFFORTS[word] * normal for word in EFFORTS
+    ]
     assert list(EFFORTS) == ["low", "normal", "high"]
 
 
@@ -54,7 +56,9 @@ def test_less_effort_tries_fewer_local_stages():
 
 def test_a_low_effort_has_few_components_and_a_quarter_of_the_grids():
     assert [planned(n, effort="low")["columns"] for n in (30_000, 60_000)] == [1024, 1024]
-    low, normal = (plan(wide(520_000), Recipe(effort=effort), SerialExecutor()) for effort in ("low", "normal"))
+    low, normal = (
+        plan(wide(520_000), Recipe(solver="psgd", effort=effort), SerialExecutor()) for effort in ("low", "normal")
+    )
     assert low["local"] == normal["local"] == ["grids"]
     assert low["local_readings"] - 1 == 512 // 16  # and one of the bins that have rows
     assert normal["local_readings"] - 1 == 1024 // 16
@@ -83,10 +87,12 @@ def test_a_limit_of_seconds_holds_for_the_predicted_work(seconds):
 
 
 def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
-    sizes = [Sizes.of(500_000, 20, Recipe(max_seconds=seconds)).components for seconds in (10, 30, 100, 1e4)]
+    sizes = [
+        Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=seconds)).components for seconds in (10, 30, 100, 1e4)
+    ]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-    assert Sizes.of(500_000, 20, Recipe(max_seconds=10, n_components=4096)).components == 4096
+    assert Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=10, n_components=4096)).components == 4096
 
 
 def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp_path):
@@ -100,7 +106,7 @@ def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp
     machine = KernelClassifier(effort="low", max_seconds=20, n_components=64, gamma=0.5, solver="psgd").fit(X, y)
     found = machine.model_.recipe
     assert (found.effort, found.max_seconds) == ("low", 20.0)
-    assert "effort" not in Recipe().to_dict()
+    assert "effort" not in Recipe(solver="psgd").to_dict()
 
 
 def test_the_plan_of_the_command_follows_both(run, table):

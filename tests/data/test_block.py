@@ -13,6 +13,7 @@ from dkernel.data.file_schema import FileSchema, ReadColumns, divide
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError
+from dkernel.numerics.layout import Layout
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -49,13 +50,13 @@ def test_chunk_limit_is_a_multiple_within_its_bounds() -> None:
 
 def test_blocks_of_one_unit() -> None:
     raw = UncheckedBlock(np.arange(10).reshape(5, 2), np.arange(5), np.ones(5), pa.table({"k": range(5)}))
-    first, second = cut_blocks(raw, (3, 2), (["a", "b"], "y", "w"), "float64", str)
+    first, second = cut_blocks(raw, (3, 2), Layout(["a", "b"], "float64"), str, "y", "w")
     assert second.X.tolist() == [[6, 7], [8, 9]]
     assert second.y.tolist() == [3, 4]
     assert second.kept.column("k").to_pylist() == [3, 4]
     assert first.nbytes >= 3 * 2 * 8
     with pytest.raises(DataError, match="5 rows were read where 6 were counted"):
-        cut_blocks(raw, (3, 3), (["a", "b"], "y", "w"), "float64", str)
+        cut_blocks(raw, (3, 3), Layout(["a", "b"], "float64"), str, "y", "w")
 
 
 @pytest.mark.parametrize(

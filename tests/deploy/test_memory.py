@@ -61,7 +61,7 @@ def test_the_files_ask_for_what_the_plan_states(files):
     X = da.zeros((ROWS, COLUMNS), chunks=(2**18, COLUMNS), dtype="float32")
     source = from_arrays(X, da.zeros(ROWS, chunks=2**18, dtype="int64"))
     place = Apart(limit, workers=replicas)
-    recipe = Recipe().for_columns(source.columns)
+    recipe = Recipe(solver="psgd").for_columns(source.columns)
     plan = Plan.of(source, recipe, place)
     plan.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
     assert plan.client_bytes <= size(container(client)) <= 2 * plan.client_bytes

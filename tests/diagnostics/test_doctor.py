@@ -53,7 +53,7 @@ class Cluster:
 @pytest.fixture
 def job(tmp_path):
     X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
-    recipe = Recipe(n_components=64)
+    recipe = Recipe(solver="psgd", n_components=64)
     source, places = from_arrays(X, X[:, 0] > 0), {"--scratch": str(tmp_path)}
     return DoctorRequest(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
 

@@ -119,7 +119,7 @@ def test_bad_input_is_refused():
     texts = KernelClassifier(dkernel.SpectrumKernel(2), n_components=4).fit(
         ["ab", "ba", "abc", "bac"] * 3, [0, 1, 0, 1] * 3
     )
-    with pytest.raises(UnsupportedError, match="objects"):
+    with pytest.raises(UnsupportedError, match="texts, lists or sets"):
         explain(texts, ["ab"], ["ba"])
 
 

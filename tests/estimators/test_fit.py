@@ -74,7 +74,7 @@ def test_serial_threads_and_the_estimator_have_the_same_bits():
     lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
     machine = KernelClassifier(**SMALL, solver="psgd").fit(*lazy)
     for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
-        model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
+        model = train(from_arrays(*lazy), Recipe(task="classify", solver="psgd", **SMALL), executor).model
         np.testing.assert_array_equal(machine.coef_, model.coef.T)
         np.testing.assert_array_equal(machine.intercept_, model.intercept)
 

@@ -20,7 +20,7 @@ from dkernel.training.fit import train
 from tests.streaming.sources import rings
 
 N = 10_000
-RECIPE = Recipe(kernel="gaussian", gamma=0.15)
+RECIPE = Recipe(solver="psgd", kernel="gaussian", gamma=0.15)
 
 
 def rows(share):

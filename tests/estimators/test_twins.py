@@ -18,7 +18,14 @@ from tests.estimators.data import ball, wave
 
 KERNEL = Gaussian(gamma=0.4)
 BASE = Recipe(
-    kernel=repr(KERNEL), scale="none", metric="identity", holdout=0.0, dtype="float64", passes=40, n_components=300
+    solver="psgd",
+    kernel=repr(KERNEL),
+    scale="none",
+    metric="identity",
+    holdout=0.0,
+    dtype="float64",
+    passes=40,
+    n_components=300,
 )
 
 

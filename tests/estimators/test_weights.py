@@ -79,7 +79,7 @@ def test_a_search_too(tmp_path):
 def test_equal_rows_are_one_in_an_order_of_their_content():
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [0.0, 1.0], [5.0, 5.0]])
     y, w = np.array([1, 1, 2, 2, 1]), np.array([0.5, 2.0, 1.0, 1.0, 0.0])
-    recipe, executor = Recipe(kernel="gaussian"), SerialExecutor()
+    recipe, executor = Recipe(solver="psgd", kernel="gaussian"), SerialExecutor()
     source = deduplicate(dkernel.data.from_arrays(X, y, w), recipe, executor)
     (block,) = source.units[0].task.compute()
     found = {(*x.tolist(), label): weight for x, label, weight in zip(block.X, block.y, block.weight, strict=True)}
@@ -94,7 +94,7 @@ def test_equal_rows_are_one_in_an_order_of_their_content():
     np.testing.assert_array_equal(*numbers)
     assert deduplicate(dkernel.data.from_arrays(X[2:4], y[2:4], [1, 1]), recipe, executor).weight is None
     texts = deduplicate(dkernel.data.from_arrays(["ab", "c", "ab"], [1, 2, 1], kernel="SpectrumKernel(k=1)"),
-                   Recipe(kernel="SpectrumKernel(k=1)"), executor)  # fmt: skip
+                   Recipe(solver="psgd", kernel="SpectrumKernel(k=1)"), executor)  # fmt: skip
     assert texts.n_rows == 2
     with pytest.raises(DataError, match="weights are 0 in all 5 rows"):
         deduplicate(dkernel.data.from_arrays(X, y, 0 * w), recipe, executor)
@@ -156,7 +156,7 @@ def test_moments_and_counts_of_the_survey():
     np.testing.assert_allclose(found.moments.mean, wanted.moments.mean, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found.moments.variance, wanted.moments.variance, rtol=1e-6)
     np.testing.assert_array_equal([found.low, found.high], [wanted.low, wanted.high])
-    weights = [make_targets(Recipe(task="classify"), each, "y", 200)[1] for each in (found, wanted)]
+    weights = [make_targets(Recipe(solver="psgd", task="classify"), each, "y", 200)[1] for each in (found, wanted)]
     assert weights[0] == weights[1]
     number = [surveyed(*each).target for each in ((X, X[:, 0], K), (X[COPIES], X[COPIES, 0]))]
     np.testing.assert_allclose(number[0].variance, number[1].variance, rtol=1e-6)

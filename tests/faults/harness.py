@@ -26,7 +26,9 @@ from tests.streaming.sources import rings, waves
 ROWS = (700, 900, 300, 1100)
 LEAST_LIMIT = 60
 
-BASE = Recipe(n_components=48, kernel="gaussian", gamma=0.15, scale="standard", alpha=1e-6, rounds=4, passes=1)
+BASE = Recipe(
+    solver="psgd", n_components=48, kernel="gaussian", gamma=0.15, scale="standard", alpha=1e-6, rounds=4, passes=1
+)
 LEARNERS = {
     "fourier-squared": BASE.replace(features="fourier", loss="squared", task="regress"),
     "fourier-hinge": BASE.replace(features="fourier", loss="squared_hinge", task="classify"),

@@ -201,5 +201,5 @@ def test_rows_of_strings(rule):
     map = NystromMap(kernel, found.points)
     assert map.n_out == 9  # pairs of three letters
     np.testing.assert_allclose(map.residual(X), 0, atol=1e-6)
-    with pytest.raises(UnsupportedError, match="use another rule"):
+    with pytest.raises(UnsupportedError, match="which choose existing rows"):
         select_landmarks("kmeans", kernel, X, 40)

@@ -129,7 +129,7 @@ def test_a_number_whitens_and_measures(member):
 def model_of(map, n_in):
     rng = np.random.default_rng(5)
     return Model(
-        recipe=Recipe(kernel=repr(map.kernel), gamma=0.3, n_components=map.n_components),
+        recipe=Recipe(solver="psgd", kernel=repr(map.kernel), gamma=0.3, n_components=map.n_components),
         scaling=Scaling("none", np.zeros(n_in), np.ones(n_in)),
         map=map,
         coef=rng.standard_normal((map.n_components, 1)),

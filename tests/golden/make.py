@@ -30,11 +30,22 @@ TILES = 2.0**-20
 AWAY = 1e-13
 CLASSES = np.array(["core", "crust é", "mantle, outer"])
 RECIPES = {
-    "nystrom": Recipe(kernel="gaussian", n_components=40, gamma=0.3, alpha=1e-4, loss="logistic", seed=1),
-    "fourier": Recipe(
-        kernel="gaussian", n_components=32, features="fourier", gamma=0.2, alpha=1e-4, loss="squared", seed=2
+    "nystrom": Recipe(
+        solver="psgd", kernel="gaussian", n_components=40, gamma=0.3, alpha=1e-4, loss="logistic", seed=1
     ),
-    "classes": Recipe(n_components=24, kernel="Laplacian(gamma=0.2) + Linear()", alpha=1e-4, scale="minmax", seed=3),
+    "fourier": Recipe(
+        solver="psgd",
+        kernel="gaussian",
+        n_components=32,
+        features="fourier",
+        gamma=0.2,
+        alpha=1e-4,
+        loss="squared",
+        seed=2,
+    ),
+    "classes": Recipe(
+        solver="psgd", n_components=24, kernel="Laplacian(gamma=0.2) + Linear()", alpha=1e-4, scale="minmax", seed=3
+    ),
 }
 
 

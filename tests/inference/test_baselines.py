@@ -12,7 +12,9 @@ from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
 
-RECIPE = Recipe(n_components=64, kernel="gaussian", gamma=0.15, metric="identity", scale="standard", alpha=1e-6)
+RECIPE = Recipe(
+    solver="psgd", n_components=64, kernel="gaussian", gamma=0.15, metric="identity", scale="standard", alpha=1e-6
+)
 RECIPE = RECIPE.replace(holdout=0.2, rounds=8)
 
 

@@ -24,7 +24,7 @@ def rows(n, seed):
 
 
 def fitted(X, y, **parameters) -> Model:
-    return train(from_arrays(X, y), Recipe(**(SMALL | parameters)), SerialExecutor()).model
+    return train(from_arrays(X, y), Recipe(**({"solver": "psgd"} | SMALL | parameters)), SerialExecutor()).model
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,9 @@ from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
 
-RECIPE = Recipe(n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, local="none")
+RECIPE = Recipe(
+    solver="psgd", n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, local="none"
+)
 
 
 def figures(model, X, y, executor=None, weight=None):

@@ -45,7 +45,9 @@ def real_model() -> Model:
     rng = np.random.default_rng(0)
     phi = FourierMap.draw(parse("Gaussian(gamma=0.3)"), n_in=3, n_components=6, seed=1)
     return Model(
-        recipe=Recipe(kernel="Gaussian(gamma=0.3)", gamma=0.3, n_components=phi.n_components, features="fourier"),
+        recipe=Recipe(
+            solver="psgd", kernel="Gaussian(gamma=0.3)", gamma=0.3, n_components=phi.n_components, features="fourier"
+        ),
         scaling=Scaling("standard", np.zeros(3), np.ones(3)),
         map=phi,
         coef=rng.normal(size=(phi.n_components, 1)),
@@ -410,7 +412,9 @@ def test_novelty_is_what_the_landmarks_leave_of_each_row(tmp_path):
     X[-1] = 50.0
     kernel = parse("Gaussian(gamma=0.3)")
     model = Model(
-        recipe=Recipe(kernel=repr(kernel), gamma=0.3, n_components=8, features="nystrom", loss="squared"),
+        recipe=Recipe(
+            solver="psgd", kernel=repr(kernel), gamma=0.3, n_components=8, features="nystrom", loss="squared"
+        ),
         scaling=Scaling("none", np.zeros(2), np.ones(2)),
         map=NystromMap(kernel, Z),
         coef=rng.normal(size=(8, 1)),

@@ -41,7 +41,7 @@ def test_model_file(member, tmp_path):
     X = member.data(ROWS).astype(np.float32)
     p = X.shape[1]
     model = Model(
-        recipe=Recipe(kernel=repr(member.kernel), task="regress", loss="squared"),
+        recipe=Recipe(solver="psgd", kernel=repr(member.kernel), task="regress", loss="squared"),
         scaling=Scaling("none", np.zeros(p), np.ones(p)),
         map=NystromMap(member.kernel, X[:10]),
         coef=np.linspace(-1, 1, 10)[:, None],

@@ -35,7 +35,9 @@ def a_model(classes="bool", features="nystrom", seed=0):
         phi = FourierMap.draw(kernel, n_in=p, n_components=6, seed=1)
     labels = CLASSES[classes]
     outputs = 1 if labels is None or len(labels) == 2 else len(labels)
-    recipe = Recipe(kernel=repr(kernel), gamma=0.3, n_components=phi.n_components, features=features, alpha=0.1 + 0.2)
+    recipe = Recipe(
+        solver="psgd", kernel=repr(kernel), gamma=0.3, n_components=phi.n_components, features=features, alpha=0.1 + 0.2
+    )
     if labels is None:
         recipe = recipe.replace(task="regress", loss="squared")
     return Model(

@@ -92,7 +92,7 @@ def test_values_of_a_fit():
     assert list(state.sums) == ["average", "tail"]
     assert state.moved is None
     np.testing.assert_array_equal(again(replace(state, moved=np.eye(3, 2))).moved, np.eye(3, 2))
-    recipe = Recipe(class_weight={"a": 2.0, "b": 1.0}, gamma=0.1)
+    recipe = Recipe(solver="psgd", class_weight={"a": 2.0, "b": 1.0}, gamma=0.1)
     assert again(recipe) == recipe
     kernel = 0.5 * Gaussian(gamma=0.1) + Laplacian(gamma="auto")
     assert repr(again(kernel)) == repr(kernel)

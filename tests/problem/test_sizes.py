@@ -34,19 +34,19 @@ from dkernel.streaming.survey import Reservoir
     holdout=st.sampled_from([0.0, 0.01, 0.05, 0.5, 0.99]),
 )
 def test_the_roles_fit_into_the_rows(n, p, columns, holdout):
-    sizes = Sizes.of(n, p, Recipe(n_components=columns, holdout=holdout))
+    sizes = Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, holdout=holdout))
     assert sizes.reservoir <= n
     assert sizes.holdout < n
     assert sizes.holdout <= MOST_HOLDOUT
     assert (sizes.holdout == 0) == (holdout == 0 or n == 2)
     assert sizes.sample >= 1
     assert sizes.held >= 1
-    assert sizes == Sizes.of(n, p, Recipe(n_components=columns, holdout=holdout))
+    assert sizes == Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, holdout=holdout))
 
 
 @given(n=st.integers(MANY_ROWS, 10**8), p=st.integers(1, 1000), columns=st.integers(16, 100_000))
 def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, columns):
-    rounds = Sizes.of(n, p, Recipe(n_components=columns)).rounds
+    rounds = Sizes.of(n, p, Recipe(solver="psgd", n_components=columns)).rounds
     assert LEAST_ROUNDS <= rounds <= MOST_ROUNDS
     settled = LEAST_ROUNDS * (SETTLED * columns / n) ** 2
     if rounds > LEAST_ROUNDS:
@@ -54,8 +54,8 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
     if rounds < MOST_ROUNDS:
         assert flops_of(n, p, columns) < (rounds + 1) * ROUND_FLOPS
         assert settled < rounds + 1
-    assert Sizes.of(n, p, Recipe(n_components=columns, rounds=5)).rounds == 5
-    few = Sizes.of(MANY_ROWS - 1, p, Recipe(n_components=columns))
+    assert Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, rounds=5)).rounds == 5
+    few = Sizes.of(MANY_ROWS - 1, p, Recipe(solver="psgd", n_components=columns))
     taught = columns <= MOST_DENSE and not is_large(few.n, few.sample)
     assert few.rounds == (LEAST_ROUNDS if taught else MOST_ROUNDS)
 
@@ -64,18 +64,18 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
     ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 2560, 2560), (10**7, 28, 4096, 4096)]
 )
 def test_the_automatic_number_of_columns_grows_with_the_rows(n, p, low, high):
-    columns = Sizes.of(n, p, Recipe()).components
+    columns = Sizes.of(n, p, Recipe(solver="psgd")).components
     assert low <= columns <= high
     assert columns % 256 == 0
 
 
 def test_the_number_asked_for_is_taken():
-    assert Sizes.of(10**6, 5, Recipe(n_components=77)).components == 77
+    assert Sizes.of(10**6, 5, Recipe(solver="psgd", n_components=77)).components == 77
 
 
 def test_the_sample_is_fewer_rows_a_column_where_rows_a_column_are_many():
     def sampled(n, columns):
-        return Sizes.of(n, 54, Recipe(n_components=columns)).sample / columns
+        return Sizes.of(n, 54, Recipe(solver="psgd", n_components=columns)).sample / columns
 
     assert [sampled(n, 5000) for n in (499_999, 500_000, 10**7)] == [6, 4, 4]
     assert sampled(10**7, 1000) == 10  # so few columns are multiplied at once
@@ -95,7 +95,7 @@ def numbers(block):
 
 @given(n=st.integers(2, 5000), columns=st.integers(1, 3000), holdout=st.sampled_from([0.0, 0.05, 0.5]))
 def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdout):
-    sizes = Sizes.of(n, 3, Recipe(n_components=columns, holdout=holdout))
+    sizes = Sizes.of(n, 3, Recipe(solver="psgd", n_components=columns, holdout=holdout))
     found = reservoir(sizes.reservoir)
     split = split_reservoir(found, sizes)
     out, fitted = numbers(split.holdout), numbers(split.fitted)
@@ -142,7 +142,7 @@ def test_a_polish_is_for_few_rows_and_where_nothing_else_is_asked_for():
 
 @given(n=st.integers(2, 10**7), p=st.integers(1, 1000), columns=st.integers(64, MOST_DENSE))
 def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
-    sizes = Sizes.of(n, p, Recipe(n_components=columns))
+    sizes = Sizes.of(n, p, Recipe(solver="psgd", n_components=columns))
     assert sizes.polish <= POLISH
     if sizes.large:
         assert sizes.polish == 0 or sizes.polish >= LEAST_POLISH
@@ -151,12 +151,14 @@ def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
 
 
 def test_a_hash_alone_says_who_is_holdout():
-    sizes = Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.1))
+    sizes = Sizes.of(1000, 3, Recipe(solver="psgd", n_components=10, holdout=0.1))
     found = reservoir(sizes.reservoir)
     split = split_reservoir(found, sizes)
     assert len(split.holdout.y) == 100
     assert (found.hashes <= np.uint64(split.threshold)).tolist() == [i < 100 for i in range(len(found))]
-    assert split_reservoir(found, Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.0))).threshold == -1
+    assert (
+        split_reservoir(found, Sizes.of(1000, 3, Recipe(solver="psgd", n_components=10, holdout=0.0))).threshold == -1
+    )
 
 
 def test_a_block_in_pieces():

@@ -12,7 +12,7 @@ from dkernel.training.fit import train
 def fitted(y_of, holdout=0.3, **recipe):
     X = np.random.default_rng(0).normal(size=(1200, 2)).astype(np.float32)
     settings = {"kernel": "gaussian", "metric": "identity", "scale": "none", "n_components": 48, "gamma": 0.5}
-    settings |= {"alpha": 1e-6, "holdout": holdout} | recipe
+    settings |= {"alpha": 1e-6, "holdout": holdout, "solver": "psgd"} | recipe
     return train(from_arrays(X, y_of(X)), Recipe(**settings), SerialExecutor())
 
 

@@ -20,7 +20,7 @@ from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of, waves
 
 N = 6000
-BASE = Recipe(n_components=60, kernel="gaussian", gamma=0.15, rounds=8, alpha=1e-5)
+BASE = Recipe(solver="psgd", n_components=60, kernel="gaussian", gamma=0.15, rounds=8, alpha=1e-5)
 LAYOUTS = [[(1500, 700), (2600,), (1, 199, 1000)], [(N,)], [(500,)] * 12]
 
 
@@ -132,7 +132,7 @@ def test_what_are_no_landmarks_is_refused(landmarks, error, message, data):
 
 def test_what_does_not_go_with_a_rule_is_refused(data):
     with pytest.raises(RecipeError, match="features='nystrom'"):
-        Recipe(features="fourier", landmarks="kmeans")
+        Recipe(solver="psgd", features="fourier", landmarks="kmeans")
     with pytest.raises(RecipeError, match="'stratified'"):
         KernelRegressor(landmarks="stratified").fit(*waves(100))
     with pytest.raises(DataError, match="pass y"):
@@ -181,7 +181,9 @@ def test_novelty_is_zero_on_the_landmarks_and_large_far_away(data):
 @pytest.mark.parametrize("n", [3, 700, 10**6])
 @pytest.mark.parametrize("columns", [1, 300, 9000])
 def test_there_are_rows_to_choose_from(n, columns):
-    uniform, chosen = (Sizes.of(n, 5, Recipe(n_components=columns, landmarks=r)) for r in ("uniform", "leverage"))
+    uniform, chosen = (
+        Sizes.of(n, 5, Recipe(solver="psgd", n_components=columns, landmarks=r)) for r in ("uniform", "leverage")
+    )
     assert uniform.reservoir <= chosen.reservoir <= n
     assert (uniform.holdout, uniform.held, uniform.sample) == (chosen.holdout, chosen.held, chosen.sample)
     if n == 10**6:
@@ -189,7 +191,7 @@ def test_there_are_rows_to_choose_from(n, columns):
 
 
 def test_chosen_landmarks_leave_the_sample_until_all_others_are_in_it():
-    sizes = Sizes.of(3000, 1, Recipe(n_components=50))
+    sizes = Sizes.of(3000, 1, Recipe(solver="psgd", n_components=50))
     X = np.arange(3000, dtype=np.float32)[:, None]
     roles = split_reservoir(Reservoir(X, np.arange(3000), None, np.sort(row_hash(0, "reservoir", 0, 3000))), sizes)
     rows = np.arange(50)

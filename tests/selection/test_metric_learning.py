@@ -10,6 +10,7 @@ from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
 from dkernel.kernels.analysis.gradients import MOST_OUTPUTS, gradient_moment, metric_root
 from dkernel.model import Model
+from dkernel.numerics.layout import Layout
 from dkernel.persistence.model_file import load_model, save
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric, learnable, with_metric
@@ -73,14 +74,16 @@ def test_moved_rows_keep_their_mean_square_and_their_directions(diagonal: bool) 
     [
         ("full", Linear(), 3, False, "not a function of"),
         ("full", Gaussian(), 600, False, "metric='diagonal'"),
-        ("diagonal", Gaussian(), 3, True, "text or sets"),
+        ("diagonal", Gaussian(), 3, True, "texts, lists or sets"),
         ("full", Gaussian(gamma=(1.0, 2.0)), 2, False, "a metric already"),
     ],
 )
 def test_what_cannot_be_learned_is_refused_first(metric: str, kernel: Kernel, p: int, objects: bool, says: str) -> None:
+    columns = tuple(map(str, range(p)))
+    layout = Layout(columns, objects=columns[:1] if objects else ())
     with pytest.raises(UnsupportedError, match=says):
-        check_metric(metric, kernel, p, objects)
-    check_metric("auto", kernel, p, objects)
+        check_metric(metric, kernel, layout)
+    check_metric("auto", kernel, layout)
     assert learnable(kernel, p) == "identity" or objects
 
 

@@ -18,7 +18,9 @@ from dkernel.tuning.search import tune
 from dkernel.tuning.successive_halving import MixedLoss
 from tests.streaming.sources import rings, waves
 
-RECIPE = Recipe(n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, holdout=0.0)
+RECIPE = Recipe(
+    solver="psgd", n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, holdout=0.0
+)
 NUMBERS = ["huber(0.3)", "epsilon_insensitive(0.2)", "quantile(0.9)", "quantile"]
 CLASSES = ["softmax", "perceptron"]
 
@@ -131,13 +133,13 @@ def test_threads_give_the_same_bytes(name):
 @pytest.mark.parametrize("kind", ["int", "float", "bool"])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_loss_for_numbers_regresses_on_any_numbers(name, kind):
-    assert resolve_task(Recipe(loss=name), kind) == "regress"
+    assert resolve_task(Recipe(solver="psgd", loss=name), kind) == "regress"
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_loss_for_numbers_is_refused_for_classes(name):
     with pytest.raises(DataError, match="text, which cannot be a regression target"):
-        resolve_task(Recipe(loss=name), "text")
+        resolve_task(Recipe(solver="psgd", loss=name), "text")
     for wish in ({"task": "classify"}, {"positive": "a"}, {"class_weight": "balanced"}):
         with pytest.raises(RecipeError, match=r"for classes|predicts classes"):
             Recipe(loss=name, **wish)
@@ -146,7 +148,7 @@ def test_a_loss_for_numbers_is_refused_for_classes(name):
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_loss_for_classes_is_refused_for_numbers(name):
     with pytest.raises(RecipeError, match="Use loss='squared'"):
-        Recipe(loss=name, task="regress")
+        Recipe(solver="psgd", loss=name, task="regress")
 
 
 def test_probabilities_are_refused_where_there_are_none():

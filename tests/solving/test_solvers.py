@@ -24,7 +24,7 @@ from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
 
 ALPHA = 1e-5
-RECIPE = Recipe(
+RECIPE = Recipe(solver="psgd",
     n_components=50, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=ALPHA, loss="squared", holdout=0.0
 )  # fmt: skip
 UNITS = [(300, 200), (400,), (300, 1, 299)]

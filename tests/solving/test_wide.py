@@ -19,7 +19,7 @@ from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 
-RECIPE = Recipe(kernel="Gaussian(gamma=0.3)", scale="none", n_components=1536, task="classify", rounds=8)
+RECIPE = Recipe(solver="psgd", kernel="Gaussian(gamma=0.3)", scale="none", n_components=1536, task="classify", rounds=8)
 
 
 def data(n=6000, chunks=1500):
@@ -143,7 +143,7 @@ GIB = 2**30
 def planned(D, features, n=500_000, p=54, limit=None):
     X = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n, p), (0, 0))
     source = from_arrays(X, np.lib.stride_tricks.as_strided(np.zeros(1), (n,), (0,)))
-    recipe = Recipe(n_components=D, features=features, kernel="Gaussian(gamma=0.1)", task="classify")
+    recipe = Recipe(solver="psgd", n_components=D, features=features, kernel="Gaussian(gamma=0.1)", task="classify")
     return Plan.of(source, recipe, ThreadsExecutor(2, memory_limit=limit))
 
 

@@ -53,7 +53,9 @@ def source(tmp_path):
 def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
     def job():
         executor = Counting()
-        model = train(source, Recipe(n_components=8, gamma=0.5, kernel="gaussian", alpha=1e-3), executor).model
+        model = train(
+            source, Recipe(solver="psgd", n_components=8, gamma=0.5, kernel="gaussian", alpha=1e-3), executor
+        ).model
         return model.scores(np.eye(2)).tobytes(), executor.read
 
     monkeypatch.setattr(read_groups, "JOINED", 0)
@@ -66,7 +68,10 @@ def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
 
 def test_files_of_a_few_rows_are_learned_as_files_of_a_piece(tmp_path):
     """Each was padded to a tile of 256 rows, in every pass: 1,000 files of 20 rows took three times as long as one."""
-    rng, recipe = np.random.default_rng(0), Recipe(n_components=64, gamma=0.5, kernel="gaussian", alpha=1e-3)
+    rng, recipe = (
+        np.random.default_rng(0),
+        Recipe(solver="psgd", n_components=64, gamma=0.5, kernel="gaussian", alpha=1e-3),
+    )
     rows = np.zeros(2060, [("a", "f4"), ("b", "f4"), ("y", "i8"), ("w", "f8")])
     rows["a"], rows["b"], rows["w"] = rng.standard_normal(2060), rng.standard_normal(2060), rng.random(2060)
     rows["y"] = rows["a"] + rows["b"] > 0
@@ -129,7 +134,7 @@ def test_two_thousand_files_take_two_workers_twice_the_threads_seconds(tmp_path)
     for i in range(2000):
         row = pa.table({"a": rng.standard_normal(1), "b": rng.standard_normal(1), "y": [i % 2]})
         pq.write_table(row, tmp_path / f"{i:04d}.parquet")
-    recipe, best = Recipe(n_components=32, gamma=1.0, kernel="gaussian"), {}
+    recipe, best = Recipe(solver="psgd", n_components=32, gamma=1.0, kernel="gaussian"), {}
     with connect(workers=2, memory_limit=0) as cluster:
         for _ in range(3):  # in turn, and the best of each: other jobs come and go
             for executor in (ThreadsExecutor(), cluster):

@@ -188,7 +188,7 @@ def test_a_way_that_was_stopped_goes_on_where_it_was(tmp_path):
             raise StoppedError
 
     X, y = rough(1500)
-    recipe = Recipe(local="cells(rows=400)", task="regress", loss="squared")
+    recipe = Recipe(solver="psgd", local="cells(rows=400)", task="regress", loss="squared")
     source = source_of(X, y, [(800,), (700,)])
     with pytest.raises(StoppedError):
         fit(tmp_path / "kept", recipe=recipe, source=source, callback=stop, scratch=str(tmp_path / "scratch"))

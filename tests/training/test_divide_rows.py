@@ -14,7 +14,9 @@ from dkernel.training.divide_rows import divide_source, held_groups
 from dkernel.training.fit import train
 
 N = 3000
-QUICK = Recipe(kernel="Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", task="regress")
+QUICK = Recipe(
+    solver="psgd", kernel="Gaussian(gamma=0.3)", n_components=32, alpha=1e-3, metric="identity", task="regress"
+)
 
 
 def rows(seed=0):
@@ -127,4 +129,4 @@ def test_no_holdout_cannot_be_divided(tmp_path):
 @pytest.mark.parametrize("value", ["site", "group:", "groups:site", 3])
 def test_rules_that_mean_nothing_are_refused(value):
     with pytest.raises(RecipeError, match="holdout_by"):
-        Recipe(holdout_by=value)
+        Recipe(solver="psgd", holdout_by=value)

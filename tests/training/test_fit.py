@@ -15,7 +15,7 @@ from dkernel.training.fit import train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
 
-RECIPE = Recipe(n_components=300, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, polish=0)
+RECIPE = Recipe(solver="psgd", n_components=300, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, polish=0)
 FOURIER = RECIPE.replace(features="fourier", n_components=600)
 MAPS = {"nystrom": RECIPE, "fourier": FOURIER}
 
@@ -136,7 +136,7 @@ def test_balanced_classes_find_the_rare_one():
 def test_everything_left_open_is_chosen_and_written_down(two_classes):
     (X, y), (X_new, y_new) = two_classes
     source = from_arrays(X[:4000], y[:4000])
-    result = train(source, Recipe(n_components=200), ThreadsExecutor(2))
+    result = train(source, Recipe(solver="psgd", n_components=200), ThreadsExecutor(2))
     recipe = result.model.recipe
     assert error(result.model, X_new, y_new) < 0.12
     assert recipe.task == "classify"
@@ -176,7 +176,7 @@ def test_a_handful_of_rows(n, features, holdout):
 def test_a_handful_of_rows_with_everything_open():
     X, y = rings(12)
     y[:2] = 0, 1
-    assert np.isfinite(fit(X, y, Recipe()).scores(X)).all()
+    assert np.isfinite(fit(X, y, Recipe(solver="psgd")).scores(X)).all()
 
 
 def test_fewer_rows_than_landmarks_uses_them_all_and_says_so():

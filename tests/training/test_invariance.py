@@ -36,6 +36,7 @@ PASSES, SPREAD = 12, 0.25
 N = 240
 X, Y = rings(N, p=4)
 QUICK = Recipe(
+    solver="psgd",
     kernel="gaussian",
     metric="identity",
     n_components=12,

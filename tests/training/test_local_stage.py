@@ -171,4 +171,4 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 def test_auto_adds_no_local_stage_to_given_or_unjudged_machines(given):
     source = from_arrays(*rough(1400))
     assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
-    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ["grids", "cells"]
+    assert plan(source, Recipe(solver="psgd", holdout=0.5), SerialExecutor())["local"] == ["grids", "cells"]

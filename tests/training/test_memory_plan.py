@@ -56,12 +56,15 @@ def rows_of(n, p=28):
 
 @pytest.mark.parametrize("n", [10**5, 10**6, 10**7, 10**8, 10**9])
 def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._available", lambda: 0)  # no rows are kept here
+    monkeypatch.setattr("dkernel.training.memory_plan.available_memory", lambda: 0)  # no rows are kept here
     page = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
     assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
     source, data = rows_of(n), 4 * 28 * n
-    apart, here = Plan.of(source, Recipe(), Apart(GIB)), Plan.of(source, Recipe(), ThreadsExecutor(2))
-    checked(source, Recipe(), Apart(GIB))
+    apart, here = (
+        Plan.of(source, Recipe(solver="psgd"), Apart(GIB)),
+        Plan.of(source, Recipe(solver="psgd"), ThreadsExecutor(2)),
+    )
+    checked(source, Recipe(solver="psgd"), Apart(GIB))
     assert apart.client_bytes <= GIB
     assert apart.worker_bytes <= GIB
     assert here.client_bytes <= GIB
@@ -75,15 +78,15 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
 @pytest.mark.parametrize("n", [10**7, 10**8])
 def test_memory_never_changes_what_is_fitted(n):
     """A smaller limit is refused or changes how often the files are read, and no size."""
-    plans = [Plan.of(rows_of(n), Recipe(), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
+    plans = [Plan.of(rows_of(n), Recipe(solver="psgd"), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
     sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds, each.local_gain) for each in plans}
     assert len(sizes) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
-        checked(rows_of(n), Recipe(), Apart(GIB // 2))
+        checked(rows_of(n), Recipe(solver="psgd"), Apart(GIB // 2))
 
 
 def test_a_high_effort_may_take_more_memory():
-    assert Plan.of(rows_of(10**8), Recipe(effort="high"), Apart(None)).columns == 16_384
+    assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), Apart(None)).columns == 16_384
 
 
 def readings(source, limit=GIB, **given):
@@ -107,9 +110,10 @@ def test_the_plan_says_what_the_readings_of_a_local_stage_have_to_win(n, stated)
 
 
 def test_components_that_cells_follow_are_few():
-    sizes = Sizes.of(36_000, 8, Recipe())
+    sizes = Sizes.of(36_000, 8, Recipe(solver="psgd"))
     whole, cells, both = (
-        way_cost(way, sizes, Recipe(), 1).seconds for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
+        way_cost(way, sizes, Recipe(solver="psgd"), 1).seconds
+        for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
     )
     assert both - cells < whole / 4
 
@@ -126,8 +130,8 @@ def test_text_is_parsed_by_every_reading_so_it_has_to_win_more():
 def test_a_way_costs_more_by_the_readings_of_files_without_room():
     small, large, arrays = rows_of(10**6), rows_of(10**8), replace(rows_of(10**8), files=())
     assert [repeated_seconds(source) for source in (small, arrays)] == [0.0, 0.0]
-    sizes = Sizes.of(10**8, 28, Recipe())
-    once, again = (way_cost(Way("kernel", "grids"), sizes, Recipe(), 1, reading).seconds
+    sizes = Sizes.of(10**8, 28, Recipe(solver="psgd"))
+    once, again = (way_cost(Way("kernel", "grids"), sizes, Recipe(solver="psgd"), 1, reading).seconds
                    for reading in (0.0, repeated_seconds(large)))  # fmt: skip
     scores = flops_of(10**8, 28, sizes.components) / TIMED["global"]
     assert again - once > 9 * repeated_seconds(large) + scores  # a pass, eight rounds of grids, and their first scores
@@ -140,11 +144,11 @@ def test_a_plan_knows_how_many_classes_there_are():
         (y % 12, {}, 12), (y % 2, {}, 1), (y % 3 * 1.0, {"task": "classify"}, 3), (y % 3 * 1.0, {"loss": "squared"}, 1),
         (y % 12, {"positive": 3}, 1), (y % 3, {"task": "regress"}, 1), (np.array(list("abcd"))[y % 4], {}, 4),
     ]:  # fmt: skip
-        assert plan(from_arrays(X, labels), Recipe(**more), executor)["outputs"] == outputs
+        assert plan(from_arrays(X, labels), Recipe(**({"solver": "psgd"} | more)), executor)["outputs"] == outputs
 
 
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
-    recipe = Recipe(n_components=3000)
+    recipe = Recipe(solver="psgd", n_components=3000)
     checked(source, recipe, Limited(8 * GIB))
     tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
     with pytest.raises(MemoryBudgetError) as refused:
@@ -161,7 +165,7 @@ def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source
 
 
 def test_what_the_refusal_advises_is_enough(source):
-    recipe = Recipe(n_components=3000)
+    recipe = Recipe(solver="psgd", n_components=3000)
     executor = Limited(int(0.8 * Plan.of(source, recipe, Limited(GIB)).worker_bytes))
     with pytest.raises(MemoryBudgetError) as refused:
         checked(source, recipe, executor)
@@ -172,7 +176,7 @@ def test_what_the_refusal_advises_is_enough(source):
 
 
 def test_one_process_frees_the_tasks_squares_before_its_own(source):
-    recipe = Recipe(n_components=3000)
+    recipe = Recipe(solver="psgd", n_components=3000)
     here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
     assert here.client_bytes == apart.client_bytes
     assert here.client_bytes > 6 * 8 * 3000**2
@@ -182,37 +186,37 @@ def test_one_process_frees_the_tasks_squares_before_its_own(source):
 def test_no_more_than_the_whole_source_is_in_flight():
     X = np.zeros((1_000_000, 28), np.float32)
     million = from_arrays(X, np.arange(len(X)) % 2)
-    found = checked(million, Recipe(n_components=1024), Limited(GIB // 2, workers=2))
+    found = checked(million, Recipe(solver="psgd", n_components=1024), Limited(GIB // 2, workers=2))
     assert found.worker_bytes < GIB // 2
 
 
 def test_where_no_number_of_columns_would_fit_none_is_advised(source):
     with pytest.raises(MemoryBudgetError) as refused:
-        checked(source, Recipe(n_components=3000), Limited(GIB // 8))
+        checked(source, Recipe(solver="psgd", n_components=3000), Limited(GIB // 8))
     assert "n_components" not in str(refused.value)
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan._memory", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.training.memory_plan.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
-        checked(source, Recipe(n_components=3000), SerialExecutor())
+        checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
 
 
 def test_train_refuses_before_anything_is_read(source, monkeypatch):
     executor = Limited(2**20)
     monkeypatch.setattr(executor, "compute", lambda *_: pytest.fail("the data were read"), raising=False)
     with pytest.raises(MemoryBudgetError):
-        train(source, Recipe(n_components=100), executor)
+        train(source, Recipe(solver="psgd", n_components=100), executor)
 
 
 def test_without_a_limit_nothing_is_refused(source):
-    found = checked(source, Recipe(n_components=10_000), SerialExecutor())
+    found = checked(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
     assert found.memory_limit is None
 
 
 def test_needs_grow_with_columns_threads_and_outputs(source):
     def needs(columns=1000, threads=1, outputs=1):
-        return Plan.of(source, Recipe(n_components=columns), Limited(GIB, 1, threads), outputs)
+        return Plan.of(source, Recipe(solver="psgd", n_components=columns), Limited(GIB, 1, threads), outputs)
 
     assert needs(2000).worker_bytes > needs().worker_bytes
     assert needs(2000).client_bytes > needs().client_bytes
@@ -222,7 +226,7 @@ def test_needs_grow_with_columns_threads_and_outputs(source):
 
 
 def test_a_source_is_kept_where_the_workers_together_have_room(source):
-    recipe = Recipe(n_components=100)
+    recipe = Recipe(solver="psgd", n_components=100)
     big = from_arrays(np.zeros((4_000_000, 10), np.float32), np.zeros(4_000_000, int))
     assert Plan.of(source, recipe, Limited(GIB)).kept
     assert not Plan.of(big, recipe, Limited(GIB // 3)).kept
@@ -230,7 +234,7 @@ def test_a_source_is_kept_where_the_workers_together_have_room(source):
 
 
 def test_the_plan_is_json(source):
-    found = plan(source, Recipe(), ThreadsExecutor(2))
+    found = plan(source, Recipe(solver="psgd"), ThreadsExecutor(2))
     assert json.loads(json.dumps(found)) == found
     assert found["n"] == 20_000
 
@@ -238,7 +242,9 @@ def test_the_plan_is_json(source):
 def test_a_worker_holds_the_matrices_of_a_sums_levels():
     """Of 65,536 rows in one chunk, 32 pieces, the tree of a normal equation's sum has six levels at a time."""
     rows = from_arrays(np.zeros((65_536, 3)), np.arange(65_536.0))
-    recipe = Recipe(n_components=1024, loss="squared", features="nystrom", gamma=0.1, scale="none", metric="identity")
+    recipe = Recipe(
+        solver="psgd", n_components=1024, loss="squared", features="nystrom", gamma=0.1, scale="none", metric="identity"
+    )
     psgd, normal = (plan(rows, recipe.replace(solver=solver), Limited(8 * GIB)) for solver in ("psgd", "normal"))
     matrices = (normal["worker_bytes"] - psgd["worker_bytes"]) / (8 * 1024**2)
     assert matrices > 5 * 6
@@ -251,7 +257,7 @@ def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, t
     """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""
     Y = np.zeros((rows, targets), np.float32)
     source = from_arrays(np.zeros((rows, 2), np.float32), Y if targets > 1 else Y[:, 0])
-    recipe = Recipe(task="regress", loss="squared", max_model_size=2_000_000)
+    recipe = Recipe(solver="psgd", task="regress", loss="squared", max_model_size=2_000_000)
     found = plan(source, recipe, ThreadsExecutor(2))
     assert found["local"] == tried
     assert found["model_bytes"] <= 2_000_000
@@ -260,7 +266,10 @@ def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, t
 def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
     """Cells are left out then, so neither their seconds nor their memory count in the smaller figures."""
     executor = SerialExecutor()
-    whole, few = Plan.of(source, Recipe(), executor), Plan.of(source, Recipe(n_components=1024), executor)
+    whole, few = (
+        Plan.of(source, Recipe(solver="psgd"), executor),
+        Plan.of(source, Recipe(solver="psgd", n_components=1024), executor),
+    )
     both = whole.client_bytes + whole.worker_bytes
     assert "cells" in whole.local
     assert few.least_bytes == few.client_bytes + few.worker_bytes <= whole.least_bytes < both / 2
@@ -286,7 +295,8 @@ def test_phases_that_do_not_live_together_are_not_added(source):
     """Cells are fitted when the factors of the setup are gone, and the tree of a sum before its eigenvectors are."""
     executor, matrix = ThreadsExecutor(2), 8 * 3000**2
     alone, cells = (
-        Plan.of(source, Recipe(n_components=3000, gamma=0.1, local=local), executor) for local in ("none", "cells")
+        Plan.of(source, Recipe(solver="psgd", n_components=3000, gamma=0.1, local=local), executor)
+        for local in ("none", "cells")
     )
     assert cells.client_bytes + cells.worker_bytes < alone.client_bytes + alone.worker_bytes + matrix
     given = Recipe(loss="squared", gamma=0.1, scale="standard", metric="identity", solver="normal", n_components=2000)
@@ -296,7 +306,7 @@ def test_phases_that_do_not_live_together_are_not_added(source):
 
 
 def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
-    small = Recipe(n_components=512, local="none", kernel="gaussian", gamma=0.1)
+    small = Recipe(solver="psgd", n_components=512, local="none", kernel="gaussian", gamma=0.1)
     few, many = (Plan.of(rows_of(640_000), small, Apart(GIB, workers)) for workers in (2, 64))
     assert (few.slots, many.slots) == (2, FEW_SLOTS)
     assert (few.flops, few.local, few.columns, few.rounds) == (many.flops, many.local, many.columns, many.rounds)
@@ -312,21 +322,21 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
 
 def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
     executor = Apart(GIB)
-    free = Plan.of(source, Recipe(), executor)
+    free = Plan.of(source, Recipe(solver="psgd"), executor)
     executor.client_memory_limit = free.client_bytes - 1
-    limited = Plan.of(source, Recipe(), executor)
+    limited = Plan.of(source, Recipe(solver="psgd"), executor)
     with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
-        checked(source, Recipe(), executor)
+        checked(source, Recipe(solver="psgd"), executor)
     assert replace(limited, client_memory_limit=None) == free
     assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
     executor.client_memory_limit = int(0.8 * free.client_bytes)
     with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
-        checked(source, Recipe(), executor)
+        checked(source, Recipe(solver="psgd"), executor)
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
     assert columns < free.columns
-    checked(source, Recipe(n_components=columns), executor)
+    checked(source, Recipe(solver="psgd", n_components=columns), executor)
     executor.client_memory_limit = GIB // 8
     with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
-        checked(source, Recipe(), executor)
+        checked(source, Recipe(solver="psgd"), executor)
     executor.client_memory_limit = free.client_bytes
-    checked(source, Recipe(), executor)
+    checked(source, Recipe(solver="psgd"), executor)

@@ -76,7 +76,7 @@ def test_the_same_bytes_by_every_executor(kernel, exclude, files, tmp_path):
     source = opened(files, kernel, exclude=exclude)
     assert source.dtype == "object"
     assert len(source.units) == 1
-    recipe = Recipe(kernel=repr(kernel), n_components=32, passes=2, rounds=8)
+    recipe = Recipe(solver="psgd", kernel=repr(kernel), n_components=32, passes=2, rounds=8)
     found = [digest(train(source, recipe, run).model, tmp_path) for run in (SerialExecutor(), ThreadsExecutor(3))]
     assert len(set(found)) == 1
     model = dkernel.load(tmp_path / "m.safetensors").model_
@@ -87,7 +87,7 @@ def test_the_same_bytes_by_every_executor(kernel, exclude, files, tmp_path):
 
 @pytest.mark.slow
 def test_the_same_bytes_on_processes(files, tmp_path):
-    recipe = Recipe(kernel=repr(MIXED), n_components=32, rounds=8)
+    recipe = Recipe(solver="psgd", kernel=repr(MIXED), n_components=32, rounds=8)
     found = []
     for place in ({}, {"workers": 2}):
         with connect(**place) as executor:
@@ -99,7 +99,7 @@ def test_sorted_texts_are_stored_without_a_change_of_bits(tmp_path, monkeypatch)
     frame = FRAME.sort_values("y")
     source = from_arrays(dd.from_pandas(frame[["s", "a", "b"]].reset_index(drop=True), npartitions=4),
                          frame["y"].to_numpy(), kernel=MIXED)  # fmt: skip
-    recipe = Recipe(kernel=repr(MIXED), n_components=32, rounds=4, alpha=1e-4)
+    recipe = Recipe(solver="psgd", kernel=repr(MIXED), n_components=32, rounds=4, alpha=1e-4)
     held = train(source, recipe, SerialExecutor())
     before = Plan.of.__func__
     monkeypatch.setattr(Plan, "of", classmethod(lambda cls, *a, **k: _not_kept(before(cls, *a, **k))))
@@ -268,12 +268,16 @@ def test_words_that_mean_nothing_for_objects():
         ({"gamma": 0.1}, RecipeError, "has none: leave gamma out"),
         ({"features": "fourier"}, UnsupportedError, "Use features='nystrom'"),
         ({"features": "random"}, UnsupportedError, "Use features='nystrom'"),
-        ({"landmarks": "kmeans"}, UnsupportedError, "objects have none"),
+        ({"landmarks": "kmeans"}, UnsupportedError, "texts, lists or sets"),
     ):
         with pytest.raises(error, match=says):
             KernelClassifier(LETTERS, **SMALL, **how).fit(X, y)
     with pytest.raises(DataError, match="open it for this kernel"):
-        train(from_arrays(np.ones((9, 1)), np.arange(9) % 2), Recipe(kernel="SpectrumKernel"), SerialExecutor())
+        train(
+            from_arrays(np.ones((9, 1)), np.arange(9) % 2),
+            Recipe(solver="psgd", kernel="SpectrumKernel"),
+            SerialExecutor(),
+        )
     machine = KernelClassifier(LETTERS, **SMALL).fit(X.tolist(), y)
     with pytest.raises(DKernelError, match="the value 1 is a number"):
         machine.predict([1, 2])

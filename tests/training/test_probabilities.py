@@ -21,7 +21,7 @@ from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 
 KINDS = ["platt", "isotonic"]
-BASE = Recipe(
+BASE = Recipe(solver="psgd",
     kernel="Gaussian(gamma=0.15)", n_components=80, loss="hinge", alpha=1e-5, scale="none", metric="identity",
     holdout=0.2,
 )  # fmt: skip

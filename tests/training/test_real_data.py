@@ -34,30 +34,32 @@ def fit(name, recipe):
 
 
 def test_covtype_one_class_against_the_rest():
-    recipe = Recipe(kernel="Gaussian(gamma=0.05)", scale="standard", n_components=2000, positive=2)
+    recipe = Recipe(solver="psgd", kernel="Gaussian(gamma=0.05)", scale="standard", n_components=2000, positive=2)
     model, X, y = fit("covtype", recipe)
     assert np.mean(model.predict(X) != (y == 2)) <= 0.160
 
 
 def test_banana():
-    model, X, y = fit("banana", Recipe())
+    model, X, y = fit("banana", Recipe(solver="psgd"))
     assert np.mean(model.predict(X) != y) <= 0.125
 
 
 def test_magic():
-    model, X, y = fit("magic", Recipe(n_components=1000, scale="standard"))
+    model, X, y = fit("magic", Recipe(solver="psgd", n_components=1000, scale="standard"))
     assert np.mean(model.predict(X) != y) <= 0.135
 
 
 @pytest.mark.slow
 def test_letter():
-    recipe = Recipe(kernel="Gaussian(gamma=0.1)", scale="standard", n_components=4000, passes=2)
+    recipe = Recipe(solver="psgd", kernel="Gaussian(gamma=0.1)", scale="standard", n_components=4000, passes=2)
     model, X, y = fit("letter", recipe)
     assert np.mean(model.predict(X) != y) <= 0.04
 
 
 def test_kin40k():
-    recipe = Recipe(kernel="Gaussian(gamma=0.2)", scale="standard", n_components=2000, loss="squared", task="regress")
+    recipe = Recipe(
+        solver="psgd", kernel="Gaussian(gamma=0.2)", scale="standard", n_components=2000, loss="squared", task="regress"
+    )
     model, X, y = fit("kin40k", recipe)
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) <= 0.20 * y.std()
 
@@ -68,6 +70,7 @@ def test_far_rows_that_the_rounds_do_not_learn_are_said():
     table = pd.read_parquet(DATA / "diamonds" / "train.parquet")
     X, y = table[["carat", "depth", "table", "x", "y", "z"]].to_numpy(np.float32), table["price"].to_numpy(float)
     recipe = Recipe(
+        solver="psgd",
         kernel="Polynomial(degree=3, c=6)",
         features="nystrom",
         n_components=1024,

@@ -51,7 +51,7 @@ def test_a_model_has_the_rows_of_one_file_or_there_is_none(tmp_path, monkeypatch
     if not held:
         plan = Plan.of
         monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
-    recipe = Recipe(kernel="Gaussian(gamma=0.5)", n_components=32, alpha=1e-6)
+    recipe = Recipe(solver="psgd", kernel="Gaussian(gamma=0.5)", n_components=32, alpha=1e-6)
     executor = SerialExecutor()
     if held:
         model = train(source, recipe, executor, progress=Replacing(path, at)).model

@@ -25,7 +25,7 @@ from tests.streaming.sources import rings, source_of, waves
 
 N = 9000
 UNITS = [(1500, 700), (2600,), (1, 199, 1000), (3000,)]
-BASE = Recipe(n_components=80, kernel="gaussian", gamma=0.15, rounds=8, passes=2)
+BASE = Recipe(solver="psgd", n_components=80, kernel="gaussian", gamma=0.15, rounds=8, passes=2)
 
 
 def _cases():
@@ -37,8 +37,8 @@ def _cases():
     order = np.argsort(kinds, kind="stable")
     names = np.array(["inner", "middle", "outer"])
     return {
-        "plain": (X, y, None, Recipe()),
-        "open": (X, y, None, Recipe(n_components=80, passes=2)),
+        "plain": (X, y, None, Recipe(solver="psgd")),
+        "open": (X, y, None, Recipe(solver="psgd", n_components=80, passes=2)),
         "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),

@@ -14,7 +14,7 @@ from dkernel.training.fit import train
 from dkernel.tuning.search import tune
 from tests.streaming.sources import rings, source_of, waves
 
-RECIPE = Recipe(n_components=48, kernel="gaussian", metric="identity", scale="none", rounds=8)
+RECIPE = Recipe(solver="psgd", n_components=48, kernel="gaussian", metric="identity", scale="none", rounds=8)
 GRID = {"gamma": [0.001, 0.2, 20.0], "loss": ["squared_hinge", "logistic"], "alpha": [1e-6, 1e-2]}
 UNITS = [(500, 400), (600,)]
 

@@ -18,7 +18,7 @@ from dkernel.data.block import (
     chunk_limit,
     cut_blocks,
     cut_evenly,
-    object_row_bytes,
+    is_of_numbers,
     one_a_row,
     targets_in,
 )
@@ -26,7 +26,6 @@ from dkernel.data.collections.dask_arrays import (
     align,
     block_graphs,
     concrete,
-    dense,
     dense_blocks,
     is_dask,
     name_of,
@@ -35,7 +34,7 @@ from dkernel.data.collections.dask_arrays import (
 )
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
-from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
+from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.data.collections.tables import (
     Part,
     TableRows,
@@ -56,7 +55,12 @@ from dkernel.encoding import Encoding
 from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
-from dkernel.numerics.object_values import as_cells, cell_bytes, encode_cells
+from dkernel.numerics.layout import Layout
+from dkernel.numerics.rows import byte_views, stored_arrays, stored_size
+from dkernel.numerics.sparse_rows import RangeNames
+
+Units = tuple[list[Unit], Sequence[str], str, str | None, int]
+"""The units of a source, the names of its inputs, its token, the kind of its label, and the bytes of a row."""
 
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
@@ -101,13 +105,13 @@ def from_arrays(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     X, y, weight = collections_of(X, y, weight)
-    if sparse if sparse is not None else stays_sparse(X):
-        return sparse_source(X, y, weight, dtype, compute, columns)
-    if hasattr(X, "tocsr"):
+    if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
+        columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))
+        kernel, encoding, categorical, missing = None, None, "none", "error"
+    elif hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
     tables: dict[str, Any] = {"categorical": categorical, "missing": missing, "dates": dates}
-    reopen = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
     objects: tuple[str, ...] = ()
     parsed = None if kernel is None else parse(kernel)
     if parsed is not None and holds_objects(parsed, X):
@@ -118,29 +122,31 @@ def from_arrays(
         y, weight = concrete((y, weight), compute)
     names, beside = columns or _names_of(X), (y, weight)
     notes: dict[str, str] = {}
+    filled = None
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
+        filled = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
         X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
+    layout = Layout(names or (), dtype, objects)
     if is_dask(X):
-        units, p, token, kind = _dask_units(X, *beside, names, dtype, objects, encoding, compute)
-        row_bytes = object_row_bytes(p, 0)
+        units, inputs, token, kind, row_bytes = _dask_units(X, *beside, layout, encoding, compute)
     else:
-        units, p, token, kind, row_bytes = _numpy_units(X, *beside, names, dtype, objects, encoding)
+        units, inputs, token, kind, row_bytes = _numpy_units(X, *beside, layout, encoding)
     return Source(
         tuple(units),
-        _columns(names, p) if encoding is None else encoding.names,
+        inputs,
         None if y is None else name_of(y, "label"),
         None if weight is None else name_of(weight, "weight"),
         (),
-        "object" if objects else dtype,
+        layout.array_dtype,
         token,
         kind,
         objects=objects,
-        object_bytes=row_bytes if objects else 0,
+        row_bytes=row_bytes,
         targets=targets_in(y),
         encoding=encoding,
         notes=notes,
-        filled=reopen if encoding is None and not objects else None,
+        filled=filled if encoding is None else None,
     )
 
 
@@ -181,8 +187,10 @@ def _names_of(X: Any) -> tuple[str, ...] | None:
     return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
 
 
-def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
-    columns = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
+def _columns(names: Sequence[str] | None, p: int) -> Sequence[str]:
+    if isinstance(names, RangeNames) and len(names) == p:
+        return names
+    columns = tuple(map(str, names or range(p)))
     if len(columns) != p:
         raise DataError(f"X has {p} columns, but {len(columns)} names were given.")
     if len(set(columns)) < p:
@@ -197,30 +205,25 @@ def _numpy_units(
     X: Any,
     y: Any,
     weight: Any,
-    names: Sequence[str] | None,
-    dtype: str,
-    objects: tuple[str, ...],
+    layout: Layout,
     encoding: Encoding | None = None,
-) -> tuple[list[Unit], int, str, str | None, int]:
-    table = X if hasattr(X, "iloc") else np.asarray(X)
+) -> Units:
+    table = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
     if table.ndim != 2:
         raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
     label, w = check_beside(y, weight, rows, place_in_memory)
-    columns = _columns(names, p)
-    row_bytes = p * np.dtype(dtype).itemsize
-    if objects:
-        table = as_cells(
-            matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, place_in_memory
-        )
-        row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
-    elif encoding is not None and not encoding.plain:
-        p = len(encoding.names)
-        row_bytes = p * np.dtype(dtype).itemsize
-    else:
+    columns = _columns(layout.columns, p)
+    inputs: Sequence[str] = columns if encoding is None else encoding.names
+    layout, stored = replace(layout, columns=columns), None
+    if not layout.numeric:
+        table = layout.block(matrix(table, layout.array_dtype) if hasattr(table, "iloc") else table, place_in_memory)
+        stored = -(-stored_size(table) // rows)
+    elif encoding is None or encoding.plain:
         check_numbers(table, columns)
+    row_bytes = replace(layout, columns=inputs).row_bytes(stored)
     mixed = encoding is not None and hasattr(table, "iloc")
     token = _hash(table_token(table, columns) if mixed else table, label, w, encoding)
     units, first, number = [], 0, 0
@@ -228,11 +231,11 @@ def _numpy_units(
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
-        key = f"dkernel-read-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
-        make = partial(_blocks_of_arrays, columns, dtype, (n,), (first, number), objects, encoding)
+        key = f"dkernel-read-{hashlib.sha256(repr((token, columns, layout.dtype, i)).encode()).hexdigest()[:32]}"
+        make = partial(_blocks_of_arrays, layout, (n,), (first, number), encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
         first, number = first + n, number + (n if views[1] is None else n_copies(views[1]))
-    return units, p, token, None if label is None else _kind(label.dtype), row_bytes
+    return units, inputs, token, None if label is None else _kind(label.dtype), row_bytes
 
 
 def _kind(dtype: Any) -> str | None:
@@ -246,7 +249,7 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
         dtypes = zip(columns, table.dtypes, strict=True)
         odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
     else:
-        odd = None if getattr(table.dtype, "kind", "O") in "biuf" else ("X", table.dtype)
+        odd = None if is_of_numbers(table.dtype) else ("X", table.dtype)
     if odd is not None:
         what, dtype = odd
         raise DataError(
@@ -257,11 +260,9 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
 
 
 def _blocks_of_arrays(
-    columns: tuple[str, ...],
-    dtype: str,
+    layout: Layout,
     rows: tuple[int, ...],
     first: tuple[int, int],
-    objects: tuple[str, ...],
     encoding: Encoding | None,
     X: Any,
     y: Any = None,
@@ -272,13 +273,13 @@ def _blocks_of_arrays(
     `first` is the number of the first row, and that of its first copy.
     """
     if encoding is not None:
-        values = table_of(X, columns, encoding.kinds)
+        values = table_of(X, layout.columns, encoding.kinds)
     else:
-        values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
+        values = matrix(X, layout.array_dtype) if hasattr(X, "iloc") else X
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
-    names = columns if encoding is None else encoding.names
-    raw = raw.encoded(encoding, dtype, None if y is None else first[1])
-    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(place_in_memory, first=first[0]), objects)
+    raw = raw.encoded(encoding, layout.dtype, None if y is None else first[1])
+    layout = layout if encoding is None else replace(layout, columns=encoding.names)
+    return cut_blocks(raw, rows, layout, partial(place_in_memory, first=first[0]))
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:
@@ -291,7 +292,7 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
     try:
         return fill_block([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
     except (TypeError, ValueError):
-        odd = next(name for name, dtype_of in frame.dtypes.items() if getattr(dtype_of, "kind", "O") not in "biuf")
+        odd = next(name for name, dtype_of in frame.dtypes.items() if not is_of_numbers(dtype_of))
         raise of_other_kind(odd, frame[odd].dropna().iloc[0]) from None
 
 
@@ -303,7 +304,7 @@ def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str
     if isinstance(table, bytes):
         digest.update(table)
         table = None
-    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
+    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else stored_arrays(table)
     for part in [*parts, label, weight]:
         values = part if part is None or isinstance(part, np.ndarray) else _numbers(part)
         digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
@@ -311,11 +312,8 @@ def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str
             continue
         step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
         for start in range(0, len(values), step):
-            if values.dtype.kind == "O":
-                for held in encode_cells(values[start : start + step]):
-                    digest.update(held.tobytes())
-                continue
-            digest.update(np.ascontiguousarray(values[start : start + step]).reshape(-1).view(np.uint8).data)
+            for held in byte_views(values[start : start + step]):
+                digest.update(held)
     return digest.hexdigest()
 
 
@@ -331,27 +329,27 @@ def _dask_units(
     X: Any,
     y: Any,
     weight: Any,
-    names: Sequence[str] | None,
-    dtype: str,
-    objects: tuple[str, ...],
+    layout: Layout,
     encoding: Encoding | None,
     compute: Callable[..., Any],
-) -> tuple[list[Unit], int, str, str | None]:
-    if hasattr(X, "dtypes") and not objects:
+) -> Units:
+    if hasattr(X, "dtypes") and not layout.objects:
         check_numbers(X, tuple(map(str, X.columns)))
-    X, y, weight = with_known_chunks(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
+    X, y, weight = with_known_chunks(X, y, weight, partial(matrix, dtype=layout.array_dtype), compute)
     X, y, weight = align(X, y, weight)
-    p = int(X.shape[1])
-    columns = _columns(names, p) if encoding is None else encoding.names
-    limit = chunk_limit(object_row_bytes(p, 0), 1) if objects else chunk_limit(p, np.dtype(dtype).itemsize)
+    inputs = _columns(layout.columns, int(X.shape[1])) if encoding is None else encoding.names
+    layout = replace(layout, columns=inputs)
+    row_bytes = layout.row_bytes()
+    limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut_evenly(n, limit)
-        key = f"dkernel-read-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
-        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, (first, 0), objects, None), *keys)
+        key = f"dkernel-read-{hashlib.sha256(repr((keys, inputs, layout.dtype, rows)).encode()).hexdigest()[:32]}"
+        graph[key] = (partial(_blocks_of_arrays, layout, rows, (first, 0), None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
     if not units:
         raise DataError("X has no rows.")
-    return units, p, token.hexdigest(), None if y is None else _kind(y.dtype if y.ndim == 1 else np.dtype(np.float64))
+    kind = None if y is None else _kind(y.dtype if y.ndim == 1 else np.dtype(np.float64))
+    return units, inputs, token.hexdigest(), kind, row_bytes

@@ -12,11 +12,19 @@ import pyarrow as pa
 from dask.delayed import delayed
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import COLUMN_KINDS, UncheckedBlock, chunk_limit, cut_evenly, kind_of_dtype, label_and_weight
+from dkernel.data.block import (
+    COLUMN_KINDS,
+    UncheckedBlock,
+    chunk_limit,
+    cut_evenly,
+    is_of_numbers,
+    kind_of_dtype,
+    label_and_weight,
+)
 from dkernel.data.collections.dask_arrays import align, is_dask, with_known_chunks
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
 from dkernel.data.file_schema import ReadOptions
-from dkernel.data.object_columns import NUMBERS, word_of
+from dkernel.data.object_columns import NUMBERS, TIMES, word_of
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.label_means import n_copies
@@ -161,7 +169,7 @@ def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozen
             kinds[name] = "text"
         elif arrow is not None:
             kinds[name] = kind_of_type(arrow)
-        elif getattr(dtype, "kind", "O") in "biufMm":
+        elif is_of_numbers(dtype) or kind_of_dtype(dtype) in TIMES:
             kinds[name] = kind_of_dtype(dtype)
         else:
             kinds[name] = "text" if is_dask(X) else _infer_kind(X.iloc[:, j])

@@ -125,16 +125,10 @@ def _features(
     values = [column(name) for name in wanted.columns]
     if wanted.as_table and any(array.dtype.kind not in "biuf" for array in values):
         return _table(wanted.columns, values)
-    if wanted.objects:
-        X = np.empty((rows, len(values)), dtype=object)
-        for j, cells in enumerate(values):
-            X[:, j] = cells
-        return X
-    return fill_block(values, rows, wanted.dtype)
+    return fill_block(values, rows, wanted.layout.array_dtype)
 
 
 def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
-    """Columns of several types as an Arrow table."""
     import pyarrow as pa
 
     return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})

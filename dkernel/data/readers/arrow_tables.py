@@ -111,14 +111,16 @@ def _mixed_cells(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
     """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
     X = np.empty(features.shape, dtype=object)
     for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
-        if name in objects and kind_of_type(column.type) == "text":
-            words, numbers = _code_texts(column)
-            X[:, j] = np.array(words, dtype=object)[numbers]  # equal texts are one string in memory
-        elif name in objects:
-            X[:, j] = np.fromiter(column.to_pylist(), dtype=object, count=len(column))
-        else:
-            X[:, j] = _values(column)
+        X[:, j] = _cells(column) if name in objects else _values(column)
     return X
+
+
+def _cells(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """A column of objects, whose equal texts are one string in memory."""
+    if kind_of_type(column.type) != "text":
+        return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+    words, numbers = _code_texts(column)
+    return np.array(words, dtype=object)[numbers]
 
 
 def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:

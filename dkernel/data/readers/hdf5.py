@@ -12,7 +12,6 @@ from dkernel.data.block import Place, UncheckedBlock, kind_of_dtype
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
-from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DamagedFileError
 
 
@@ -33,11 +32,6 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Unch
             return np.asarray(opened[key][first:stop])
 
         return raw_of_members(part, wanted, fetch)
-
-
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
-    """The rows of one part; whether they are finite is seen later."""
-    return FilteredRows(read_part(file, part, wanted, place), np.arange(part.rows), {})
 
 
 @contextmanager

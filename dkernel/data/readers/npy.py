@@ -14,7 +14,6 @@ from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
-from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
 _MAGIC = b"\x93NUMPY"
@@ -49,11 +48,6 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Unch
         return raw_of_members(
             part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop), *(split or ())
         )
-
-
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
-    """The rows of one part; whether they are finite is seen later."""
-    return FilteredRows(read_part(file, part, wanted, place), np.arange(part.rows), {})
 
 
 def _look(file: File, request: ReadOptions) -> FileSchema:

@@ -19,7 +19,6 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Place, UncheckedBlock
-from dkernel.data.collections.sparse_arrays import sparse_bytes
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
@@ -67,17 +66,13 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
     rows, stored = sum(sum(counts.steps) for counts in counted), sum(counts.stored for counts in counted)
-    sparse = None
+    sparse, width = None, 0
+    features = dict.fromkeys(map(str, range(base, base + p)), "float")
     if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
-        sparse = RangeNames(base, p)
+        sparse, features, width = RangeNames(base, p), {}, -(-stored // max(1, rows))
     tables = []
     for file, counts in zip(files, counted, strict=True):
-        kinds = {LABEL: "int" if counts.integer else "float"}
-        if sparse is None:
-            kinds.update((str(j), "float") for j in range(base, base + p))
-        width = (
-            0 if sparse is None else sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
-        )
+        kinds = {LABEL: "int" if counts.integer else "float", **features}
         tables.append(
             FileSchema(
                 file,
@@ -164,7 +159,6 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
-    """The lines of a block that hold rows."""
     starts = row_starts(block, ends)[kept]
     return Lines(block, starts, without_newlines(block, starts, ends[kept]))
 

@@ -14,7 +14,6 @@ from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
-from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DamagedFileError, DataError
 
 
@@ -37,11 +36,6 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Unch
             raise  # with a number it is the disk's or the network's trouble: reading again may help
         rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
         raise DamagedFileError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
-
-
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
-    """The rows of one part; whether they are finite is seen later."""
-    return FilteredRows(read_part(file, part, wanted, place), np.arange(part.rows), {})
 
 
 def _open(file: File) -> Any:

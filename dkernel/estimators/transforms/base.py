@@ -13,11 +13,12 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction, content_key
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.validation import checked_rows, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
+from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.recipe import Recipe
@@ -121,10 +122,8 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
             return f"{function.__name__}-{content_key(repr(self.map_.spec()), *arrays)}"
 
         names = self._names()
-        objects = tuple(names[j] for j in self.map_.objects)
-        return apply_prediction(
-            BlockPrediction(function, carried, key, names, dtype_of(X), made, width, objects, named), X
-        )
+        inputs = Inputs(Layout(names, dtype_of(X), tuple(names[j] for j in self.map_.objects)))
+        return apply_prediction(BlockPrediction(function, carried, key, inputs, made, width, named), X)
 
     @property
     def _n_features_out(self) -> int:

@@ -13,11 +13,12 @@ from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.parameters import Seed
-from dkernel.estimators.prediction import BlockPrediction, apply_prediction
+from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.transforms.base import MapTransformer, dtype_of
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
+from dkernel.numerics.layout import Layout
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
@@ -99,9 +100,8 @@ class BinningFeatures(MapTransformer):
     def _features_of(self, X: Any) -> Any:
         """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
         X, dtype = checked_rows(self, X), dtype_of(X)
-        answer = BlockPrediction(
-            _codes, (self.center_, self.binning_), self._key, self._columns(), dtype, "uint32", self.n_grids
-        )
+        inputs = Inputs(Layout(self._columns(), dtype))
+        answer = BlockPrediction(_codes, (self.center_, self.binning_), self._key, inputs, "uint32", self.n_grids)
         if not is_dask(X):
             return _sparse(apply_prediction(answer, X), self.binning_.bits, dtype)
         codes = apply_prediction(answer, as_array(X, partial(matrix, dtype=dtype)))

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import as_array, is_dask
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.base import dtype_of
@@ -19,8 +19,9 @@ from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.validation import checked_rows, is_frame
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import FeatureMoments, Phi, over
+from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import read_once
 
 
 class View(OnFeatures):
@@ -46,13 +47,7 @@ class View(OnFeatures):
     def _learn(self, X: Any) -> None:
         """Choose the map."""
         source, self._phi, _ = self._embed(X)
-        if source.sparse:
-            raise UnsupportedError(
-                f"A view of KernelCCA of {source.n_in:,} columns would make sparse rows dense. Use NystromFeatures "
-                "before it, which gives few columns."
-            )
-        if source.objects:
-            raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
+        source.layout.require_numbers("KernelCCA", "Use NystromFeatures before it, which gives columns of numbers.")
 
     def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Set the attributes that `transform` needs: (φ - mean) @ weights."""
@@ -228,7 +223,7 @@ class KernelCCA(OnFeatures):
         phi = Phi(both_rows, (view._phi, other._phi, p))
         key = f"{view._key(both)}-{other._key(both)}"
         with default_executor() as executor:
-            sums = over(both, FeatureMoments(phi), executor, key)
+            sums = read_once(both, FeatureMoments(phi), executor, key, held=True)
         mean = sums.total / sums.n
         return mean, sums.gram / sums.n - np.outer(mean, mean)
 

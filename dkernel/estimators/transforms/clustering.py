@@ -13,8 +13,9 @@ from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import Clusters, Phi, nearest, over
+from dkernel.inference.feature_moments import Clusters, Phi, nearest
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import read_once
 
 
 class Clustering(ClusterMixin, OnFeatures):
@@ -65,7 +66,7 @@ class Clustering(ClusterMixin, OnFeatures):
                 least = self.tol * float(F.var(axis=0).sum())
             centers = start.cluster_centers_
             for step in range(self.max_iter):
-                sums = over(source, clusters, executor, f"{key}-{step}", centers)
+                sums = read_once(source, clusters, executor, f"{key}-{step}", held=True, broadcast=centers)
                 # A cluster that has lost its rows stays where it was.
                 moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
                 shift, centers = float(((moved - centers) ** 2).sum()), moved
@@ -174,7 +175,6 @@ class KernelKMeans(Clustering):
     """
 
     def _learn(self, X: Any) -> None:
-        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         self._n_clusters(source)
         with default_executor() as executor:

@@ -9,8 +9,9 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import FeatureMoments, Phi, over
+from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import read_once
 
 
 class KernelPCA(OnFeatures):
@@ -96,7 +97,7 @@ class KernelPCA(OnFeatures):
             raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
         source, self._phi, _ = self._embed(X)
         with default_executor() as executor:
-            sums = over(source, FeatureMoments(self._phi), executor, self._key(source))
+            sums = read_once(source, FeatureMoments(self._phi), executor, self._key(source), held=True)
         self.mean_ = sums.total / sums.n
         with one_blas_thread():
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)

@@ -114,6 +114,7 @@ def linear_model(
         n_components=machine.map_.n_components,
         loss="hinge",
         alpha=alpha,
+        solver="psgd",
         scale="none",
         metric="identity",
         holdout=0.0,
@@ -121,10 +122,7 @@ def linear_model(
         seed=seed_of(machine.random_state),
         dtype="float64" if source.dtype == "object" else source.dtype,
     )
-    p = machine.n_features_in_
-    scaling = Scaling("none", machine._shift, np.ones(p))
-    if machine.map_.sparse:
-        scaling = Scaling.of_sparse("none", np.zeros(p))
+    scaling = Scaling("none", machine._shift, np.ones(len(machine._shift)))
     facts = {"rows": source.n_rows, "columns": machine.map_.n_components, **facts, "versions": versions()}
     return Model(
         recipe=SettledRecipe(recipe),

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from dkernel.data import Source
 from dkernel.estimators.transforms.clustering import Clustering
 from dkernel.execution.connect import default_executor
-from dkernel.inference.feature_moments import FeatureMoments, Phi, over
+from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import read_once
 
 
 class SpectralClustering(Clustering):
@@ -81,14 +82,13 @@ class SpectralClustering(Clustering):
     """
 
     def _learn(self, X: Any) -> None:
-        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         k, key = self._n_clusters(source), self._key(source)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
-            total = over(source, FeatureMoments(phi), executor, f"{key}-degrees").total
+            total = read_once(source, FeatureMoments(phi), executor, f"{key}-degrees", held=True).total
             normed = Phi(normed_rows, (phi, total))
-            gram = over(source, FeatureMoments(normed), executor, f"{key}-affinity").gram
+            gram = read_once(source, FeatureMoments(normed), executor, f"{key}-affinity", held=True).gram
         with one_blas_thread():
             values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
         values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]

@@ -95,13 +95,8 @@ class FourierMap(FeatureMap):
                 "or form='offset'."
             )
         m = n_components if form == "offset" else n_components // 2
-        if sparse and sampling not in ("auto", "iid"):
-            raise UnsupportedError(
-                f"sampling={sampling!r} draws all columns of the data together, and those of sparse rows are drawn "
-                "where they occur. Use sampling='auto'."
-            )
         projection = (
-            Scattered(kernel, n_in, m, seed)
+            Scattered.draw(kernel, n_in, m, seed, sampling)
             if sparse
             else draw_projection(kernel, n_in, m, seed, sampling, MOST_STORED)
         )

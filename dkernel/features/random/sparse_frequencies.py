@@ -1,13 +1,15 @@
 """Frequencies of sparse rows: a tile draws those of its own features alone."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
 from dkernel.features.random.projections import MOST_KEPT, Seeded
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.sparse_rows import SparseRows
 
 SCATTERED = "scattered"
 """The sampling of sparse rows: independent, and each column's drawn alone."""
@@ -38,6 +40,16 @@ class Scattered(Seeded):
         self._shared = self._law.shared(m, stream(seed, "shared")) / divisor
         self._kept: dict[int, NDArray[np.float64]] = {}
 
+    @classmethod
+    def draw(cls, kernel: Kernel, p: int, m: int, seed: int, sampling: str) -> "Scattered":
+        """The frequencies, if `sampling` allows that each column is drawn alone."""
+        if sampling not in ("auto", "iid"):
+            raise UnsupportedError(
+                f"sampling={sampling!r} draws all columns of the data together, and those of sparse rows are drawn "
+                "where they occur. Use sampling='auto'."
+            )
+        return cls(kernel, p, m, seed)
+
     def of_column(self, j: int) -> NDArray[np.float64]:
         """Ω of one column of the data, (m,)."""
         frequencies = self._kept.get(j)
@@ -47,9 +59,8 @@ class Scattered(Seeded):
                 self._kept[j] = frequencies
         return frequencies
 
-    def products(self, X: NDArray, dtype: str) -> NDArray[np.floating]:
+    def products(self, X: Any, dtype: str) -> NDArray[np.floating]:
         """Compute the products in strips of rows whose frequencies take at most MOST_STRIP bytes, or of one row."""
-        assert isinstance(X, SparseRows)
         out, most = np.zeros((len(X), self.m), dtype), max(1, MOST_STRIP // (8 * self.m))
         first = 0
         while first < len(X):
