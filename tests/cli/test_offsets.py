@@ -24,6 +24,7 @@ from dkernel import (
 )
 from dkernel.errors import DataError
 from dkernel.validation import dtype_for
+from tests.combinations import every_two
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
 
@@ -47,10 +48,11 @@ def written(folder, form, offset, seed=0):
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "npy"])
 def test_files_with_an_offset_are_as_good_as_without(run_to, tmp_path, form):
-    found = {}
+    found, options = {}, ("--label", "3", *OPTIONS[2:]) if form == "npy" else OPTIONS
+    if form != "parquet":  # one choice is enough
+        options = (*options, "--gamma", 0.3, "--alpha", 1e-5, "--metric", "identity")
     for offset in (0.0, 1e9):
         path = written(tmp_path, form, offset)
-        options = ("--label", "3", *OPTIONS[2:]) if form == "npy" else OPTIONS
         run_to("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--quiet")
         new = written(tmp_path, form, offset, seed=1)
         told = run_to("evaluate", tmp_path / "m", new, "--label", "3" if form == "npy" else "y", "--json")
@@ -64,8 +66,7 @@ def test_files_with_an_offset_are_as_good_as_without(run_to, tmp_path, form):
     assert json.loads(run_to("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float32"
 
 
-@pytest.mark.parametrize("solver", ["auto", "psgd"])
-@pytest.mark.parametrize("wrap", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize(("wrap", "solver"), every_two([np.asarray, pd.DataFrame], ["auto", "psgd"]))
 def test_estimators_too(wrap, solver):
     settings = {"kernel": "gaussian", "n_components": 128, "random_state": 0, "solver": solver}
     X, y = rows(0.0, n=1000)
@@ -100,9 +101,9 @@ def in_a_dask_frame(X):
     return dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]), npartitions=4)
 
 
-@pytest.mark.parametrize("features", ["nystrom", "fourier"])
-@pytest.mark.parametrize("scale", ["auto", "none"])
-@pytest.mark.parametrize("wrap", [in_dask, in_a_dask_frame])
+@pytest.mark.parametrize(
+    ("wrap", "scale", "features"), every_two([in_dask, in_a_dask_frame], ["auto", "none"], ["nystrom", "fourier"])
+)
 def test_collections_of_dask_too(wrap, scale, features):
     settings = {"kernel": "gaussian", "gamma": 0.3, "alpha": 1e-5, "random_state": 0, "scale": scale}
     settings |= {"n_components": 128, "features": features}
@@ -115,9 +116,10 @@ def test_collections_of_dask_too(wrap, scale, features):
     assert found[1] > found[0] - 0.02
 
 
-@pytest.mark.parametrize("scale", ["none", "maxabs", "minmax", "global"])
-@pytest.mark.parametrize("features", ["nystrom", "fourier"])
-@pytest.mark.parametrize("solver", ["auto", "psgd"])
+@pytest.mark.parametrize(
+    ("scale", "features", "solver"),
+    every_two(["none", "maxabs", "minmax", "global"], ["nystrom", "fourier"], ["auto", "psgd"]),
+)
 def test_every_scale_under_a_kernel_that_sees_no_shift(scale, features, solver):
     found = []
     for offset in (0.0, 1e9):

@@ -22,6 +22,7 @@ from tests.cli.conftest import FEATURES
 
 TRAIN = ["train", "--label", "y", *FEATURES, "--quiet", "--baselines", "off"]
 TUNE = ["tune", "--label", "y", *FEATURES[:4], "--n-components", "16", "--quiet"]
+TUNE += ["--metric", "identity", "--grid", "gamma=0.3", "--grid", "alpha=1e-4|1e-2"]
 SCORE = ["score", "--exclude", "y,price,id,note", "--quiet", "--overwrite"]
 
 

@@ -14,7 +14,8 @@ from dkernel.cli import main
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from tests.estimators.wide import texts
 
-FIT = ["--n-components", "48", "--gamma", "0.5", "--alpha", "1e-4", "--scale", "maxabs"]
+FIT = ["--n-components", "48", "--gamma", "0.5", "--alpha", "1e-4", "--scale", "maxabs", "--metric", "identity"]
+FIT += ["--kernel", "gaussian"]
 P = 2**18
 
 
@@ -42,8 +43,8 @@ def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     loaded = dkernel.load(model).model_
     assert loaded.columns == RangeNames(1, P)
     assert isinstance(loaded.map.landmarks, SparseRows)
-    given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs"}
-    machine = KernelClassifier(**given).fit(X[:2500], y[:2500])
+    given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "metric": "identity"}
+    machine = KernelClassifier("gaussian", **given).fit(X[:2500], y[:2500])
     np.testing.assert_allclose(loaded.scores(X)[:, 0], machine.decision_function(X), atol=1e-3)
 
 
@@ -83,8 +84,9 @@ def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
     (["--scale", "standard"], "--scale standard shifts the columns"),
 ])  # fmt: skip
 def test_what_takes_single_columns_or_shifts_them_is_refused(files, run, tmp_path, option, message):
-    folder, *_ = files
-    result = run("train", folder / "train.svm", "--label", "label", "--out", tmp_path / "m", *FIT[:6], *option)
+    few = tmp_path / "few.svm"
+    few.write_text("\n".join((files[0] / "train.svm").read_text().splitlines()[:50]) + "\n")
+    result = run("train", few, "--label", "label", "--out", tmp_path / "m", *FIT[:6], "--n-features", P, *option)
     assert result.exit_code in (65, 2)
     assert message in result.output
 

@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 from dkernel import KernelClassifier
-from dkernel.errors import DataError, DKernelWarning
+from dkernel.errors import ClusterError, DataError, DKernelWarning
 from dkernel.persistence import model_file
 from dkernel.streaming.homes import MOST_UNEVEN, homes
 from tests.streaming.sources import rings
@@ -108,6 +108,9 @@ def test_a_persisted_collection_stays_and_futures_are_of_arrays_or_frames():
         framed = fitted().fit(frames, series)
         with pytest.raises(DataError, match="have 7 and 8 items"):
             fitted().fit(frames, series[1:])
+        frames[0].cancel()
+        with pytest.raises(ClusterError, match=r"rows of the future '.*' are lost"):
+            fitted().fit(frames, series)
         with pytest.raises(DataError, match="are of str"):
             fitted().fit(client.scatter(["a", "b"], hash=False), series[:2])
     np.testing.assert_array_equal(collection.model_.coef, framed.model_.coef)

@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
-from dkernel.errors import DataError
+from dkernel.errors import ClusterError, DataError
 
 
 def is_future_list(value: Any) -> bool:
@@ -31,7 +32,13 @@ def _collection(futures: Sequence[Any]) -> Any:
     from dask.delayed import delayed
 
     first = futures[0]
-    empty = first.client.submit(_empty, first, pure=False).result()
+    try:
+        empty = first.client.submit(_empty, first, pure=False).result()
+    except CancelledError as error:  # what was scattered is lost with the worker that has it
+        raise ClusterError(
+            f"The rows of the future {first.key!r} are lost: it was cancelled, or the worker that had them is gone. "
+            "Make the futures again, and fit again."
+        ) from error
     if hasattr(empty, "iloc"):
         from dask.dataframe import from_delayed
 
