@@ -92,6 +92,11 @@ class Source:
     passed_over: tuple[str, ...] = ()
     bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        """Take the bytes of a row from the layout of the blocks where nobody has counted them."""
+        if not self.row_bytes:
+            object.__setattr__(self, "row_bytes", self.layout.row_bytes())
+
     @property
     def chunk_rows(self) -> tuple[int, ...]:
         """Rows of every chunk, in order."""

@@ -42,12 +42,12 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way(), grids)]
     [0, 21, 6]
     >>> round(way_cost(grids, sizes, Recipe(), 1, reading=1.0).seconds)
-    77
+    87
     """
     recipe = way.of(recipe)
     of_kernel, of_global = sizes.components, sizes
     if learns_rest(way.local) and recipe.components_open:
-        of_kernel = LEAST_COMPONENTS
+        of_kernel = min(LEAST_COMPONENTS, sizes.components)
     components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))

@@ -78,7 +78,7 @@ def no_background(at: Doors) -> None:
 def text_model(at: Doors) -> None:
     X = ["ab", "ba", "abc", "bac"] * 3
     machine = KernelClassifier(dkernel.SpectrumKernel(2), n_components=4).fit(X, [0, 1, 0, 1] * 3)
-    refuses("numbers and tables", lambda: dkernel.explain(machine, X[:1], X))
+    refuses("columns of numbers", lambda: dkernel.explain(machine, X[:1], X))
     at.refused += 1
 
 

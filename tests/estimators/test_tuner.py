@@ -31,7 +31,7 @@ def test_it_finds_what_the_search_finds(tmp_path):
     np.testing.assert_array_equal(tuner.classes_, [0, 1])
     # The command on the same rows in the same chunk has the same bytes.
     np.savez(tmp_path / "rows.npz", X=X, y=y)
-    recipe = Recipe(task="classify", kernel="gaussian", solver="psgd", **SETTINGS)
+    recipe = Recipe(task="classify", kernel="gaussian", **SETTINGS)
     source = open_source([str(tmp_path / "rows.npz")], label="y")
     found = tune(source, recipe, ThreadsExecutor(2), GRID, "1passes")
     assert found.fit.model.coef.tobytes() == tuner.best_model_.coef.tobytes()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dkernel.cost import SETUP_FLOPS
@@ -95,6 +95,7 @@ def numbers(block):
 
 @given(n=st.integers(2, 5000), columns=st.integers(1, 3000), holdout=st.sampled_from([0.0, 0.05, 0.5]))
 def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdout):
+    assume((n, holdout) != (3, 0.5))  # two rows to judge by leave one to learn from: refused
     sizes = Sizes.of(n, 3, Recipe(solver="psgd", n_components=columns, holdout=holdout))
     found = reservoir(sizes.reservoir)
     split = split_reservoir(found, sizes)

@@ -38,7 +38,6 @@ def wide(monkeypatch):
         "dkernel.features.nystrom",
         "dkernel.selection.landmark_selection",
         "dkernel.solving.setup_cost",
-        "dkernel.training.memory_plan",
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)
     monkeypatch.setattr(sketch, "SKETCH_ROWS", 1024)
