@@ -34,8 +34,8 @@ LEARNERS = {
     "fourier-hinge": BASE.replace(features="fourier", loss="squared_hinge", task="classify"),
     "nystrom-hinge": BASE.replace(features="nystrom", loss="squared_hinge", task="classify"),
 }
-# Call of the first file's survey; of the third of four rounds; of the judgement at the very end.
-POINTS = {"survey": r"-survey-2-", "round": r"-fit-pass-0-0-2-", "last": r"-pass-0-0-judge-"}
+# The second call of the survey; those of the third of four rounds; of the judgement at the very end.
+POINTS = {"survey": r"-survey-[1-9]\d*-", "round": r"-fit-pass-0-0-2-", "last": r"-pass-0-0-judge-"}
 
 
 def write_files(folder):
