@@ -13,11 +13,11 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.validation import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Place = Callable[[int], str]
 
 # The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.

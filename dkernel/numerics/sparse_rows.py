@@ -6,7 +6,7 @@ are sums in float64, over the columns in their order: a row's do not depend on t
 itself are symmetric to the bit, and equal rows have a distance of exactly 0.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, overload
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
+from dkernel.validation import Place
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -23,8 +24,6 @@ DENSE_SHARE = 0.1
 """Of all numbers: where more are stored than this share, and that is known, rows are taken as dense."""
 FOLDED_COLUMNS = 64
 """Columns that the columns are folded to, where only likeness is asked for."""
-
-Place = Callable[[int], str]
 
 
 @dataclass(frozen=True)

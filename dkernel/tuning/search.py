@@ -23,7 +23,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.object_columns import check_source
 from dkernel.data.scratch import Scratch
@@ -55,8 +54,6 @@ from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_r
 RACE_ROUNDS = 32  # rounds of a pass of the race
 RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
 RACE_PASSES = 2  # passes that a whole race reads, about
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
