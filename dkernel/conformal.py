@@ -24,7 +24,7 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.local_width import LocalWidth
 from dkernel.numerics.array_types import F64
 
-Group = bool | int | float | str
+GroupName = bool | int | float | str
 
 MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
 COVERAGE = 0.9  # that of most published intervals
@@ -48,7 +48,7 @@ class Conformal:
     mass: F64
     stratum: NDArray[np.int32]
     group: NDArray[np.int32]
-    groups: tuple[Group, ...] = ()
+    groups: tuple[GroupName, ...] = ()
     width: LocalWidth | None = None
 
     @classmethod
@@ -61,7 +61,7 @@ class Conformal:
         >>> table.quantile(0.9), table.quantile(0.5)
         (9.0, 5.0)
         """
-        names: tuple[Group, ...] = ()
+        names: tuple[GroupName, ...] = ()
         codes: NDArray[Any] = np.zeros(len(scores), np.int32)
         if groups is not None:
             distinct, codes = np.unique(np.asarray(groups), return_inverse=True)
@@ -201,7 +201,7 @@ class Conformal:
         return {"scores": self.scores, "mass": self.mass, "stratum": self.stratum, "group": self.group, **width}
 
     @classmethod
-    def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[Group]) -> "Conformal":
+    def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[GroupName]) -> "Conformal":
         """The table again, from `arrays`."""
         width = {name.removeprefix("width."): a for name, a in arrays.items() if name.startswith("width.")}
         return cls(

@@ -7,7 +7,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 DISTANCE_STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
 PAIR_ROWS = 32  # rows whose distances are summed at once: those of 1,000 others stay inside L2
-PRODUCT_COLUMNS = 64  # of more, the distances of pairs come from one product of matrices, wrong in their last digits
+PAIR_COLUMNS = 64  # of more, the distances of pairs come from one product of matrices, wrong in their last digits
 PAIR_ROUNDING = 1e-12  # share of their mean under which such a square is a difference of rounding errors
 DISTANCE_TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
 NEAR_SHARE = 0.1  # a share of the length; nearer pairs are taken one by one
@@ -39,7 +39,7 @@ def _of_pairs(X: F64 | SparseRows, metric: str) -> F64:
     Of few columns, and in "l1", they are those of SciPy's `pdist`, bit for bit: that is four times as quick, but its
     import alone takes a quarter of a second, and every fit wants a median.
     """
-    if metric == "l2" and (isinstance(X, SparseRows) or X.shape[1] >= PRODUCT_COLUMNS):
+    if metric == "l2" and (isinstance(X, SparseRows) or X.shape[1] >= PAIR_COLUMNS):
         squares = squared_l2(X, X, np.inf)[np.triu_indices(len(X), 1)]
         rounding = PAIR_ROUNDING * squares.mean() if squares.size else 0.0
         return np.sqrt(np.where(squares > rounding, squares, 0.0))

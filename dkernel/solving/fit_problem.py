@@ -20,7 +20,7 @@ from dkernel.solving.sgd_round import PSGD, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
-from dkernel.streaming.stored_rows import Place
+from dkernel.streaming.stored_rows import DiskPlace
 
 Callback = Callable[[dict[str, Any]], Any]
 
@@ -58,10 +58,10 @@ class FitRun:
 
         self.callback = None if callback is None else call
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> DiskPlace:
         """The place of rows that are stored under this key by each process."""
         beside = None if self.executor.processes() else self.scratch.beside
-        return Place(self.scratch.given or beside, key)
+        return DiskPlace(self.scratch.given or beside, key)
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

@@ -43,7 +43,7 @@ class SearchRequest:
     clock: Callable[[], float]
 
 
-class Search(ABC):
+class ParameterSearch(ABC):
     """A search, with what its checkpoint and the fit of the winner need."""
 
     fitted: ClassVar[bool]

@@ -20,7 +20,7 @@ from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
 from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
-from dkernel.tuning.base import Search
+from dkernel.tuning.base import ParameterSearch
 from dkernel.tuning.search_space import SearchCandidate
 
 SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
@@ -35,7 +35,7 @@ def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, S
     return all(SOLVERS[with_solver(each, source).solver].in_memory for each in losses)
 
 
-class FewRowsSearch(Search):
+class FewRowsSearch(ParameterSearch):
     """One search on few rows."""
 
     fitted = True

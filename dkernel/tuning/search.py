@@ -46,7 +46,7 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
-from dkernel.tuning.base import Search, SearchRequest
+from dkernel.tuning.base import ParameterSearch, SearchRequest
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
 from dkernel.tuning.search_space import Budget, SearchCandidate
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
@@ -150,7 +150,7 @@ def tune(
     return with_missing_values(run, source, recipe, of_search, progress)
 
 
-def _resume_or_search(search: Search, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:
     with ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
@@ -163,7 +163,7 @@ def _resume_or_search(search: Search, checkpoint: Checkpoint | None) -> dict[str
         return result
 
 
-class HalvingSearch(Search):
+class HalvingSearch(ParameterSearch):
     """One search by successive halving: its candidates, the maps that they share, and the rungs."""
 
     fitted = False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from dkernel.kernels.distances import PRODUCT_COLUMNS, median_distance, squared_l2
+from dkernel.kernels.distances import PAIR_COLUMNS, median_distance, squared_l2
 
 RNG = np.random.default_rng(4)
 
@@ -51,7 +51,7 @@ def test_the_median_distance_is_that_of_scipy(n, p, metric, name):
     X = RNG.standard_normal((n, p)) * RNG.random(p) * 10 + 100
     X[n // 2 :: 7] = X[0]  # pairs at distance zero do not count
     distances = pdist(X, name)
-    exact = p < PRODUCT_COLUMNS or metric == "l1"
+    exact = p < PAIR_COLUMNS or metric == "l1"
     assert median_distance(X, metric) == pytest.approx(np.median(distances[distances > 0]), rel=0 if exact else 1e-12)
 
 
