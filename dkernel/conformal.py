@@ -99,7 +99,7 @@ class Conformal:
             group=np.ascontiguousarray(cells[0, last]),
         )
 
-    def joined(self, other: "Conformal") -> "Conformal":
+    def join(self, other: "Conformal") -> "Conformal":
         """The table with the rows of another; neither has groups."""
         return replace(
             self,

@@ -104,7 +104,7 @@ class UncheckedBlock:
     kept: "pa.Table | None" = None
     marks: NDArray[np.int8] | None = None
 
-    def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
+    def encode(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
         """Replace the features by the inputs that an encoding makes of them.
 
         `first` is, of rows to learn from, the number of the first copy of the first, as in `label_means`.
@@ -117,7 +117,7 @@ class UncheckedBlock:
         X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 
-    def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
+    def take(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
         """Some of the rows."""
         if rows.all():
             return self

@@ -69,14 +69,14 @@ def read_unit(
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_file_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
+            raw = read_file_part(file, part, wanted, place).encode(wanted.encoding, wanted.dtype, first)
             kept_place = _place_without(place, part)
             blocks = cut_blocks(raw, rows, wanted.layout, kept_place, wanted.label, wanted.weight)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
             valid = valid_rows(file, part, wanted, place)
-            valid = replace(valid, raw=valid.raw.encoded(wanted.encoding, wanted.dtype, first))
+            valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
             blocks = sifted_blocks(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.gone(error) from None
@@ -89,7 +89,7 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
         valid = valid_rows(file, part, wanted, place)
-        return valid.raw.taken(~np.isin(valid.rows, part.without))
+        return valid.raw.take(~np.isin(valid.rows, part.without))
     raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
     return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
 

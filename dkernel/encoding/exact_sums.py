@@ -66,12 +66,12 @@ class ExactSums:
             limbs[k][places] = limb
         return ExactSums(shape, limbs)
 
-    def taken(self, places: Any) -> "ExactSums":
+    def take(self, places: Any) -> "ExactSums":
         """The sums at some places."""
         shape = np.empty(self.shape, np.bool_)[places].shape
         return ExactSums(shape, {k: limb[places] for k, limb in self.limbs.items()})
 
-    def summed(self) -> "ExactSums":
+    def sum(self) -> "ExactSums":
         """The sums over the first axis."""
         return ExactSums(self.shape[1:], {k: limb.sum(axis=0) for k, limb in self.limbs.items()})
 

@@ -389,7 +389,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         landmarks = rule_of(self.landmarks)[1]
         with default_executor() as executor:
             for block in blocks_of(source):
-                now = now.learned(block, landmarks, executor)
+                now = now.learn(block, landmarks, executor)
         self._partial = now
         if now.model is not None:
             history = [] if now.stream is None else list(now.stream.history)

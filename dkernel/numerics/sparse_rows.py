@@ -158,7 +158,7 @@ class SparseRows:
         at_ = np.repeat(self.starts[chosen] - starts[:-1], n) + np.arange(starts[-1])
         return SparseRows(self.data[at_], self.indices[at_], starts, self.width)
 
-    def padded(self, first: int, rows: int) -> "SparseRows":
+    def pad(self, first: int, rows: int) -> "SparseRows":
         """`rows` rows from `first` on, empty ones behind the last."""
         part = self[first : first + rows]
         missing = rows - len(part)
@@ -224,7 +224,7 @@ class SparseRows:
         rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))[order]
         return place, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
-    def folded(self) -> NDArray[np.float64]:
+    def fold(self) -> NDArray[np.float64]:
         """Sums of the columns j, j + FOLDED_COLUMNS, ... with signs of their own, float64 (n, FOLDED_COLUMNS)."""
         out = np.zeros((len(self), FOLDED_COLUMNS))
         row = np.repeat(np.arange(len(self)), np.diff(self.starts))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.process import imported_ahead
+from dkernel.execution.process import import_ahead
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
@@ -20,7 +20,7 @@ from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-imported_ahead(__name__)
+import_ahead(__name__)
 
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 """Of the components, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""

@@ -205,9 +205,9 @@ class Exact(Solver[OneStepState]):
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Judged:
-    """The alphas that were looked at.
+    """The alphas that were looked at so far.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class PSGD(AlphaPath):
         usual = usual + (kept * lengths - usual) / LENGTH_ROUNDS
         done = state.done + 1
         sums = {
-            name: total + v if done > rounds - self.counted(name, rounds) else total
+            name: total + v if done > rounds - self.rounds_of(name, rounds) else total
             for name, total in state.sums.items()
         }
         return SGDState(v, sums, done, v - state.v if shares.max() > 1 else None, usual)
@@ -147,13 +147,13 @@ class PSGD(AlphaPath):
         return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
 
     @staticmethod
-    def counted(window: str, rounds: int) -> int:
+    def rounds_of(window: str, rounds: int) -> int:
         """Number of rounds of a pass that a window averages, at least one."""
         return max(1, round(WINDOWS[window] * rounds))
 
     def candidates(self, state: SGDState, rounds: int) -> dict[str, F64]:
         """Candidates at the end of the pass: its means and its last iterate."""
-        means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
+        means = {name: total / self.rounds_of(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 
 

@@ -136,7 +136,7 @@ class RacedMap:
         return replace(self, entries=tuple(entries))
 
     @property
-    def learned(self) -> SGDProblem:
+    def sgd_problem(self) -> SGDProblem:
         """The problem of all entries together."""
         outputs = self.problem.targets.outputs
         parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
@@ -177,7 +177,7 @@ def run_rounds(
     scores = {number: Score() for some in candidates for number in some}
     entries = [entry for raced in maps for entry in raced.entries]
     v = [entry.v for entry in entries]
-    with SGD(reader, [raced.learned for raced in maps], f"{key}-{first}") as sgd:
+    with SGD(reader, [raced.sgd_problem for raced in maps], f"{key}-{first}") as sgd:
         for i, pieces in enumerate(rounds):
             ahead = rounds[i + 1] if i + 1 < len(rounds) else following
             # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
