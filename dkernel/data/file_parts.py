@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
+from dkernel.data.block import Block, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
@@ -17,6 +17,7 @@ from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
+from dkernel.validation import Place
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 

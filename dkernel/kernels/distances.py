@@ -1,5 +1,7 @@
 """Distances between the rows of two float64 blocks, the reference of the float32 tiles."""
 
+from typing import Any
+
 import numpy as np
 
 from dkernel.numerics.array_types import F64
@@ -20,7 +22,7 @@ def _one_by_one(X: F64, Z: F64, metric: str) -> F64:
     return distances
 
 
-def median_distance(X: F64 | SparseRows, metric: str) -> float:
+def median_distance(X: Any, metric: str) -> float:
     """Median distance, "l1" or "l2", of all pairs of rows that differ; 1 where none do.
 
     Examples
@@ -33,7 +35,7 @@ def median_distance(X: F64 | SparseRows, metric: str) -> float:
     return float(np.median(distances)) if distances.size else 1.0
 
 
-def _of_pairs(X: F64 | SparseRows, metric: str) -> F64:
+def _of_pairs(X: Any, metric: str) -> F64:
     """Distances of all pairs of different rows, (n (n - 1) / 2,), in no order; those of equal rows are 0.
 
     Of few columns, and in "l1", they are those of SciPy's `pdist`, bit for bit: that is four times as quick, but its
