@@ -17,13 +17,14 @@ Move = tuple[int, ...]
 WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
 GRID_MIDDLE = (0, SIZE_STEPS, 1)  # without sight of categories, the middle width and ridge
-RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS = (1, 0, 0), (0, 1, 0)
+RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS = (1, 0, 0), (0, 1, 0)  # moves
 
 # Of cells: the settings are tried one after the other, from the middle outwards while the loss falls.
 CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CELL_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
 SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
 MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
+# The moves of one setting each:
 WIDTH_OF_CELLS, RIDGE_OF_CELLS, SMOOTHNESS_OF_CELLS, OWN_METRIC = (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)
 # A wide kernel wants a smaller ridge than a narrow one: a place that is the best of its width and of its ridge is often
 # not the best of both.
