@@ -95,15 +95,16 @@ class OutputPart:
         seen = path.with_name(part.seen_name)
         if part.staged != path.name:
             return None
-        return part.with_seen(seen.read_bytes()) if seen.exists() else part
+        return with_facts(part, seen.read_bytes()) if seen.exists() else part
 
-    def with_seen(self, content: bytes) -> "OutputPart | None":
-        """The part with what its rows were; None where that is damaged, so that the part is made again."""
-        try:
-            seen = json.loads(content)
-        except ValueError:
-            return None
-        return replace(self, seen=seen) if isinstance(seen, dict) else None
+
+def with_facts(part: OutputPart, content: bytes) -> OutputPart | None:
+    """The part with what its rows were; None where that is damaged, so that the part is made again."""
+    try:
+        seen = json.loads(content)
+    except ValueError:
+        return None
+    return replace(part, seen=seen) if isinstance(seen, dict) else None
 
 
 @dataclass(frozen=True)

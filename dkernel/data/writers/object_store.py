@@ -37,6 +37,7 @@ from dkernel.data.writers.manifest import (
     named_parts,
     refuse_other,
     staging_name,
+    with_facts,
     write_part,
 )
 from dkernel.errors import ClusterError, DataError, UnsupportedError
@@ -210,7 +211,7 @@ class StoreStaging:
 
     def _with_seen(self, part: OutputPart) -> OutputPart | None:
         with explain_errors(self.url):
-            return part.with_seen(self.system.cat_file(f"{self.folder}/{part.seen_name}"))
+            return with_facts(part, self.system.cat_file(f"{self.folder}/{part.seen_name}"))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""
