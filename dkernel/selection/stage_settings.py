@@ -1,6 +1,6 @@
 """Settings of the local stages that a fit looks for: places on axes, and where a search on them begins and goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,8 +74,8 @@ def best_width(loss: Callable[[Place], float], start: Place) -> Place:
 
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of cells one walk from `start`, which fewer rows have said."""
-    return descend(loss, start, SIZES, (SMOOTH, *THEN))
+    """The place of the smallest loss of cells by walks from `start`, which fewer rows have said."""
+    return _settle(loss, start, (SMOOTH, *THEN))
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:
@@ -83,7 +83,11 @@ def lowest(loss: Callable[[Place], float]) -> Place:
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, FIRST_SETTING) for smoothness in range(len(SMOOTHNESS))
     )
-    best = min(starts, key=loss)
-    while (further := descend(loss, best, SIZES, THEN)) != best:
-        best = further
-    return best
+    return _settle(loss, min(starts, key=loss), THEN)
+
+
+def _settle(loss: Callable[[Place], float], place: Place, axes: Sequence[int]) -> Place:
+    """Walk along these axes of cells until none of them gains."""
+    while (further := descend(loss, place, SIZES, axes)) != place:
+        place = further
+    return place
