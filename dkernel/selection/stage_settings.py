@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.cells import SMOOTHNESS, CellSettings
-from dkernel.selection.coordinate_search import Place, descend
+
+Place = tuple[int, ...]
+"""Number of a setting on each axis."""
 
 WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
@@ -38,6 +40,29 @@ class RaceFindings:
 
 
 NOTHING = RaceFindings()
+
+
+def descend(loss: Callable[[Place], float], place: Place, sizes: Place, axes: Sequence[int]) -> Place:
+    """Walk along each of these axes while the loss falls, upwards and then downwards; the place where the walk ends.
+
+    Parameters
+    ----------
+    loss : asked again for places that were visited, so it should remember them
+    sizes : settings of each axis
+
+    Examples
+    --------
+    >>> descend(lambda place: (place[0] - 4) ** 2 + place[1], (2, 1), (6, 3), axes=(0, 1))
+    (4, 0)
+    """
+    for axis in axes:
+        for direction in (1, -1):
+            while 0 <= place[axis] + direction < sizes[axis]:
+                other = (*place[:axis], place[axis] + direction, *place[axis + 1 :])
+                if not loss(other) < loss(place):
+                    break
+                place = other
+    return place
 
 
 def grid_width(place: Place) -> float:
