@@ -108,7 +108,7 @@ def _far_rows(model: Model) -> tuple[int, float]:
         return 0, 0.0
     c = float(map.n_components)
     rows = max(0, int((FAR_FLOPS - c**3 / 3) / c**2))
-    return rows, float(map.left_out(rows).max()) if known is None and rows else known or 0.0
+    return rows, float(map.left_out().max()) if known is None and rows else known or 0.0
 
 
 @dataclass(frozen=True, eq=False)
