@@ -78,7 +78,7 @@ def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
     assert tied.end() == fitted
 
 
-def test_components_are_fitted_instead_where_the_local_stage_of_others_gains_nothing():
+def test_components_stand_by_where_a_local_stage_may_gain_nothing():
     losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
     alike = race(losses, costs)
     assert (alike.end(), alike.instead()) == ((LINEAR,), KERNEL)

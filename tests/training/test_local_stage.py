@@ -171,7 +171,7 @@ def test_auto_leaves_out_grids_that_gain_nothing():
     assert left_out.chosen["way"]
 
 
-def test_components_are_fitted_where_the_grids_of_a_linear_kernel_gain_nothing(monkeypatch):
+def test_components_follow_grids_that_gain_nothing(monkeypatch):
     nothing = replace(LOCAL_STAGES["grids"], fit=lambda *_: LocalStage(None, [], {}, "none: nothing gained"))
     monkeypatch.setitem(LOCAL_STAGES, "grids", nothing)
     monkeypatch.setattr("dkernel.selection.race.Race.end", lambda _: (Way("linear", "grids"),))
