@@ -44,9 +44,9 @@ DRIFT = 0.02  # by which the difference of two curves may bend for each unit of 
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Curve:
-    """Losses of a way on growing samples.
+    """Losses of a way on growing samples, so far.
 
     Parameters
     ----------
