@@ -244,8 +244,9 @@ def _fit_ways(
 
     for (features, rest), stages in by_stage.items():
         fit(features, rest, stages)
-    if (way := chosen.instead) is not None and not any(each.local and each.local.machine for each in fitted):
-        fit(way.features, learns_rest(way.local), [way.local])
+    other = chosen.instead
+    if other is not None and not any(each.local and each.local.machine for each in fitted):
+        fit(other.features, learns_rest(other.local), [other.local])
     best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
