@@ -73,7 +73,7 @@ def test_a_simulated_round_has_a_best_number_of_calls():
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("workers", [1, 3, 8, 40])
-def test_simulated_rounds_have_the_rows_of_a_round_on_as_many_workers_as_there_are(workers, kept):
+def test_simulated_rounds_have_the_rows_of_a_round(workers, kept):
     source = many_workers.rows_of(4 * 10**6)
     for turn in many_workers.rounds_of(source, 32, workers, kept):
         assert sum(turn.rows) == pytest.approx(source.n_rows / 32, rel=0.02)
