@@ -18,7 +18,9 @@ MOST_GROUP_LEVELS = 256  # beside which relevances are learned: the memory of gr
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 
 
-def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling) -> NDArray[np.float64]:
+def relevances(
+    X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling, threads: int = 1
+) -> NDArray[np.float64]:
     """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
 
     One row is learned without the categories and, where they have few levels, another one with them: numbers that say
@@ -28,6 +30,7 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
     ----------
     X, Y : rows of the source and their targets, of which the first RELEVANCE_ROWS count
     scaling : to standard scores
+    threads : that share the work; their number moves no bit
     """
     rows = scaling.apply(X[:RELEVANCE_ROWS], "float64").astype(np.float64, copy=False)
     targets = Y[:RELEVANCE_ROWS].astype(np.float64)
@@ -38,7 +41,7 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
     gamma = np.full((len(seen), inputs.n_out), CATEGORY)
     for row, columns in zip(gamma, seen, strict=True):
         relevant, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
-        relevant[spread] = relevance(columns[:, spread], targets)
+        relevant[spread] = relevance(columns[:, spread], targets, threads)
         numbers = relevant[:n][spread[:n]]
         mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
         row[:n] = (relevant[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]

@@ -14,7 +14,7 @@ RELEVANCE_ROUNDS = 8
 RIDGE = 1e-2  # a share of k(x, x), since labels have noise
 
 
-def relevance(X: F64, Y: F64) -> F64:
+def relevance(X: F64, Y: F64, threads: int = 1) -> F64:
     """Root of the mean squared derivative along each feature, of mean square 1; float64 (p,).
 
     The function is a kernel ridge regression with an exponential kernel, as a cell has, in a metric that is learned
@@ -23,11 +23,12 @@ def relevance(X: F64, Y: F64) -> F64:
     Parameters
     ----------
     X : standardised rows (n, p);  Y : targets (n, outputs)
+    threads : that share the work; their number moves no bit
     """
     rows, targets = (np.ascontiguousarray(each[:RELEVANCE_ROWS], np.float32) for each in (X, Y))
     if not rows.shape[1] or len(rows) < 2:
         return np.ones(rows.shape[1])
-    root = learned_root(rows, targets, RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS)
+    root = learned_root(rows, targets, RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS, threads)
     diagonal = np.diag(root.astype(np.float64) @ root)
     mean = float(diagonal.mean())
     return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))
