@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.local_width import LocalWidth
+from dkernel.numerics.array_types import F64
 
-Array = NDArray[np.float64]
-Group = bool | int | float | str
+GroupName = bool | int | float | str
 
 MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
 COVERAGE = 0.9  # that of most published intervals
@@ -44,17 +44,15 @@ class Conformal:
     width : w, None where it is 1 everywhere
     """
 
-    scores: Array
-    mass: Array
+    scores: F64
+    mass: F64
     stratum: NDArray[np.int32]
     group: NDArray[np.int32]
-    groups: tuple[Group, ...] = ()
+    groups: tuple[GroupName, ...] = ()
     width: LocalWidth | None = None
 
     @classmethod
-    def of(
-        cls, scores: Array, weight: Array, stratum: NDArray[Any], groups: Sequence[Any] | None = None
-    ) -> "Conformal":
+    def of(cls, scores: F64, weight: F64, stratum: NDArray[Any], groups: Sequence[Any] | None = None) -> "Conformal":
         """The table of scores (n,) of rows of a weight (n,), a stratum (n,) and perhaps a group (n,).
 
         Examples
@@ -63,7 +61,7 @@ class Conformal:
         >>> table.quantile(0.9), table.quantile(0.5)
         (9.0, 5.0)
         """
-        names: tuple[Group, ...] = ()
+        names: tuple[GroupName, ...] = ()
         codes: NDArray[Any] = np.zeros(len(scores), np.int32)
         if groups is not None:
             distinct, codes = np.unique(np.asarray(groups), return_inverse=True)
@@ -72,14 +70,12 @@ class Conformal:
         return cls(scores, mass, stratum.astype(np.int32), codes.astype(np.int32), names)._short()
 
     @classmethod
-    def of_classes(
-        cls, P: Array, codes: NDArray[Any], weight: Array, groups: Sequence[Any] | None = None
-    ) -> "Conformal":
+    def of_classes(cls, P: F64, codes: NDArray[Any], weight: F64, groups: Sequence[Any] | None = None) -> "Conformal":
         """The table of rows with probabilities (n, n_classes) and the number of their class (n,)."""
         return cls.of(1.0 - P[np.arange(len(P)), codes], weight, codes, groups)
 
     @classmethod
-    def of_numbers(cls, ratios: Array, weight: Array, groups: Sequence[Any] | None = None) -> "Conformal":
+    def of_numbers(cls, ratios: F64, weight: F64, groups: Sequence[Any] | None = None) -> "Conformal":
         """The table of rows with errors over widths (n, targets)."""
         n, targets = ratios.shape
         each = None if groups is None else np.repeat(np.asarray(groups), targets).tolist()
@@ -103,7 +99,7 @@ class Conformal:
             group=np.ascontiguousarray(cells[0, last]),
         )
 
-    def joined(self, other: "Conformal") -> "Conformal":
+    def join(self, other: "Conformal") -> "Conformal":
         """The table with the rows of another; neither has groups."""
         return replace(
             self,
@@ -131,7 +127,7 @@ class Conformal:
         i = int(np.searchsorted(reached, needed - 1e-9 * needed))  # sums of masses round
         return float(self.scores[some][order[i]]) if i < len(order) else np.inf
 
-    def radii(self, coverage: float, targets: int, groups: Sequence[Any] | None = None) -> Array:
+    def radii(self, coverage: float, targets: int, groups: Sequence[Any] | None = None) -> F64:
         """q of each target, (targets,); with groups (n,) of each row too, (n, targets).
 
         Raises
@@ -152,9 +148,7 @@ class Conformal:
             self._check_enough(coverage, quantiles[g], f" of group {self.groups[g]!r}")
         return np.asarray(quantiles[codes])
 
-    def limits(
-        self, coverage: float, classes: int, by_class: bool = False, groups: Sequence[Any] | None = None
-    ) -> Array:
+    def limits(self, coverage: float, classes: int, by_class: bool = False, groups: Sequence[Any] | None = None) -> F64:
         """The largest 1 - P of a class that is in a set: (classes,), or of each row (n, classes).
 
         A class, or a group, of which too few rows were left out is in every set.
@@ -180,7 +174,7 @@ class Conformal:
             raise DataError(f"No row of the group {unknown[0]!r} was left out; the groups are {known}.")
         return np.array([number[value] for value in values], np.intp)
 
-    def _check_enough(self, coverage: float, radii: Array, which: str) -> None:
+    def _check_enough(self, coverage: float, radii: F64, which: str) -> None:
         if np.isinf(radii).any():
             needed = int(np.ceil(np.round(coverage / (1 - coverage), 6)))
             raise DataError(
@@ -207,7 +201,7 @@ class Conformal:
         return {"scores": self.scores, "mass": self.mass, "stratum": self.stratum, "group": self.group, **width}
 
     @classmethod
-    def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[Group]) -> "Conformal":
+    def build(cls, arrays: Mapping[str, NDArray[Any]], groups: Sequence[GroupName]) -> "Conformal":
         """The table again, from `arrays`."""
         width = {name.removeprefix("width."): a for name, a in arrays.items() if name.startswith("width.")}
         return cls(

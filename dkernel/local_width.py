@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dkernel.features import NystromMap
 from dkernel.kernels import Gaussian
 from dkernel.numerics import tiling
-
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 WIDTH_LANDMARKS, MOST_WIDTH_BYTES = (
     64,
@@ -43,11 +42,11 @@ class LocalWidth:
     """
 
     landmarks: NDArray[np.float32]
-    gamma: Array
-    ranks: Array
-    coef: Array
+    gamma: F64
+    ranks: F64
+    coef: F64
 
-    def __call__(self, Z: NDArray[Any], S: Array) -> Array:
+    def __call__(self, Z: NDArray[Any], S: F64) -> F64:
         """w (n, targets) of scaled rows (n, p) and their predictions (n, targets)."""
         m = len(self.landmarks)
         logarithms = np.zeros(S.shape)
@@ -79,7 +78,7 @@ class LocalWidth:
         return cls(arrays["landmarks"], arrays["gamma"], arrays["ranks"], arrays["coef"])
 
 
-def fit_width(Z: NDArray[Any] | None, S: Array, errors: Array, weight: Array) -> tuple[LocalWidth | None, Array]:
+def fit_width(Z: NDArray[Any] | None, S: F64, errors: F64, weight: F64) -> tuple[LocalWidth | None, F64]:
     """A width, None where none tells errors apart, and its values at the rows, each by a fit to the others.
 
     Logarithms of errors are regressed on k and h, with a ridge that is chosen by five folds. The width is the
@@ -133,13 +132,13 @@ def _landmarks(Z: NDArray[Any] | None) -> tuple[NDArray[np.float32], float]:
     return rows, 1.0 / (2.0 * median) if median > 0 else 1.0
 
 
-def _bumps(s: Array, ranks: Array) -> Array:
+def _bumps(s: F64, ranks: F64) -> F64:
     """h (n, KNOTS): how near the rank of a prediction is to each of KNOTS equal steps."""
     at = np.interp(s, ranks, np.arange(KNOTS))
     return np.asarray(np.exp(-0.5 * (at[:, None] - np.arange(KNOTS)) ** 2))
 
 
-def _fit(F: Array, errors: Array, weight: Array) -> tuple[Array, Array] | None:
+def _fit(F: F64, errors: F64, weight: F64) -> tuple[F64, F64] | None:
     """Coefficients of features whose last is 1, and the width at each row by the other folds; None without a gain."""
     floor = SMALL * float(np.median(errors)) or SMALL * float(errors.mean())
     t, fold = np.log(errors + floor), np.arange(len(F)) % FOLDS
@@ -161,6 +160,6 @@ def _fit(F: Array, errors: Array, weight: Array) -> tuple[Array, Array] | None:
     return best if least < np.log(np.average(errors, weights=weight)) - LEAST_GAIN else None
 
 
-def _normal_equations(F: Array, t: Array, weight: Array) -> tuple[Array, Array]:
+def _normal_equations(F: F64, t: F64, weight: F64) -> tuple[F64, F64]:
     weighted = F * weight[:, None]
     return weighted.T @ F, weighted.T @ t

@@ -154,8 +154,12 @@ def refuse_url(path: str | os.PathLike[str], what: str) -> None:
         )
 
 
-def nearest_name(name: str, names: Sequence[str]) -> str:
+def nearest_name(name: str, names: Sequence[str], part: Callable[[str], str] = str) -> str:
     """' Did you mean ...?' for a misspelled name or one of another tool, or the names there are, or nothing.
+
+    Parameters
+    ----------
+    part : of a name, by which others are like it
 
     Examples
     --------
@@ -169,7 +173,8 @@ def nearest_name(name: str, names: Sequence[str]) -> str:
     folded = {each.lower(): each for each in reversed(names)}
     meant = NAME_SYNONYMS.get(name.lower(), "")
     alike = [folded[each] for each in (name.lower(), meant) if each in folded and folded[each] != name]
-    close = alike[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    parts = {part(each): each for each in reversed(names)}
+    close = alike[:1] or [parts[each] for each in difflib.get_close_matches(part(name), parts, n=1, cutoff=0.6)]
     if close:
         return f" Did you mean {close[0]!r}?"
     listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")

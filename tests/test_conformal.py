@@ -66,7 +66,7 @@ def test_each_class_and_each_group_has_a_quantile_of_its_own():
 
 def test_joined_tables_are_the_table_of_all_rows():
     scores = np.random.default_rng(3).exponential(size=500)
-    both = table(scores[:300]).joined(table(scores[300:]))
+    both = table(scores[:300]).join(table(scores[300:]))
     assert both.quantile(0.9) == table(scores).quantile(0.9)
     assert both.rows == 500
 

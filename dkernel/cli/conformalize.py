@@ -61,7 +61,7 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
 
 def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, running
-    from dkernel.inference.conformity import conformalized
+    from dkernel.inference.conformity import conformalize_model
     from dkernel.persistence import model_file
 
     model = open_model(values, record)
@@ -69,7 +69,7 @@ def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "
     with running(record, values, place) as (progress, executor):
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
         progress.phase("conformity scores")
-        model = conformalized(model, source, executor, group)
+        model = conformalize_model(model, source, executor, group)
         model_file.save(model, values["out"])
     facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
     record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), conformalize=facts)

@@ -1,6 +1,6 @@
 """`dkernel export`: a model as a file that other programs run."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -46,6 +46,11 @@ def export_command(model: str, out: str, form: str, dtype: str, debug: bool, **v
         raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
+    if (ending := PurePath(out).suffix) not in ("", ".onnx"):
+        raise click.UsageError(
+            f"--out: an ONNX graph is written, and {PurePath(out).name} ends in {ending}. Use a name that ends in "
+            ".onnx; `dkernel.to_sklearn` makes a scikit-learn Pipeline, in Python."
+        )
     from dkernel.export.onnx import to_onnx, write_onnx
     from dkernel.persistence import model_file
 

@@ -9,7 +9,7 @@ from dkernel.cli.options import (
     LOCAL_TYPE,
     NAMES,
     Command,
-    Label,
+    LabelOption,
     bad_rows_option,
     scratch_of,
     setting,
@@ -22,7 +22,7 @@ def labelled_options(command: Command) -> Command:
     """Options that `open_labelled` reads."""
     options = (
         click.option(
-            "--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training."
+            "--label", cls=LabelOption, metavar="NAME", help="Column with the labels. Default: that of the training."
         ),
         setting("--weight", metavar="COL", help="Column of sample weights."),
         setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers."),

@@ -60,7 +60,7 @@ class RecipeOption(Setting):
         self.short_help = parameter.text_of_option(full=False)
 
 
-class Label(Setting):
+class LabelOption(Setting):
     """Option of the label, refused if it is given twice: the first label would become a feature."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002

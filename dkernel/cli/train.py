@@ -13,7 +13,7 @@ from dkernel.cli.options import (
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
-    Label,
+    LabelOption,
     RecipeOption,
     bad_rows_option,
     client_limit_option,
@@ -61,7 +61,7 @@ EVAL_SET = setting(
 
 @click.command("train", cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
+@click.option("--label", cls=LabelOption, metavar="NAME", help="Column to predict. [required]")
 @setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options

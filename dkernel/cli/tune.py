@@ -13,7 +13,7 @@ from dkernel.cli.options import (
     NAMES,
     SCRATCH,
     WORD_OR_NUMBER,
-    Label,
+    LabelOption,
     bad_rows_option,
     client_limit_option,
     connect_arguments,
@@ -51,7 +51,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 
 @click.command("tune", cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
+@click.option("--label", cls=LabelOption, metavar="NAME", help="Column to predict. [required]")
 @setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
 @setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @setting(

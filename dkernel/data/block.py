@@ -13,11 +13,11 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.validation import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Place = Callable[[int], str]
 
 # The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
@@ -104,7 +104,7 @@ class UncheckedBlock:
     kept: "pa.Table | None" = None
     marks: NDArray[np.int8] | None = None
 
-    def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
+    def encode(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
         """Replace the features by the inputs that an encoding makes of them.
 
         `first` is, of rows to learn from, the number of the first copy of the first, as in `label_means`.
@@ -117,7 +117,7 @@ class UncheckedBlock:
         X, marks = encoding.encode(self.X, dtype, folds)
         return replace(self, X=X, marks=marks)
 
-    def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
+    def take(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
         """Some of the rows."""
         if rows.all():
             return self

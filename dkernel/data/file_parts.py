@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
+from dkernel.data.block import Block, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
@@ -17,6 +17,7 @@ from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
+from dkernel.validation import Place
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
@@ -69,14 +70,14 @@ def read_unit(
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_file_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
+            raw = read_file_part(file, part, wanted, place).encode(wanted.encoding, wanted.dtype, first)
             kept_place = _place_without(place, part)
             blocks = cut_blocks(raw, rows, wanted.layout, kept_place, wanted.label, wanted.weight)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
             valid = valid_rows(file, part, wanted, place)
-            valid = replace(valid, raw=valid.raw.encoded(wanted.encoding, wanted.dtype, first))
+            valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
             blocks = sifted_blocks(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.gone(error) from None
@@ -89,7 +90,7 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
         valid = valid_rows(file, part, wanted, place)
-        return valid.raw.taken(~np.isin(valid.rows, part.without))
+        return valid.raw.take(~np.isin(valid.rows, part.without))
     raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
     return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
 

@@ -344,7 +344,7 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
             block = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
         else:
             block = read_file_part(file, first_part(table, HEAD), wanted, place)
-        return block.encoded(wanted.encoding, "float64").X
+        return block.encode(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
 

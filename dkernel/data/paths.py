@@ -290,7 +290,8 @@ def _nearby(path: str) -> str:
     if not os.path.isdir(folder):
         return ""
     neighbours = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
-    return nearest_name(_base(path), [_base(p) for p in neighbours if os.path.isdir(p) or _split(p)[0] in FORMATS])
+    names = [_base(p) for p in neighbours if os.path.isdir(p) or _split(p)[0] in FORMATS]
+    return nearest_name(_base(path), names, part=lambda name: name.partition(".")[0])  # many files end alike
 
 
 _UNSEEN = "there is no such file, folder or bucket, or no permission to see it"  # which a store does not tell apart

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
+from dkernel.data.block import Block, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.rows import first_not_finite
+from dkernel.validation import Place
 
 REJECTS = pa.schema(
     [

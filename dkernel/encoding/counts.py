@@ -224,7 +224,7 @@ class CategoryCount:
         counts = dict.fromkeys(words.values(), 0.0)
         for word, n in self.counts.items():
             counts[words[word]] += n
-        return replace(self, counts=counts, label=None if self.label is None else self.label.renamed(words))
+        return replace(self, counts=counts, label=None if self.label is None else self.label.rename(words))
 
     def column(self, name: str) -> CategoryColumn:
         counts = self.in_kind()

@@ -30,7 +30,7 @@ class Encoding:
     --------
     >>> encoding = Encoding((NumberColumn("x", 2.0), CategoryColumn("s", ("a", "b"))))
     >>> X, marks = encoding.encode(pa.table({"x": [1.0, None], "s": ["b", "c"]}), "float64")
-    >>> X.round(2).tolist(), encoding.counted(marks)
+    >>> X.round(2).tolist(), encoding.count_marks(marks)
     ([[1.0, 0.0, 0.71], [2.0, 0.0, 0.0]], {'missing': {'x': 1}, 'unknown': {'s': 1}})
     """
 
@@ -87,7 +87,7 @@ class Encoding:
             places.append(tuple(self.places[column.name][first : first + column.one_hot]))
         return tuple(group for group in places if group)
 
-    def settled(self) -> "Encoding":
+    def settle(self) -> "Encoding":
         """The encoding of rows to predict: every row has the same means of the label."""
         columns = (replace(c, folds=()) if isinstance(c, CategoryColumn) else c for c in self.columns)
         return replace(self, columns=tuple(columns))
@@ -138,7 +138,7 @@ class Encoding:
         means = np.array([column.mean for column in self.columns if isinstance(column, NumberColumn)])
         return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING_MARK), np.int8(0))
 
-    def counted(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
+    def count_marks(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
         """How many values of each column have a mark, by what it says; nothing of those that did not come."""
         by_mark: dict[str, dict[str, int]] = {}
         if marks is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 LIMB = 24  # bits of a limb: the limbs of 2**29 numbers are summed in float64 without rounding, of 2**39 in int64
 # Exponent of the last limb: what is below 2**-960 is dropped, so that all scales are normal numbers.
@@ -34,7 +34,7 @@ class ExactSums:
     limbs: Mapping[int, NDArray[np.int64]]
 
     @classmethod
-    def of(cls, terms: Iterable[tuple[Array, NDArray[np.int64] | None]], shape: tuple[int, ...]) -> "ExactSums":
+    def of(cls, terms: Iterable[tuple[F64, NDArray[np.int64] | None]], shape: tuple[int, ...]) -> "ExactSums":
         """The sums of numbers at their places in the flat array, None for the first; what is not finite is left out."""
         limbs: dict[int, NDArray[np.int64]] = {}
         size = int(np.prod(shape))
@@ -66,12 +66,12 @@ class ExactSums:
             limbs[k][places] = limb
         return ExactSums(shape, limbs)
 
-    def taken(self, places: Any) -> "ExactSums":
+    def take(self, places: Any) -> "ExactSums":
         """The sums at some places."""
         shape = np.empty(self.shape, np.bool_)[places].shape
         return ExactSums(shape, {k: limb[places] for k, limb in self.limbs.items()})
 
-    def summed(self) -> "ExactSums":
+    def sum(self) -> "ExactSums":
         """The sums over the first axis."""
         return ExactSums(self.shape[1:], {k: limb.sum(axis=0) for k, limb in self.limbs.items()})
 
@@ -84,7 +84,7 @@ class ExactSums:
         return np.asarray(whole * Fraction(2) ** (LIMB * low), object)
 
 
-def exact_product(one: Array, other: Array | None) -> list[Array]:
+def exact_product(one: F64, other: F64 | None) -> list[F64]:
     """Two arrays whose sum is the product without rounding (Dekker 1971); the first array alone where other is None.
 
     That holds where the products are between 1e-290 and 1e300.
@@ -103,7 +103,7 @@ def exact_product(one: Array, other: Array | None) -> list[Array]:
         return [product, ((a * c - product) + a * d + b * c) + b * d]
 
 
-def _halves(values: Array) -> tuple[Array, Array]:
+def _halves(values: F64) -> tuple[F64, F64]:
     """The upper and the lower 26 bits of each."""
     scaled = values * (2.0**27 + 1)
     upper = scaled - (scaled - values)

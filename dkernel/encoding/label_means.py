@@ -227,10 +227,10 @@ class LabelCounts:
         there = set(self.values)
         kept = tuple(value for value in wanted if value in there)
         at = np.s_[:, places_of(self.values, kept)]
-        moments = None if self.moments is None else self.moments.taken(at)
-        return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.taken(at))
+        moments = None if self.moments is None else self.moments.take(at)
+        return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.take(at))
 
-    def renamed(self, words: Mapping[str, str]) -> "LabelCounts":
+    def rename(self, words: Mapping[str, str]) -> "LabelCounts":
         """The sums by new words of the values; values that get one word are one value."""
         spellings: dict[str, list[str]] = {}
         for value in self.values:
@@ -255,14 +255,14 @@ class LabelCounts:
         at = np.ix_(folds, places_of(self.values, values))
         n = self.copies[at].sum(axis=0)
         if self.classes is not None:
-            sums = self.rows.taken(at).summed().fractions()
+            sums = self.rows.take(at).sum().fractions()
             total = sums.sum(axis=1)
             kept = range(len(self.classes))[len(self.classes) == 2 :]
             outputs = tuple(self.classes[j] for j in kept)
             shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
             lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
         elif self.moments is not None:
-            weight, first, second = self.moments.taken(at).summed().fractions().T
+            weight, first, second = self.moments.take(at).sum().fractions().T
             mean = _ratio(first, weight)
             squares = _ratio(second - mean * first, weight).astype(np.float64)
             outputs, lines_and_bases = ("mean",), [shrink(n, mean.astype(np.float64), n * squares)]

@@ -52,7 +52,7 @@ class UnseenValues:
 
     @classmethod
     def of(cls, encoding: Encoding | None, marks: NDArray[np.int8] | None, rows: int) -> "UnseenValues":
-        return cls(rows, {} if encoding is None else encoding.counted(marks))
+        return cls(rows, {} if encoding is None else encoding.count_marks(marks))
 
     def merge(self, other: "UnseenValues") -> "UnseenValues":
         return UnseenValues(self.rows + other.rows, add_counts(self.counts, other.counts))
@@ -84,7 +84,7 @@ def unseen_values(encoding: Encoding | None, marks: Sequence[NDArray[np.int8] | 
     """The counts of the values of some blocks with a mark."""
     total: Counted = {}
     for some in marks if encoding is not None else ():
-        total = add_counts(total, encoding.counted(some))  # type: ignore[union-attr]
+        total = add_counts(total, encoding.count_marks(some))  # type: ignore[union-attr]
     return total
 
 

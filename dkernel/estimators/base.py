@@ -23,9 +23,9 @@ from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.groups import with_groups
 from dkernel.estimators.parameters import (
     Callbacks,
-    Folder,
+    FolderPath,
     KernelLike,
-    Landmarks,
+    LandmarksLike,
     Local,
     NamedParameters,
     Seed,
@@ -83,7 +83,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         gamma: str | float = "auto",
         features: str = "auto",
         n_components: str | int = "auto",
-        landmarks: Landmarks = "uniform",
+        landmarks: LandmarksLike = "uniform",
         loss: str = "auto",
         alpha: str | float = "auto",
         solver: str = "auto",
@@ -102,7 +102,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
         dates: str = "calendar",
-        checkpoint: Folder = None,
+        checkpoint: FolderPath = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
         verbose: bool = False,
@@ -389,7 +389,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         landmarks = rule_of(self.landmarks)[1]
         with default_executor() as executor:
             for block in blocks_of(source):
-                now = now.learned(block, landmarks, executor)
+                now = now.learn(block, landmarks, executor)
         self._partial = now
         if now.model is not None:
             history = [] if now.stream is None else list(now.stream.history)

@@ -12,7 +12,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
-from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Local, Seed
+from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
 from dkernel.estimators.prediction import predict_block, probable, score_block
 from dkernel.linear.losses import LOSSES
 
@@ -107,7 +107,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         gamma: str | float = "auto",
         features: str = "auto",
         n_components: str | int = "auto",
-        landmarks: Landmarks = "uniform",
+        landmarks: LandmarksLike = "uniform",
         loss: str = "auto",
         alpha: str | float = "auto",
         solver: str = "auto",
@@ -128,7 +128,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
         dates: str = "calendar",
-        checkpoint: Folder = None,
+        checkpoint: FolderPath = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
         verbose: bool = False,

@@ -17,10 +17,10 @@ from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
 
 KernelLike = str | Kernel
-Landmarks = str | NDArray[Any]
+LandmarksLike = str | NDArray[Any]
 Seed = int | np.random.RandomState | None
 Local = str | LocalSettings
-Folder = str | PathLike[str] | None
+FolderPath = str | PathLike[str] | None
 ClassWeight = str | Mapping[Any, float] | None
 Callbacks = Sequence[Callable[[dict[str, Any]], Any]] | None
 

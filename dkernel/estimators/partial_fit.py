@@ -56,7 +56,7 @@ class Partial:
         n = self.recipe.n_components if self.model is None else self.model.map.n_components
         return ROWS_A_COLUMN * n if isinstance(n, int) else COLLECTED_ROWS
 
-    def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
+    def learn(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
         """The state after one more block."""
         if self.recipe.curve is not None and not self.fitted_rows:
             raise RecipeError(

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
 _task_modules = ["dkernel.data.readers.npy", "dkernel.data.readers.parquet"]
-"""Modules that tasks need: readers, and those that call `imported_ahead`."""
+"""Modules that tasks need: readers, and those that call `import_ahead`."""
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
@@ -164,7 +164,7 @@ def quiet_logs() -> Iterator[None]:
                     logging.getLogger(name).setLevel(level)
 
 
-def imported_ahead(module: str) -> None:
+def import_ahead(module: str) -> None:
     """Have workers import this module of tasks before the first of them; of a client that has imported it."""
     _task_modules.append(module)
 

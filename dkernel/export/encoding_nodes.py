@@ -92,7 +92,7 @@ def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
     if not column.levels:
         return []
     equal = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
-    return [to.scaled(to.cast(equal, to.dtype), ONE_HOT)]
+    return [to.scale(to.cast(equal, to.dtype), ONE_HOT)]
 
 
 def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
@@ -123,9 +123,9 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
     places = (rest(plus(month, 2), 12), 12), (rest(plus(days, 2), 7), 7), (rest(seconds, DAY), DAY)
     inputs = [to.cast(year, to.dtype)]
     for place, period in places:
-        angle = to.scaled(to.cast(place, to.dtype), 2 * np.pi / period)
+        angle = to.scale(to.cast(place, to.dtype), 2 * np.pi / period)
         for shift in (0.0, np.pi / 2):
-            circle = to.scaled(to("Sin", to.plus(angle, shift)), RADIUS)
+            circle = to.scale(to("Sin", to.plus(angle, shift)), RADIUS)
             inputs.append(to("Where", missing, to.constant(0.0), circle))
     return inputs
 
@@ -161,7 +161,7 @@ def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
     bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
     place = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
     on = to("Equal", place, to.constant(np.arange(column.one_hot), np.int64))
-    return to.scaled(to.cast(on, to.dtype), ONE_HOT)
+    return to.scale(to.cast(on, to.dtype), ONE_HOT)
 
 
 def _look_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:

@@ -131,7 +131,7 @@ class Nodes:
         """Some columns of x."""
         return self("Gather", x, self.constant(places, np.int64), axis=1)
 
-    def scaled(self, x: str, factor: float) -> str:
+    def scale(self, x: str, factor: float) -> str:
         """x times a number."""
         return x if factor == 1.0 else self("Mul", x, self.constant(factor))
 
@@ -180,7 +180,7 @@ def kernel_values(to: Nodes, kernel: ours.Kernel, x: str, Z: NDArray[np.float64]
             first = to("Add" if isinstance(kernel, Sum) else "Mul", first, other)
         return first
     if isinstance(kernel, Scaled):
-        return to.scaled(kernel_values(to, kernel.kernel, x, Z), kernel.weight)
+        return to.scale(kernel_values(to, kernel.kernel, x, Z), kernel.weight)
     if isinstance(kernel, Selection) and kernel.at is not None:
         places = list(kernel.at)
         return kernel_values(to, kernel.kernel, to.columns(x, places), Z[:, places])
@@ -200,18 +200,18 @@ def _radial(to: Nodes, kernel: ours.Kernel, x: str, Z: NDArray[np.float64]) -> s
         return to("Exp", to("Neg", squared))
     if isinstance(kernel, ours.RationalQuadratic | ours.Cauchy):
         alpha = kernel.alpha if isinstance(kernel, ours.RationalQuadratic) else 0.5
-        ratio = to.scaled(to.squared_distances(x, Z), 1.0 / (2.0 * alpha * float(kernel.length) ** 2))
+        ratio = to.scale(to.squared_distances(x, Z), 1.0 / (2.0 * alpha * float(kernel.length) ** 2))
         exponent = alpha if isinstance(kernel, ours.RationalQuadratic) else 1.0
         return to("Reciprocal", to.power(to.plus(ratio, 1.0), exponent))
     nu = kernel.nu if isinstance(kernel, ours.Matern) else 0.5 if isinstance(kernel, ours.Exponential) else None
     if nu not in (0.5, 1.5, 2.5):
         raise refusal_of(repr(kernel), "the operators of ONNX", KERNELS)
-    squared = to.scaled(to.squared_distances(x, Z), 2.0 * nu / float(kernel.length) ** 2)  # type: ignore[attr-defined]
+    squared = to.scale(to.squared_distances(x, Z), 2.0 * nu / float(kernel.length) ** 2)  # type: ignore[attr-defined]
     a = to("Sqrt", squared)
     decay = to("Exp", to("Neg", a))
     if nu == 0.5:
         return decay
-    polynomial = to.plus(a, 1.0) if nu == 1.5 else to("Add", to.plus(a, 1.0), to.scaled(squared, 1.0 / 3.0))
+    polynomial = to.plus(a, 1.0) if nu == 1.5 else to("Add", to.plus(a, 1.0), to.scale(squared, 1.0 / 3.0))
     return to("Mul", decay, polynomial)
 
 
@@ -223,9 +223,9 @@ def _by_column(to: Nodes, kernel: Any, x: str, Z: NDArray[np.float64]) -> str:
         if isinstance(kernel, ours.Laplacian):
             part = to("Abs", difference)
         else:
-            ratio = to.scaled(difference, 1.0 / float(kernel.length))
+            ratio = to.scale(difference, 1.0 / float(kernel.length))
             part = to.plus(to("Mul", ratio, ratio), 1.0)
         total = to("Add" if isinstance(kernel, ours.Laplacian) else "Mul", total, part) if total else part
     if isinstance(kernel, ours.Laplacian):
-        return to("Exp", to.scaled(total, -float(kernel.gamma)))
+        return to("Exp", to.scale(total, -float(kernel.gamma)))
     return to("Reciprocal", total)

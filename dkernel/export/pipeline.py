@@ -31,7 +31,7 @@ _PIPELINE_MAPS = (
     "and Polynomial kernels, their sums, products and multiples; random features with Fourier and exact maps."
 )
 
-Linear = NDArray[np.float64]  # (n_components, C)
+Coef = NDArray[np.float64]  # (n_components, C)
 
 
 def to_sklearn(model: Any) -> Pipeline:
@@ -150,7 +150,7 @@ def _linear_map(R: NDArray[np.float64]) -> PCA:
     return pca
 
 
-def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Linear]:
+def _features(map: FeatureMap, coef: Coef) -> tuple[BaseEstimator | None, Coef]:
     """A transformer, None for rows as they are, and the coefficients of its columns."""
     if isinstance(map, FourierMap):
         return _fourier(map, coef)
@@ -169,7 +169,7 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
     raise refusal_of(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _PIPELINE_MAPS)
 
 
-def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
+def _fourier(map: FourierMap, coef: Coef) -> tuple[RBFSampler, Coef]:
     """Sines are cosines a quarter turn later, so one sampler makes pairs as well."""
     if map.sparse:
         raise refusal_of(
@@ -190,7 +190,7 @@ def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     return sampler, coef / np.sqrt(2.0 / map.n_components)
 
 
-def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
+def _nystrom(map: NystromMap, coef: Coef) -> Nystroem:
     kernel = map.kernel
     if isinstance(kernel, ours.Gaussian) and not isinstance(kernel.gamma, tuple):
         nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_components)
@@ -243,7 +243,7 @@ def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
     raise refusal_of(repr(kernel), "scikit-learn", _PIPELINE_MAPS)
 
 
-def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:
+def _polynomial(map: MonomialMap, coef: Coef) -> tuple[PolynomialFeatures | None, Coef]:
     weights_of = {degree: weights for degree, _, weights in monomials(map)}
     widths = {degree: len(weights) for degree, weights in weights_of.items()}
     if set(weights_of) == {1}:
@@ -257,7 +257,7 @@ def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | No
     return expand, out
 
 
-def _stack(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
+def _stack(map: StackedMap, coef: Coef) -> tuple[FeatureUnion, Coef]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)
@@ -268,7 +268,7 @@ def _stack(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     return FeatureUnion(parts), np.concatenate(coefs)
 
 
-def _last(model: Model, coef: Linear) -> BaseEstimator:
+def _last(model: Model, coef: Coef) -> BaseEstimator:
     if model.classes is None:
         last = LinearRegression()
         if len(model.intercept) > 1:

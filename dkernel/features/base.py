@@ -296,7 +296,7 @@ def in_tiles(
 
 def _tile(X: NDArray, first: int, n: int) -> NDArray:
     if not isinstance(X, np.ndarray):  # sparse rows
-        return X.padded(first, TILE_ROWS)
+        return X.pad(first, TILE_ROWS)
     # Rows of float64 are scaled as such: their differences from the mean may be nothing in float32, and they infinite.
     rows = np.zeros((TILE_ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)
     rows[:n] = X[first : first + n]

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 BLOCK_COLUMNS = 2048
 """Landmarks of a block, whole tiles of them."""
@@ -31,7 +30,7 @@ class BlockBasis:
     ([0.7071, 0.7071], [0.7071, 0.7071])
     """
 
-    def __init__(self, roots: Sequence[Array], transposed: bool = False) -> None:
+    def __init__(self, roots: Sequence[F64], transposed: bool = False) -> None:
         self.roots, self.transposed = roots, transposed
         n = sum(map(len, roots))
         self.shape = n, n
@@ -41,11 +40,11 @@ class BlockBasis:
         """B^T."""
         return BlockBasis(self.roots, not self.transposed)
 
-    def __matmul__(self, v: Any) -> Array:
+    def __matmul__(self, v: Any) -> F64:
         """B v or B^T v, (n, ...)."""
         return np.concatenate([self.of(b, part) for b, part in enumerate(self._split(v))])
 
-    def undone(self, alpha: Any) -> Array:
+    def undone(self, alpha: Any) -> F64:
         """The w with B w = α."""
         parts = zip(self.roots, self._split(alpha), strict=True)
         return np.concatenate([np.sqrt(len(self.roots)) * (root.T @ part) for root, part in parts])
@@ -53,7 +52,7 @@ class BlockBasis:
     def _split(self, v: Any) -> list[Any]:
         return np.split(v, np.cumsum([len(root) for root in self.roots])[:-1])
 
-    def of(self, b: int, v: Any) -> Array:
+    def of(self, b: int, v: Any) -> F64:
         """Apply block b to its part of a vector, or of the columns of a matrix."""
         solved = sl.solve_triangular(self.roots[b], v, lower=True, trans=int(not self.transposed), check_finite=False)
         return np.asarray(solved) / np.sqrt(len(self.roots))

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.nystrom import indefinite
 from dkernel.kernels import Kernel
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.tiling import PIECE_ROWS
-
-Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
@@ -143,7 +142,7 @@ def ridge_at(kernel: Kernel, X: NDArray[np.floating], dimension: float) -> float
     return ridge
 
 
-def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed: int = 0) -> Array:
+def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed: int = 0) -> F64:
     """Approximations of the ridge leverage scores [K (K + λ n I)^{-1}]_ii of all rows, (n,).
 
     Bottom up (Musco and Musco 2017; the estimate and its weights are those of Rudi and others 2018): the scores of the
@@ -172,7 +171,7 @@ def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed:
     return scores
 
 
-def _residuals(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
+def _residuals(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: F64) -> F64:
     """k(x, x) - k_J(x)^T (K_JJ + diag(ridges))^{-1} k_J(x) of every row; k(x, x) where J is empty."""
     out = np.array(kernel.diag(wide(X)), np.float64)
     if not len(members):
@@ -227,7 +226,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     return pivots
 
 
-def _accept(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
+def _accept(H: F64, offered: F64, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], F64]:
     """Proposals that are accepted, and the Cholesky factor of their part of H.
 
     Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it

@@ -200,10 +200,10 @@ class NystromMap(FeatureMap):
             return self._residual(X, lambda K: linalg.forward(self._root, K).T)
         return self._residual(X, lambda K: (K @ self.whitening).T)
 
-    def left_out(self, n: int) -> NDArray[np.float64]:
-        """r(z) of the first n landmarks, each by all others: 1 / (K^{-1})_ii, (n,). Not of a given rank."""
-        half = linalg.forward(self._root, np.eye(min(n, self.n_components), self.n_components))
-        return 1.0 / np.einsum("ij,ij->i", half, half)
+    def left_out(self) -> NDArray[np.float64]:
+        """r(z) of each landmark by all others: 1 / (K^{-1})_ii, (c,). Not of a given rank."""
+        inverse, _ = sl.lapack.dtrtri(self._root.T)  # of a triangle: a tenth of the seconds of a solution for each row
+        return np.asarray(1.0 / np.einsum("ij,ij->i", inverse, inverse))
 
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Compute k(x, x) - c^T M^{-1} c, as a solver has it: the smallest eigenvalues do not count in its coordinates.

@@ -23,6 +23,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.linear.metrics import decided
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.linalg import solve_here
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
@@ -36,8 +37,6 @@ FLOPS = 1e10  # operations of the linear model, a second of work
 MOST_LINEAR_COLUMNS = 4096  # columns of the data; the linear model needs a square of them
 BASELINE_FOLDS = 5  # folds of a sample without a holdout
 BASELINE_RIDGES = tuple(10.0**k for k in range(-6, 3))
-
-Array = NDArray[np.float64]
 
 
 def check(which: str) -> None:
@@ -136,7 +135,7 @@ def _some(block: Block) -> Block:
     return part_of(block, slice(_most_rows(block.X.shape[1])))
 
 
-def _unseen(scores: Callable[[Block, Any], Array], sample: Block, holdout: Block | None) -> Array:
+def _unseen(scores: Callable[[Block, Any], F64], sample: Block, holdout: Block | None) -> F64:
     """Scores of the holdout, or of all rows of the sample, each from the other folds."""
     if holdout is not None:
         return scores(sample, holdout.X)
@@ -146,7 +145,7 @@ def _unseen(scores: Callable[[Block, Any], Array], sample: Block, holdout: Block
     return np.asarray(np.concatenate(scores_of)[np.argsort(np.concatenate(parts))])
 
 
-def _figure(S: Array, targets: Targets, holdout: Block) -> float:
+def _figure(S: F64, targets: Targets, holdout: Block) -> float:
     """Share of wrong decisions of these scores (rows, outputs), or their root mean squared error; weighted."""
     assert holdout.y is not None
     weight = np.ones(len(S)) if holdout.weight is None else holdout.weight.astype(np.float64)
@@ -157,7 +156,7 @@ def _figure(S: Array, targets: Targets, holdout: Block) -> float:
     return float(np.average(decided(S) != targets.codes(holdout.y), weights=weight))
 
 
-def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
     """Scores of ridge regression; its strength from the last fifth of the sample."""
     assert sample.y is not None
     Y = sample.y.astype(np.float64)[:, None] if targets.classes is None else targets.of(sample.y).astype(np.float64)
@@ -166,7 +165,7 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     shift, width = moments.mean(axis=0), moments.std(axis=0)
     width[width == 0] = 1.0
 
-    def features(rows: NDArray[Any]) -> Array:
+    def features(rows: NDArray[Any]) -> F64:
         Z = (numbers_of(rows).astype(np.float64) - shift) / width
         return np.concatenate([Z, np.ones((len(Z), 1))], axis=1)
 
@@ -182,13 +181,13 @@ def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     return np.asarray(scores)
 
 
-def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list[Array]:
+def _ridge(F: F64, Y: F64, weight: F64, ridges: tuple[float, ...]) -> list[F64]:
     """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge."""
     gram, moment = F.T @ (weight * F) / len(F), F.T @ (weight * Y) / len(F)
     return [solve_here(gram + ridge * np.eye(len(gram)), moment) for ridge in ridges]
 
 
-def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+def _fit_boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
     """Scores of LightGBM with its defaults."""
     import lightgbm
 

@@ -27,7 +27,7 @@ MOST_ROWS = 2**16  # a uniform sample of so many rows tells a coverage to some t
 Columns = tuple[NDArray[Any], ...]
 
 
-def conformalized(model: Model, source: Source, executor: Executor, group: str | None = None) -> Model:
+def conformalize_model(model: Model, source: Source, executor: Executor, group: str | None = None) -> Model:
     """The model with the conformity scores of the labelled rows of a source, in place of those of its fit.
 
     Parameters

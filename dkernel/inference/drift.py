@@ -175,12 +175,12 @@ def _name_of(name: str) -> str:
     return name.partition("=")[2] or name
 
 
-def described(drifted: Drifted) -> list[str]:
+def describe(drifted: Drifted) -> list[str]:
     """A few words on each column.
 
     Examples
     --------
-    >>> described({"age": {"index": 0.9, "training": {"mean": 38.6, "deviation": 13.6}, "here": {"mean": 61.2,
+    >>> describe({"age": {"index": 0.9, "training": {"mean": 38.6, "deviation": 13.6}, "here": {"mean": 61.2,
     ...                    "deviation": 9.1}}})
     ['age: mean 38.6, deviation 13.6 in training; mean 61.2, deviation 9.1 here']
     """
@@ -198,7 +198,7 @@ def warn_of_drift(drifted: Drifted) -> None:
     if not drifted:
         return
     worst = sorted(drifted, key=lambda name: -drifted[name]["index"])
-    shown = described({name: drifted[name] for name in worst[:WARNED_COLUMNS]})
+    shown = describe({name: drifted[name] for name in worst[:WARNED_COLUMNS]})
     more = (
         f"; and {len(worst) - WARNED_COLUMNS} more, which the manifest of the output has"
         if len(worst) > WARNED_COLUMNS

@@ -17,6 +17,7 @@ from dkernel.inference.evaluated_rows import EvaluatedRows
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve, decided
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
 from dkernel.persistence.model_file import digest_of
@@ -27,8 +28,6 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.task_groups import group_of
 from dkernel.streaming.unseen_rows import WithUnseen
-
-Array = NDArray[np.float64]
 
 FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so
 NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
@@ -109,11 +108,11 @@ def _far_rows(model: Model) -> tuple[int, float]:
         return 0, 0.0
     c = float(map.n_components)
     rows = max(0, int((FAR_FLOPS - c**3 / 3) / c**2))
-    return rows, float(map.left_out(rows).max()) if known is None and rows else known or 0.0
+    return rows, float(map.left_out().max()) if known is None and rows else known or 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
+class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
     """Another statistic, and beside it of some rows: how many, their weight, that of the far ones, their errors.
 
     Parameters
@@ -128,7 +127,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
     threshold: np.uint64
     largest: float
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Array]:
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, F64]:
         inner = self.inner.step(block, piece, broadcast)
         X, y, weight, name = self.where.parts(block, piece)
         some = row_hash(0, "far", piece.first, piece.n, piece.step) <= self.threshold
@@ -142,7 +141,7 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
             [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
         )
 
-    def _errors(self, X: NDArray[Any], y: NDArray[Any], weight: Array, name: Callable[[int], str]) -> float:
+    def _errors(self, X: NDArray[Any], y: NDArray[Any], weight: F64, name: Callable[[int], str]) -> float:
         """Weight of the wrong answers; of a regression the sum of squared errors, over its targets their mean."""
         if not len(X):
             return 0.0
@@ -153,10 +152,10 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
         return float(weight @ (decided(S) != codes))
 
-    def merge(self, left: tuple[Any, Array], right: tuple[Any, Array]) -> tuple[Any, Array]:
+    def merge(self, left: tuple[Any, F64], right: tuple[Any, F64]) -> tuple[Any, F64]:
         return self.inner.merge(left[0], right[0]), left[1] + right[1]
 
-    def finish(self, total: tuple[Any, Array]) -> dict[str, Any]:
+    def finish(self, total: tuple[Any, F64]) -> dict[str, Any]:
         figures, (rows, weight, far, errors) = self.inner.finish(total[0]), total[1].tolist()
         if not weight > 0:
             return dict(figures)
@@ -180,12 +179,12 @@ class _Counts:
     covered : weight of the rows whose set holds their class, and sum of weight * size of the set
     """
 
-    rows: Array
-    actual: Array
-    predicted: Array
-    both: Array
+    rows: F64
+    actual: F64
+    predicted: F64
+    both: F64
     surprise: float
-    covered: Array
+    covered: F64
     histogram: ScoreHistogram | None
 
 
@@ -203,7 +202,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         predicted = decided(S)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
-        def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
+        def counts(of: NDArray[np.intp], weights: F64 | None) -> F64:
             return np.bincount(of, weights, n_classes).astype(np.float64)
 
         surprise, covered = 0.0, np.zeros(2)
@@ -266,12 +265,12 @@ class _Errors:
 
     rows: int
     weight: float
-    mean: Array
-    squares: Array
-    squared: Array
-    absolute: Array
-    covered: Array
-    width: Array
+    mean: F64
+    squares: F64
+    squared: F64
+    absolute: F64
+    covered: F64
+    width: F64
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +24,7 @@ class Phi:
     function: Callable[[Any, NDArray[Any]], NDArray[np.floating]]
     carried: Any
 
-    def strips(self, X: NDArray[Any]) -> Iterator[Array]:
+    def strips(self, X: NDArray[Any]) -> Iterator[F64]:
         """φ in float64, (PIECE_ROWS, m) at a time."""
         for first in range(0, len(X), PIECE_ROWS):
             yield np.asarray(self.function(self.carried, wide(X[first : first + PIECE_ROWS])), np.float64)
@@ -35,8 +34,8 @@ class Phi:
 class MomentSum:
     """Sums over rows: φ (m,), φ φ^T (m, m), and how many they are."""
 
-    total: Array
-    gram: Array
+    total: F64
+    gram: F64
     n: int
 
 
@@ -64,8 +63,8 @@ class FeatureMoments(Statistic[MomentSum, MomentSum]):
 class ClusterSum:
     """The sum of φ (k, m) and the number of rows (k,) of each cluster, and the sum of squared distances."""
 
-    total: Array
-    count: Array
+    total: F64
+    count: F64
     inertia: float
 
 
@@ -75,7 +74,7 @@ class Clusters(Statistic[ClusterSum, ClusterSum]):
 
     phi: Phi
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Array) -> ClusterSum:
+    def step(self, block: Block, piece: RowSlice, broadcast: F64) -> ClusterSum:
         k = len(broadcast)
         sums = ClusterSum(np.zeros_like(broadcast), np.zeros(k), 0.0)
         for F in self.phi.strips(block.X[piece.place.rows]):
@@ -98,7 +97,7 @@ class OneClass(Statistic[OneClassSum, OneClassSum]):
 
     phi: Phi
 
-    def step(self, block: Block, piece: RowSlice, broadcast: tuple[Array, float]) -> OneClassSum:
+    def step(self, block: Block, piece: RowSlice, broadcast: tuple[F64, float]) -> OneClassSum:
         sums = [sums_of(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
         return reduce(self.merge, sums)
 
@@ -106,7 +105,7 @@ class OneClass(Statistic[OneClassSum, OneClassSum]):
         return left + right
 
 
-def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:
+def nearest(F: F64, centers: F64) -> tuple[NDArray[np.intp], F64]:
     """The nearest centre of every row, and the squared distance."""
     squared = np.einsum("ij,ij->i", centers, centers) - 2.0 * (F @ centers.T)
     labels = squared.argmin(axis=1)

@@ -11,10 +11,9 @@ from scipy.sparse.linalg import LinearOperator
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
-
-Array = NDArray[np.float64]
 
 
 def nystrom_operator(map: Any, X: Any) -> LinearOperator:
@@ -69,7 +68,7 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
     run: Any = compute
     project, expand = delayed(_project, pure=False), delayed(_expand, pure=False)
 
-    def product(V: NDArray[Any]) -> Array:
+    def product(V: NDArray[Any]) -> F64:
         V = np.asarray(V, np.float64)
         V = V[:, None] if V.ndim == 1 else V
         with one_blas_thread():
@@ -78,14 +77,14 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
             coefficients = delayed(map.whitening @ (map.whitening.T @ total))
             return np.concatenate(run(*(expand(shared, b, coefficients) for b in blocks)))
 
-    def vector(v: NDArray[Any]) -> Array:
+    def vector(v: NDArray[Any]) -> F64:
         return product(v)[:, 0]
 
     n = rows.shape[0]
     return LinearOperator((n, n), matvec=vector, rmatvec=vector, matmat=product, rmatmat=product, dtype=np.float64)
 
 
-def _project(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
+def _project(map: NystromMap, X: NDArray[Any], V: F64) -> F64:
     """C^T V of a block."""
     total = np.zeros((map.n_components, V.shape[1]))
     for i in range(0, len(X), PIECE_ROWS):
@@ -93,6 +92,6 @@ def _project(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     return total
 
 
-def _expand(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
+def _expand(map: NystromMap, X: NDArray[Any], coefficients: F64) -> F64:
     """C a of a block."""
     return np.concatenate([map.components(X[i : i + PIECE_ROWS]) @ coefficients for i in range(0, len(X), PIECE_ROWS)])

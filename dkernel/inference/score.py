@@ -32,7 +32,7 @@ from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destin
 from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
-from dkernel.execution.process import imported_ahead
+from dkernel.execution.process import import_ahead
 from dkernel.inference.drift import Drifted, drifted_columns, moments_of, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model import Model
@@ -40,7 +40,7 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.read_groups import Task, group_units
 
-imported_ahead(__name__)
+import_ahead(__name__)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.kernels.base import NOT_PSD, Kernel, Rule
+from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
@@ -33,7 +33,7 @@ class Composite(Kernel):
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         """Make this combination of other members."""
 
-    def bind(self, rule: Rule) -> Kernel:
+    def bind(self, rule: GammaRule) -> Kernel:
         """Bind each member."""
         return self._rebuilt(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
 

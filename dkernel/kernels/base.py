@@ -28,7 +28,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import WIDE_COLUMNS, SparseRows
 
-Rule = Callable[..., float]
+GammaRule = Callable[..., float]
 """rule(metric, word), the number that a word stands for; rule(metric, word, columns) of some columns alone."""
 # Values held in float64 at once while a float32 block is evaluated: 32 MiB.
 FLOAT64_VALUES = 1 << 22
@@ -166,7 +166,7 @@ class Kernel(ABC):
         """Words that stand for a gamma to be chosen from the data; () when the kernel can be evaluated."""
         return ()
 
-    def bind(self, rule: Rule) -> Kernel:  # noqa: ARG002
+    def bind(self, rule: GammaRule) -> Kernel:  # noqa: ARG002
         """Replace every placeholder by a number.
 
         Parameters

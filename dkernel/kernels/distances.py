@@ -1,5 +1,7 @@
 """Distances between the rows of two float64 blocks, the reference of the float32 tiles."""
 
+from typing import Any
+
 import numpy as np
 
 from dkernel.numerics.array_types import F64
@@ -7,7 +9,8 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 DISTANCE_STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
 PAIR_ROWS = 32  # rows whose distances are summed at once: those of 1,000 others stay inside L2
-NUMPY_COLUMNS = 64  # of fewer, 500 rows take less time by numpy than the import of SciPy does
+PAIR_COLUMNS = 64  # of more, the distances of pairs come from one product of matrices, wrong in their last digits
+PAIR_ROUNDING = 1e-12  # share of their mean under which such a square is a difference of rounding errors
 DISTANCE_TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
 NEAR_SHARE = 0.1  # a share of the length; nearer pairs are taken one by one
 
@@ -19,19 +22,29 @@ def _one_by_one(X: F64, Z: F64, metric: str) -> F64:
     return distances
 
 
-def pair_distances(X: F64, metric: str) -> F64:
-    """Distances of all pairs of different rows, "l1" or "l2", (n (n - 1) / 2,), in no order.
-
-    Those of SciPy's `pdist`, bit for bit: that is four times as quick, but its import alone takes a quarter of a
-    second, and every fit wants a median.
+def median_distance(X: Any, metric: str) -> float:
+    """Median distance, "l1" or "l2", of all pairs of rows that differ; 1 where none do.
 
     Examples
     --------
-    >>> pair_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), "l2").tolist()
-    [5.0]
+    >>> median_distance(np.array([[0.0], [1.0], [3.0]]), "l2")
+    2.0
     """
-    if X.shape[1] >= NUMPY_COLUMNS:
-        return _of_many_columns(X, metric)
+    distances = _of_pairs(X, metric)
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if distances.size else 1.0
+
+
+def _of_pairs(X: Any, metric: str) -> F64:
+    """Distances of all pairs of different rows, (n (n - 1) / 2,), in no order; those of equal rows are 0.
+
+    Of few columns, and in "l1", they are those of SciPy's `pdist`, bit for bit: that is four times as quick, but its
+    import alone takes a quarter of a second, and every fit wants a median.
+    """
+    if metric == "l2" and (isinstance(X, SparseRows) or X.shape[1] >= PAIR_COLUMNS):
+        squares = squared_l2(X, X, np.inf)[np.triu_indices(len(X), 1)]
+        rounding = PAIR_ROUNDING * squares.mean() if squares.size else 0.0
+        return np.sqrt(np.where(squares > rounding, squares, 0.0))
     columns, lines = np.ascontiguousarray(X.T), []
     for start in range(0, len(X), PAIR_ROWS):
         sums = np.zeros((min(PAIR_ROWS, len(X) - start), len(X) - start))
@@ -41,13 +54,6 @@ def pair_distances(X: F64, metric: str) -> F64:
         lines += [line[i + 1 :] for i, line in enumerate(sums)]
     distances = np.concatenate(lines) if lines else np.zeros(0)
     return np.sqrt(distances) if metric == "l2" else distances
-
-
-def _of_many_columns(X: F64, metric: str) -> F64:
-    from scipy.spatial.distance import pdist
-
-    distances: F64 = pdist(X, "euclidean" if metric == "l2" else "cityblock")
-    return distances
 
 
 def l1(X: F64, Z: F64) -> F64:

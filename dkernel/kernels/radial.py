@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.kernels.base import Kernel, Rule
+from dkernel.kernels.base import GammaRule, Kernel
 from dkernel.kernels.distances import DISTANCE_TOLERANCE, l2, squared_l2
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.radial import (
@@ -57,7 +57,7 @@ class LengthKernel(Kernel):
         """The word that stands for the length, if one does."""
         return (self.length,) if isinstance(self.length, str) else ()
 
-    def bind(self, rule: Rule) -> Kernel:
+    def bind(self, rule: GammaRule) -> Kernel:
         """The kernel with its number: sqrt(1 / (2 gamma)) for the gamma that rule("l2", word) says."""
         if not isinstance(self.length, str):
             return self

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels.base import Kernel, Rule
+from dkernel.kernels.base import GammaRule, Kernel
 from dkernel.kernels.distances import DISTANCE_TOLERANCE, l1, squared_l2
 from dkernel.kernels.landmark_columns.base import GaussianColumns, LandmarkColumns, LaplacianColumns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
@@ -48,7 +48,7 @@ class Stationary(Kernel):
         """The word that stands for gamma, if one does."""
         return (self.gamma,) if isinstance(self.gamma, str) else ()
 
-    def bind(self, rule: Rule) -> Kernel:
+    def bind(self, rule: GammaRule) -> Kernel:
         """The kernel with its number: rule(metric, word) where gamma is a word."""
         if not isinstance(self.gamma, str):
             return self

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
-from dkernel.kernels.base import NOT_PSD, Kernel, Rule
+from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
 from dkernel.kernels.parameters import finite_numbers
@@ -379,7 +379,7 @@ class Selection(UnaryKernel, operator="on"):
         at = self.at if self.at is not None else tuple(names.index(str(name)) for name in self.names)
         return replace(self, kernel=self.kernel.bind_columns([names[i] for i in at]), at=at)
 
-    def bind(self, rule: Rule) -> Kernel:
+    def bind(self, rule: GammaRule) -> Kernel:
         """The kernel with numbers that the rule finds in its own columns alone."""
         own = self.at or self.names
 

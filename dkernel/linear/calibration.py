@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
+
 Column = NDArray[np.floating]
 
 NEWTON_STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
@@ -29,7 +30,7 @@ class Calibration(ABC):
         """The curves of scores S (n, C) of rows whose targets Y are -1, +1; of each row a weight, (n,)."""
 
     @abstractmethod
-    def __call__(self, S: NDArray[np.floating]) -> Array:
+    def __call__(self, S: NDArray[np.floating]) -> F64:
         """Probabilities (n, C) of scores (n, C)."""
 
     @abstractmethod
@@ -66,8 +67,8 @@ class Platt(Calibration):
     [[0.21], [0.5], [0.79]]
     """
 
-    slope: Array
-    offset: Array
+    slope: F64
+    offset: F64
     kind: ClassVar[str] = "platt"
 
     @classmethod
@@ -75,7 +76,7 @@ class Platt(Calibration):
         sigmoids = np.array([_sigmoid_of(*column, weight) for column in zip(S.T, Y.T, strict=True)], np.float64)
         return cls(np.ascontiguousarray(sigmoids[:, 0]), np.ascontiguousarray(sigmoids[:, 1]))
 
-    def __call__(self, S: NDArray[np.floating]) -> Array:
+    def __call__(self, S: NDArray[np.floating]) -> F64:
         return _sigmoid(S.astype(np.float64) * self.slope + self.offset)
 
     def arrays(self) -> dict[str, NDArray]:
@@ -109,8 +110,8 @@ class Isotonic(Calibration):
     [[0.33], [0.5], [0.83]]
     """
 
-    scores: Array
-    values: Array
+    scores: F64
+    values: F64
     ends: NDArray[np.int64]
     kind: ClassVar[str] = "isotonic"
 
@@ -120,7 +121,7 @@ class Isotonic(Calibration):
         ends = np.cumsum([len(scores) for scores, _ in knots]).astype(np.int64)
         return cls(np.concatenate([scores for scores, _ in knots]), np.concatenate([p for _, p in knots]), ends)
 
-    def __call__(self, S: NDArray[np.floating]) -> Array:
+    def __call__(self, S: NDArray[np.floating]) -> F64:
         P, first = np.empty(S.shape), 0
         for j, end in enumerate(self.ends.tolist()):
             P[:, j] = np.interp(S[:, j].astype(np.float64), self.scores[first:end], self.values[first:end])
@@ -148,7 +149,7 @@ class Isotonic(Calibration):
 CALIBRATIONS: dict[str, type[Calibration]] = {kind.kind: kind for kind in (Platt, Isotonic)}
 
 
-def _sigmoid(t: Array) -> Array:
+def _sigmoid(t: F64) -> F64:
     e = np.exp(-np.abs(t))
     return np.asarray(np.where(t >= 0, 1.0, e) / (1.0 + e))
 
@@ -165,7 +166,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     Z = np.stack([(s - center) / width, np.ones_like(s)], axis=1)
     v = np.array([0.0, np.log((ahead + 1) / (behind + 1))])
 
-    def loss(v: Array) -> float:
+    def loss(v: F64) -> float:
         t = Z @ v
         return float(weight @ (np.logaddexp(0.0, t) - target * t)) / total
 
@@ -187,7 +188,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     return a, float(v[1]) - a * center
 
 
-def _steps_of(s: Column, y: Column, weight: Column) -> tuple[Array, Array]:
+def _steps_of(s: Column, y: Column, weight: Column) -> tuple[F64, F64]:
     """Knots of one column of scores: the first and the last score of every step."""
     scores, place = np.unique(s.astype(np.float64), return_inverse=True)
     weights = np.bincount(place, weight, len(scores))

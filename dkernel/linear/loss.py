@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
-
-Array = NDArray[np.floating]
+from dkernel.numerics.array_types import Floats
 
 APART = 1e-5  # curvature is the difference of the slopes at scores so far to either side
 
@@ -143,7 +142,7 @@ class Loss(ABC):
         """
         return -float(np.log1p(rows)) if self.probable and not self.joint else -1.0
 
-    def judged(self, y: Array, s: Array) -> Array:
+    def judged(self, y: Floats, s: Floats) -> Floats:
         """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
 
         Parameters
@@ -160,7 +159,7 @@ class Loss(ABC):
         """
         return self.value(y, s)
 
-    def probabilities(self, s: Array) -> Array:
+    def probabilities(self, s: Floats) -> Floats:
         """Compute the probability of each output that scores stand for, where the loss is `probable`.
 
         Parameters
@@ -176,7 +175,7 @@ class Loss(ABC):
         e = np.exp(-np.abs(s))
         return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
 
-    def class_probabilities(self, s: Array) -> Array:
+    def class_probabilities(self, s: Floats) -> Floats:
         """Compute the probabilities of the classes, where the loss is `probable`.
 
         Parameters
@@ -191,7 +190,7 @@ class Loss(ABC):
         """
         return of_classes(np.asarray(self.probabilities(s), np.float64))
 
-    def hessian(self, y: Array, s: Array) -> tuple[Array, Callable[[Array], Array]]:
+    def hessian(self, y: Floats, s: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
         """Compute the second derivatives in the scores, by differences of the first ones.
 
         Parameters
@@ -210,7 +209,7 @@ class Loss(ABC):
         h = (ahead - behind) / (2 * APART)
         return h, lambda moved: h * moved
 
-    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:  # noqa: ARG002
+    def sides(self, y: Floats, w: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:  # noqa: ARG002
         """Give the conjugate of w ℓ(y, .), of a loss that is `boxed`: of β⁰ + Σ σ x, 0 <= x <= u, it is Σ c x.
 
         Parameters
@@ -250,7 +249,7 @@ class Loss(ABC):
         return f"{self.name}({self.number!r})"
 
     @abstractmethod
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         """Compute ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it.
 
         Parameters
@@ -267,7 +266,7 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         """Compute dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest.
 
         Parameters

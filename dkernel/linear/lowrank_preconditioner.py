@@ -21,7 +21,8 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.linear.preconditioner import Matrix, Preconditioner, effective_dimension
+from dkernel.linear.preconditioner import Preconditioner, effective_dimension
+from dkernel.numerics.array_types import F64
 
 Slice = NDArray[np.float32]
 THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose moves no bit
@@ -47,7 +48,7 @@ class LowRank(Preconditioner):
     def n(self) -> int:
         return int(sum(part.shape[1] for part in self.sketch.slices))
 
-    def solve(self, gradient: Matrix) -> Matrix:
+    def solve(self, gradient: F64) -> F64:
         """P g for g of shape (n + 1, heads)."""
         scale = self._scale
         out = scale * self._less(scale * gradient, self.inner) / self.tail
@@ -56,26 +57,26 @@ class LowRank(Preconditioner):
             out -= self._tamed @ (shrink * (self._tamed.T @ gradient))
         return np.asarray(out)
 
-    def half(self, v: Matrix) -> Matrix:
+    def half(self, v: F64) -> F64:
         """P^{1/2} c^{-1/2} v, with P of the coordinates w."""
         return np.asarray(self._less(self._scale * v, self.factor) / np.sqrt(self.tail))
 
-    def half_transposed(self, v: Matrix) -> Matrix:
+    def half_transposed(self, v: F64) -> F64:
         """c^{-1/2} P^{1/2} v."""
         return np.asarray(self._scale * self._less(v, self.factor) / np.sqrt(self.tail))
 
     @cached_property
-    def _tamed(self) -> Matrix:
+    def _tamed(self) -> F64:
         assert self.directions is not None
         return self.half_transposed(self.directions)
 
     @cached_property
-    def _scale(self) -> Matrix:
+    def _scale(self) -> F64:
         scale = np.full((self.n, 1), self.sketch.metric**-0.5)
         scale[-1] = 1.0
         return scale
 
-    def _less(self, x: Matrix, middle: Matrix) -> Matrix:
+    def _less(self, x: F64, middle: F64) -> F64:
         """(I - B^T middle B) x."""
         slices = self.sketch.slices
         pieces = np.split(x, np.cumsum([part.shape[1] for part in slices])[:-1])
@@ -104,8 +105,8 @@ class Sketch:
     slices: tuple[Slice, ...]
     metric: float
     weight: float
-    vectors: Matrix
-    values: Matrix
+    vectors: F64
+    values: F64
 
     @classmethod
     def of(cls, slices: Sequence[Slice], metric: float, weight: float) -> "Sketch":
@@ -130,7 +131,7 @@ class Sketch:
             low, high = (rho, high) if dimension > target else (low, rho)
         return max(rho, floor, NOISE * float(self.values[0]))
 
-    def project(self, features: Iterable[Matrix]) -> tuple[Matrix, Matrix]:
+    def project(self, features: Iterable[F64]) -> tuple[F64, F64]:
         """B φ (q, rows) and |φ|^2 (rows,) of rows whose features come slice by slice, each (width, rows), in w."""
         inside: Any = 0.0
         norms: Any = 0.0
@@ -139,13 +140,13 @@ class Sketch:
             norms = norms + np.einsum("ij,ij->j", piece, piece)
         return np.asarray(inside, np.float64), np.asarray(norms)
 
-    def at(self, rho: float, held: tuple[Matrix, Matrix]) -> LowRank:
+    def at(self, rho: float, held: tuple[F64, F64]) -> LowRank:
         """The preconditioner at a given ρ; `held` is what `project` says of rows outside the sample."""
         tail = float(self.values[-1]) + rho
         shrink = tail / (self.values + rho)
         size = self.weight * self.values
 
-        def middle(values: Matrix) -> Matrix:
+        def middle(values: F64) -> F64:
             return (self.vectors * (values / size)) @ self.vectors.T
 
         inside, norms = held

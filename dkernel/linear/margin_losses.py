@@ -5,11 +5,9 @@ together.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.linear.loss import Loss
-
-Array = NDArray[np.floating]
+from dkernel.numerics.array_types import Floats
 
 
 class Hinge(Loss):
@@ -28,13 +26,13 @@ class Hinge(Loss):
     jump = 1.0
     boxed = True
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return np.maximum(1 - y * s, 0)
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return np.where(y * s < 1, -y, np.zeros_like(y))
 
-    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+    def sides(self, y: Floats, w: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         return np.zeros_like(y), [(y, w, -np.ones_like(y))]
 
 
@@ -51,10 +49,10 @@ class SquaredHinge(Loss):
     sklearn_name = "squared_hinge"
     curvature = 1.0
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return 0.5 * np.maximum(1 - y * s, 0) ** 2
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return -y * np.maximum(1 - y * s, 0)
 
 
@@ -72,10 +70,10 @@ class Logistic(Loss):
     curvature = 0.25
     probable = True
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return np.logaddexp(np.zeros_like(s), -y * s)
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         # exp(-|m|) cannot overflow: 1 / (1 + e^m) is e / (1 + e) for m >= 0 and 1 / (1 + e) below.
         margin = y * s
         e = np.exp(-np.abs(margin))
@@ -102,23 +100,23 @@ class Softmax(Loss):
         """Loss of `outputs` scores; for two classes the logistic loss, as only the difference of both counts."""
         return Logistic() if outputs == 1 else self
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         top = s.max(axis=-1, keepdims=True)
         total = top + np.log(np.exp(s - top).sum(axis=-1, keepdims=True))
         return np.where(y > 0, total - s, np.zeros_like(s))
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return self.probabilities(s) - (y > 0)
 
-    def hessian(self, y: Array, s: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: ARG002
+    def hessian(self, y: Floats, s: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:  # noqa: ARG002
         p = self.probabilities(s)
         return p * (1 - p), lambda moved: p * (moved - (p * moved).sum(axis=-1, keepdims=True))
 
-    def probabilities(self, s: Array) -> Array:
+    def probabilities(self, s: Floats) -> Floats:
         e = np.exp(s - s.max(axis=-1, keepdims=True))
         return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
-    def class_probabilities(self, s: Array) -> Array:
+    def class_probabilities(self, s: Floats) -> Floats:
         return np.asarray(self.probabilities(s), np.float64)
 
 
@@ -139,12 +137,12 @@ class Perceptron(Loss):
     smooth = False
     jump = 1.0
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return np.maximum(-y * s, 0)
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         # A score of 0 is no decision: a machine that begins there would stay there.
         return np.where(y * s <= 0, -y, np.zeros_like(y))
 
-    def judged(self, y: Array, s: Array) -> Array:
+    def judged(self, y: Floats, s: Floats) -> Floats:
         return (y * s <= 0).astype(s.dtype)

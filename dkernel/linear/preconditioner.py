@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg, thin_linalg
+from dkernel.numerics.array_types import F64
 
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
@@ -35,8 +35,7 @@ STEP_COORDINATES = 80  # coordinates that one step is for, as said above
 RIDGE_MOVED = 0.1  # the ridge is found when it moves by a smaller share: the error is flat over a factor of two
 ONE_PROBE_COORDINATES = 1024  # coordinates above which one probe is taken
 
-Matrix = NDArray[np.float64]
-Metric = float | Matrix
+Metric = float | F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +56,19 @@ class Preconditioner:
     """
 
     rho: float
-    factor: Matrix
+    factor: F64
     leverage: float
     peak: float
     largest: float = 1.0
-    directions: Matrix | None = None
-    values: Matrix | None = None
+    directions: F64 | None = None
+    values: F64 | None = None
 
     @property
     def n(self) -> int:
         """Coordinates, that of the intercept among them."""
         return len(self.factor)
 
-    def solve(self, gradient: Matrix) -> Matrix:
+    def solve(self, gradient: F64) -> F64:
         """P g for g of shape (n + 1, heads)."""
         half = self.half(gradient)
         if self.directions is not None and self.values is not None:
@@ -77,11 +76,11 @@ class Preconditioner:
             half = half - self.directions @ (shrink * (self.directions.T @ half))
         return self.half_transposed(half)
 
-    def half(self, v: Matrix) -> Matrix:
+    def half(self, v: F64) -> F64:
         """L^{-1} v."""
         return thin_linalg.solve_lower(self.factor, v)
 
-    def half_transposed(self, v: Matrix) -> Matrix:
+    def half_transposed(self, v: F64) -> F64:
         """L^{-T} v."""
         return thin_linalg.solve_transposed(self.factor, v)
 
@@ -95,7 +94,7 @@ class Preconditioner:
         return min(1.0, batch / self.leverage, STABLE / room) / loss.curvature
 
 
-def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix, consumed: bool = False) -> Preconditioner:
+def factorize(covariance: F64, metric: Metric, rho: float, held: F64, consumed: bool = False) -> Preconditioner:
     """The preconditioner at a given ρ.
 
     Parameters
@@ -111,7 +110,7 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix, cons
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 
 
-def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
+def _factor(A: F64, metric: Metric, rho: float) -> F64:
     """Lower factor of A = S + ρ M, or of A + ε I with the smallest of a few ε that does: landmarks that say the same
     (rows that are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding, and
     sums in float32 leave rounding of their own.
@@ -133,7 +132,7 @@ def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
     )
 
 
-def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
+def _add_metric(A: F64, metric: Metric, rho: float) -> None:
     n = len(A) - 1
     if isinstance(metric, float):
         A[np.diag_indices(n)] += rho * metric
@@ -145,12 +144,12 @@ def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
 
 
 def ridge_for(
-    covariance: Matrix,
+    covariance: F64,
     metric: Metric,
     target: float,
     floor: float,
     rng: np.random.Generator,
-    root: Matrix | None = None,
+    root: F64 | None = None,
 ) -> float:
     """The ρ at which the effective dimension tr S (S + ρ M)^{-1} equals `target`, at least `floor` times the largest
     eigenvalue of S M^{-1}: below what is rounding in S there is nothing to tell directions apart by.
@@ -169,7 +168,7 @@ def ridge_for(
     return max(rho, floor * largest)
 
 
-def _ridge_of(nodes: Matrix, weights: Matrix, target: float) -> float:
+def _ridge_of(nodes: F64, weights: F64, target: float) -> float:
     low, high = 1e-14 * nodes.max(), float(nodes.max())
     for _ in range(60):
         rho = float(np.sqrt(low * high))
@@ -178,14 +177,14 @@ def _ridge_of(nodes: Matrix, weights: Matrix, target: float) -> float:
     return rho
 
 
-def effective_dimension(nodes: Matrix, weights: Matrix, rho: float) -> float:
+def effective_dimension(nodes: F64, weights: F64, rho: float) -> float:
     """sum of weights * nodes / (nodes + ρ)."""
     return float(np.sum(weights * nodes / (nodes + rho)))
 
 
 def _spectral_measures(
-    covariance: Matrix, metric: Metric, root: Matrix | None, rng: np.random.Generator
-) -> Iterator[tuple[Matrix, Matrix]]:
+    covariance: F64, metric: Metric, root: F64 | None, rng: np.random.Generator
+) -> Iterator[tuple[F64, F64]]:
     """Nodes and weights with tr f(S M^{-1}) ≈ sum of weights * f(nodes), by Lanczos quadrature from random signs; of
     many coordinates one after the other, each of some more steps.
 
@@ -196,7 +195,7 @@ def _spectral_measures(
     if isinstance(metric, float):
         scale[: n - 1] = 1.0 / np.sqrt(metric)
 
-    def apply(v: Matrix) -> Matrix:
+    def apply(v: F64) -> F64:
         if root is None:
             return scale * _times(covariance, scale * v)
         inner = np.concatenate([sl.solve_triangular(root, v[:-1], lower=True, trans=1, check_finite=False), v[-1:]])
@@ -215,16 +214,16 @@ def _spectral_measures(
     yield np.concatenate([nodes for nodes, _ in parts]), n / PROBES * np.concatenate([w for _, w in parts])
 
 
-def _quadrature(diagonal: Matrix, off: Matrix) -> tuple[Matrix, Matrix]:
+def _quadrature(diagonal: F64, off: F64) -> tuple[F64, F64]:
     values, vectors = sl.eigh_tridiagonal(diagonal, off)
     return np.maximum(values, 0.0), vectors[0] ** 2
 
 
-def _times(covariance: Matrix, v: Matrix) -> Matrix:
+def _times(covariance: F64, v: F64) -> F64:
     return thin_linalg.product(covariance, v[:, None])[:, 0]
 
 
-def metric_factor(metric: Matrix) -> Matrix:
+def metric_factor(metric: F64) -> F64:
     """L with L L^T = M, lower triangular; a kernel that is not positive semi-definite is refused."""
     try:
         return linalg.cholesky(metric.copy())
@@ -236,9 +235,7 @@ def metric_factor(metric: Matrix) -> Matrix:
         ) from None
 
 
-def _lanczos(
-    apply: Callable[[Matrix], Matrix], start: Matrix, steps: int, together: int
-) -> Iterator[tuple[Matrix, Matrix]]:
+def _lanczos(apply: Callable[[F64], F64], start: F64, steps: int, together: int) -> Iterator[tuple[F64, F64]]:
     """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after every few steps."""
     basis = np.empty((steps, len(start)))
     diagonal, off = np.zeros(steps), np.zeros(max(steps - 1, 0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +29,11 @@ class Variance:
         they share H and α, and each has its own noise
     """
 
-    factor: Array
-    offset: Array
-    scale: Array
+    factor: F64
+    offset: F64
+    scale: F64
 
-    def of(self, columns: Array, rest: Array | None = None) -> Array:
+    def of(self, columns: F64, rest: F64 | None = None) -> F64:
         """Variance of a label at rows, (n,) or (n, k), of their columns (n, n_components) and r (n,), None for none.
 
         Examples

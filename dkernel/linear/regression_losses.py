@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.linear.loss import Loss
-
-Array = NDArray[np.floating]
+from dkernel.numerics.array_types import Floats
 
 
 class Squared(Loss):
@@ -27,10 +25,10 @@ class Squared(Loss):
     attained = True
     regresses = True
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return 0.5 * (s - y) ** 2
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return s - y
 
 
@@ -59,11 +57,11 @@ class Huber(Loss):
     def is_valid(self) -> bool:
         return self.delta > 0
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         near = np.minimum(np.abs(s - y), self.delta)
         return near * (np.abs(s - y) - 0.5 * near)
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return np.clip(s - y, -self.delta, self.delta)
 
 
@@ -94,13 +92,13 @@ class EpsilonInsensitive(Loss):
     def is_valid(self) -> bool:
         return self.epsilon >= 0
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return np.maximum(np.abs(s - y) - self.epsilon, 0)
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         return np.where(np.abs(s - y) > self.epsilon, np.sign(s - y), np.zeros_like(s))
 
-    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+    def sides(self, y: Floats, w: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         one = np.ones_like(y)
         return np.zeros_like(y), [(one, w, self.epsilon - y), (-one, w, self.epsilon + y)]
 
@@ -132,12 +130,12 @@ class Quantile(Loss):
     def is_valid(self) -> bool:
         return 0 < self.q < 1
 
-    def value(self, y: Array, s: Array) -> Array:
+    def value(self, y: Floats, s: Floats) -> Floats:
         return np.maximum(self.q * (y - s), (1 - self.q) * (s - y))
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         rise, fall = np.full_like(s, 1 - self.q), np.full_like(s, -self.q)
         return np.where(s > y, rise, np.where(s < y, fall, np.zeros_like(s)))
 
-    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+    def sides(self, y: Floats, w: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         return -(1 - self.q) * w, [(np.ones_like(y), w, -y)]

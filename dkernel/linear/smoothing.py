@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dkernel.linear.losses import Loss
-
-Array = NDArray[np.floating]
+from dkernel.numerics.array_types import Floats
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class SmoothedLoss:
         """A bound on the second derivative."""
         return self.loss.jump / self.width
 
-    def derivative(self, y: Array, s: Array) -> Array:
+    def derivative(self, y: Floats, s: Floats) -> Floats:
         """The derivative in s, of the shape of s."""
         half = s.dtype.type(self.width / 2)
         return (self.loss.value(y, s + half) - self.loss.value(y, s - half)) / s.dtype.type(self.width)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
-from dkernel.kernels.distances import pair_distances
+from dkernel.kernels.distances import median_distance
 from dkernel.kernels.landmark_columns.base import LOG2_E
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.linear.losses import Loss, parse_loss
@@ -148,12 +148,9 @@ def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
     return DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=nu == 0.5, tolerance=CELL_TOLERANCE)
 
 
-def median_distance(Z: F32) -> float:
-    """Median of the distances of some of the rows that differ; 1 where none do."""
-    # The median of the distances of 500 rows is near that of all.
-    distances = pair_distances(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64), "l2")
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if len(distances) else 1.0
+def typical_distance(Z: F32) -> float:
+    """The median of the distances of 500 rows, which is near that of all."""
+    return median_distance(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64), "l2")
 
 
 def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
@@ -253,7 +250,7 @@ def fit_cell(
     Z = X @ root
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
-    length = settings.width * median_distance(Z)
+    length = settings.width * typical_distance(Z)
     Z, place, total = merge_rows(Z, weight)
     solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total, threads)
     f = np.zeros((len(Z), Y.shape[1]))

@@ -131,7 +131,7 @@ class CellTree:
         whole = np.array_equal(inner, np.arange(1, max(cuts, 1))) and np.array_equal(leaves, np.arange(cuts + 1))
         return not cuts or bool(whole and later.all())
 
-    def joined(self, below: "list[CellTree]") -> "CellTree":
+    def join(self, below: "list[CellTree]") -> "CellTree":
         """One tree, with a tree in the place of each cell; cells are numbered in the order of these."""
         first = np.cumsum([0, *(tree.n_cells for tree in below)])
         at = len(self.children) + np.cumsum([0, *(len(tree.children) for tree in below)])
@@ -241,7 +241,7 @@ def grow_partitions(
     children[-1:, 1] = -partitions
     forks = CellTree(np.zeros((partitions - 1, X.shape[1]), np.float32), np.tile(FORK, (partitions - 1, 1)), children)
     grown = [grow(X, root, limit, least, overlap, seed, number=number) for number in numbers]
-    return forks.joined([tree for tree, _, _ in grown]), [number for _, _, own in grown for number in own]
+    return forks.join([tree for tree, _, _ in grown]), [number for _, _, own in grown for number in own]
 
 
 def _cut(

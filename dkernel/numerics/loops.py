@@ -5,7 +5,7 @@ ones, or an `instruction` of `fused.instructions`. Nothing here imports numba be
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, update_wrapper
 from importlib import import_module
 from types import FunctionType
@@ -18,11 +18,25 @@ _compiler = threading.RLock()  # numba's compiler is one of the process
 
 
 class CompiledLoop:
-    """A loop that is compiled, or read from disk, when it is first called: a process calls a few of all there are."""
+    """A loop that is compiled, or read from disk, when it is first called: a process calls a few of all there are.
 
-    def __init__(self, function: Callable[..., None], signature: str, flags: set[str]) -> None:
+    Parameters
+    ----------
+    parts : name in the function -> what it calls by this name, in place of the part of its module
+    name : tells loops of one function with different parts from each other
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        signature: str,
+        flags: set[str] = FLAGS,
+        parts: "Mapping[str, LoopPart] | None" = None,
+        name: str = "",
+    ) -> None:
         update_wrapper(self, function)
-        self._source, self._signature, self._flags = function, signature, flags
+        self._source, self._signature, self._flags, self._parts = function, signature, flags, parts or {}
+        self._name = f"{name}_{function.__code__.co_name}" if name else function.__code__.co_name
         self._lock = threading.Lock()
         self._loop: Callable[..., None] | None = None
 
@@ -37,8 +51,7 @@ class CompiledLoop:
             return self._loop
 
     def _compiled(self) -> Callable[..., None]:
-        code = self._source.__code__
-        file = LoopFile(code.co_filename, code.co_name, self._signature, self._flags)
+        file = LoopFile(self._source.__code__.co_filename, self._name, self._signature, self._flags)
         kept = file.read()
         if kept is None:
             kept = self._emit()
@@ -59,7 +72,7 @@ class CompiledLoop:
 
     def compile(self, **options: bool) -> Any:
         """The loop as numba compiles it."""
-        return _njit(self._flags, self._signature, **options)(called(self._source))
+        return _njit(self._flags, self._signature, **options)(called(self._source, self._parts))
 
 
 def compile_loop(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
@@ -99,11 +112,11 @@ def instruction(name: str) -> Any:
     return LoopPart(lambda: getattr(import_module("dkernel.numerics.fused.instructions"), name))
 
 
-def called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its parts as numba knows them."""
+def called(function: Callable[..., Any], others: Mapping[str, LoopPart] | None = None) -> Callable[..., Any]:
+    """The function with its parts, or others, as numba knows them."""
     assert isinstance(function, FunctionType)
     names = {*function.__code__.co_names}
-    globals_used = {name: value for name, value in function.__globals__.items() if name in names}
+    globals_used = {name: value for name, value in function.__globals__.items() if name in names} | dict(others or {})
     parts = {name: value.made for name, value in globals_used.items() if isinstance(value, LoopPart)}
     scope = {**function.__globals__, **parts}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)

@@ -10,15 +10,15 @@ Written down, a cell is JSON: data and no code, in a model file as in a shuffled
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
+from dkernel.validation import Place
 
-Place = Callable[[int], str]
 Objects = NDArray[np.object_]
 
 OBJECT_OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the place that points to it

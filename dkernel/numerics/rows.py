@@ -61,7 +61,7 @@ def byte_views(X: Any) -> Iterator[memoryview]:
 def pad(X: Any, first: int, n: int) -> Any:
     """n rows from `first` on; behind the last one rows without values, or of objects its copies."""
     if isinstance(X, SparseRows):
-        return X.padded(first, n)
+        return X.pad(first, n)
     rows = X[first : first + n]
     if len(rows) == n:
         return rows
@@ -100,7 +100,7 @@ def largest(X: Any, weight: NDArray[np.float64] | None = None) -> NDArray[np.flo
 
 def like_numbers(X: Any) -> NDArray[Any]:
     """Columns of numbers by which rows are compared: the sparse ones folded, 0 in place of objects."""
-    return X.folded() if isinstance(X, SparseRows) else numbers_of(X)
+    return X.fold() if isinstance(X, SparseRows) else numbers_of(X)
 
 
 def numbers_in(X: Any) -> Any:

@@ -6,7 +6,7 @@ are sums in float64, over the columns in their order: a row's do not depend on t
 itself are symmetric to the bit, and equal rows have a distance of exactly 0.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn, overload
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
+from dkernel.validation import Place
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -23,8 +24,6 @@ DENSE_SHARE = 0.1
 """Of all numbers: where more are stored than this share, and that is known, rows are taken as dense."""
 FOLDED_COLUMNS = 64
 """Columns that the columns are folded to, where only likeness is asked for."""
-
-Place = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class SparseRows:
         at_ = np.repeat(self.starts[chosen] - starts[:-1], n) + np.arange(starts[-1])
         return SparseRows(self.data[at_], self.indices[at_], starts, self.width)
 
-    def padded(self, first: int, rows: int) -> "SparseRows":
+    def pad(self, first: int, rows: int) -> "SparseRows":
         """`rows` rows from `first` on, empty ones behind the last."""
         part = self[first : first + rows]
         missing = rows - len(part)
@@ -225,7 +224,7 @@ class SparseRows:
         rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))[order]
         return place, np.append(first, len(order)).astype(np.int64), rows, self.data[order].astype(np.float64)
 
-    def folded(self) -> NDArray[np.float64]:
+    def fold(self) -> NDArray[np.float64]:
         """Sums of the columns j, j + FOLDED_COLUMNS, ... with signs of their own, float64 (n, FOLDED_COLUMNS)."""
         out = np.zeros((len(self), FOLDED_COLUMNS))
         row = np.repeat(np.arange(len(self)), np.diff(self.starts))

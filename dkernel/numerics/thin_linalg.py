@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.loops import FLAGS, compile_loop, inner
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-
-Matrix = NDArray[np.float64]
 
 PRODUCT_COLUMNS = 4  # columns that a square streams past for
 FEW_COLUMNS = 2 * PRODUCT_COLUMNS  # columns; with more of them BLAS is quicker
@@ -24,7 +22,7 @@ LOOSE = FLAGS | {"reassoc"}  # sums in lanes
 _LINES = "float64[:, ::1]"
 
 
-def product(M: Matrix, v: Matrix) -> Matrix:
+def product(M: F64, v: F64) -> F64:
     """M v of a symmetric M (n, n) and columns v (n, heads), on all processors.
 
     Examples
@@ -50,7 +48,7 @@ def product(M: Matrix, v: Matrix) -> Matrix:
     return out[:heads].T
 
 
-def solve_lower(L: Matrix, v: Matrix) -> Matrix:
+def solve_lower(L: F64, v: F64) -> F64:
     """L^{-1} v of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
 
     Examples
@@ -61,7 +59,7 @@ def solve_lower(L: Matrix, v: Matrix) -> Matrix:
     return _solve(L, v, transposed=False)
 
 
-def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
+def solve_transposed(L: F64, v: F64) -> F64:
     """L^{-T} v of the same.
 
     Examples
@@ -72,7 +70,7 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
     return _solve(L, v, transposed=True)
 
 
-def _solve(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
+def _solve(L: F64, v: F64, transposed: bool) -> F64:
     if v.shape[1] > FEW_COLUMNS or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward
@@ -81,7 +79,7 @@ def _solve(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
     return rows[: v.shape[1]].T
 
 
-def _lines(v: Matrix) -> Matrix:
+def _lines(v: F64) -> F64:
     """The columns as lines of memory, with lines of zeros up to whole groups."""
     n, heads = v.shape
     rows = np.zeros((-(-heads // PRODUCT_COLUMNS) * PRODUCT_COLUMNS, n))

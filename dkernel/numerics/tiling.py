@@ -271,11 +271,11 @@ def wide_scores(components: Callable[[NDArray], NDArray], X: NDArray, coef: NDAr
     return out
 
 
-Residual = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
+ResidualOf = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
 
 
 def accumulate(
-    components: Components, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
+    components: Components, X: NDArray, coef: NDArray, intercept: NDArray, residual: ResidualOf
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """G = components(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
 

@@ -10,14 +10,13 @@ from dkernel.data.block import Block
 from dkernel.kernels import Kernel
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-Array = NDArray[np.float64]
 
 MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it
 
@@ -28,8 +27,8 @@ class GramSum:
     is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
 
     gram: NDArray[Any]
-    moment: Array
-    energy: Array
+    moment: F64
+    energy: F64
     weight: float
 
     def merge(self, other: "GramSum") -> "GramSum":

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.process import imported_ahead
+from dkernel.execution.process import import_ahead
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient
 from dkernel.numerics.random_streams import row_hash
@@ -19,9 +20,8 @@ from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-imported_ahead(__name__)
+import_ahead(__name__)
 
-Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 """Of the components, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
 
@@ -40,7 +40,7 @@ class Problem:
     components: ScaledComponents
     loss: Loss
     targets: Targets
-    class_weights: Array | None = None
+    class_weights: F64 | None = None
     seed: int = 0
     threshold: int = -1
 
@@ -97,12 +97,12 @@ class Problem:
 class GradientSum:
     """Sums over rows: gradient (n_components, heads) and (heads,), weight, each λ's loss and right answers."""
 
-    components: Array
-    intercept: Array
+    components: F64
+    intercept: F64
     weight: float
     n: int
-    loss: Array
-    right: Array
+    loss: F64
+    right: F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         """The panels of the compiled walk; None where the map or the loss has none."""
         return self.problem.components.panels(heads) if self.problem.loss.name in DERIVATIVES else None
 
-    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
         return tiling.accumulate(self.problem.components, X, coef, intercept, residual)
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
@@ -179,7 +179,7 @@ class ExactGradient(Gradient):
     def _panels(self, heads: int) -> None:  # noqa: ARG002 - no walk computes in float64
         return None
 
-    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
         for start in range(0, len(X), COMPONENT_STRIP):
             F = with_intercept(self.problem.components, X[start : start + COMPONENT_STRIP], "float64")
@@ -202,8 +202,8 @@ def count_correct(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.float
 class LossSums:
     """Sums over rows for each head group: loss and right answers; and the weight."""
 
-    loss: Array
-    right: Array
+    loss: F64
+    right: F64
     weight: float
     n: int
 
@@ -233,12 +233,12 @@ class LossStatistic(Statistic[LossSums, LossSums]):
 
 
 @dataclass(frozen=True, eq=False)
-class CovarianceProduct(Statistic[Array, Array]):
+class CovarianceProduct(Statistic[F64, F64]):
     """S v of vectors that are broadcast: the sum of φ (φ . v), for the largest curvature on these rows."""
 
     problem: Problem
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> Array:
+    def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> F64:
         X, Y, weight = self.problem.rows(block, piece)
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
@@ -252,6 +252,6 @@ class CovarianceProduct(Statistic[Array, Array]):
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return np.concatenate([G, g[None], np.full((1, len(g)), total)])
 
-    def merge(self, left: Array, right: Array) -> Array:
+    def merge(self, left: F64, right: F64) -> F64:
         left += right
         return left

@@ -9,6 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
+from dkernel.numerics.array_types import F64
 from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
 from dkernel.report.style import (
@@ -24,8 +25,6 @@ from dkernel.report.style import (
     thousands,
 )
 from dkernel.report.tradeoffs import ErrorByCost
-
-Array = NDArray[np.float64]
 
 
 def _over_rows(axes: Any) -> None:
@@ -95,7 +94,7 @@ def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
 
 
 @drawing
-def speeds(axes: Any, rates: Sequence[tuple[str, Array]]) -> None:
+def speeds(axes: Any, rates: Sequence[tuple[str, F64]]) -> None:
     """Rows a second of every round."""
     done = 0
     for i, (name, steps) in enumerate(rates):
@@ -125,7 +124,7 @@ def phases(axes: Any, seconds: Mapping[str, float]) -> None:
 
 
 @drawing
-def spectrum_of(axes: Any, values: Array, rank: float | None) -> None:
+def spectrum_of(axes: Any, values: F64, rank: float | None) -> None:
     """Eigenvalues on logarithmic axes."""
     kept = values[values > 1e-16 * values[0]]
     axes.loglog(1 + np.arange(len(kept)), kept, color=COLOURS[0])
@@ -182,7 +181,7 @@ def curves(axes: Any, quality: Quality) -> None:
 
 
 @drawing
-def calibrations(axes: Any, bins: Array, whose: str) -> None:
+def calibrations(axes: Any, bins: F64, whose: str) -> None:
     """Observed shares over stated probabilities."""
     axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
     axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")

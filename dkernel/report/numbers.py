@@ -20,11 +20,10 @@ from sklearn.metrics import (
 from dkernel.data.block import Block
 from dkernel.linear.metrics import decided
 from dkernel.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
-
-Array = NDArray[np.float64]
 
 MOST_EIGEN = 1200  # their decomposition takes a second
 PLANE_POINTS = 220  # points of a side of the plane
@@ -37,8 +36,8 @@ class Learning:
     rows, loss, merit of each; `name` is "accuracy" or "rmse".
     """
 
-    rounds: Array
-    holdout: Array
+    rounds: F64
+    holdout: F64
     name: str
 
 
@@ -63,7 +62,7 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
     return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)
 
 
-def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
+def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, F64]]:
     """Rows/s of each step of each pass: its name, and (steps, 2) of seconds since the first phase and rows/s."""
     steps: dict[str, list[tuple[float, float]]] = {}
     for (name, begin, before), (following, end, rows) in pairwise(trail):
@@ -72,7 +71,7 @@ def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
     return [(name, np.array(pairs)) for name, pairs in steps.items()]
 
 
-def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
+def spectrum(model: Model, holdout: Block | None) -> tuple[F64, str]:
     """Eigenvalues of the kernel's matrix over its size, decreasing, and whose they are.
 
     Of the landmarks where there are some, else of the features of the holdout: a part of them if they are many.
@@ -108,11 +107,11 @@ class Quality:
     truth: NDArray[Any]
     predicted: NDArray[Any]
     scores: NDArray[np.float32]
-    weight: Array
+    weight: F64
     classes: list[str] | None
 
     @property
-    def confusion(self) -> Array:
+    def confusion(self) -> F64:
         """(C, C): weight of the rows of a class (row) that are called another (column)."""
         assert self.classes is not None
         names = range(len(self.classes))
@@ -155,11 +154,11 @@ def judge(model: Model, holdout: Block | None) -> Quality | None:
     return Quality(truth, predicted, S, weight, [str(name) for name in model.classes.tolist()])
 
 
-def _of(metric: Callable[..., float], truth: NDArray[Any], predicted: NDArray[Any], weight: Array) -> float:
+def _of(metric: Callable[..., float], truth: NDArray[Any], predicted: NDArray[Any], weight: F64) -> float:
     return float(metric(truth, predicted, sample_weight=weight))
 
 
-def calibration(model: Model, quality: Quality) -> tuple[Array, str] | None:
+def calibration(model: Model, quality: Quality) -> tuple[F64, str] | None:
     """Stated probability, observed share and rows of up to 10 bins of as many rows each, (bins, 3), and whose it is.
 
     The probability is the model's own for the logistic and the softmax loss. The minimizer of the squared and the
@@ -194,8 +193,8 @@ class Regions:
     """
 
     extent: tuple[float, float, float, float]
-    values: Array
-    points: Array
+    values: F64
+    points: F64
     truth: NDArray[Any]
 
 

@@ -6,16 +6,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.report.numbers import Quality, judge, learning
-
-Array = NDArray[np.float64]
 
 SMALLEST = 16  # components of the smallest part of a model
 SOLVER_PHASES = ("pass", "polish", "normal equations", "solve")
@@ -33,8 +31,8 @@ class ErrorByCost:
     name : "error" or "RMSE"
     """
 
-    rounds: Array
-    holdout: Array
+    rounds: F64
+    holdout: F64
     name: str
 
 
@@ -116,5 +114,5 @@ def _error(quality: Quality) -> float:
     return quality.merits["RMSE"] if quality.classes is None else 1 - quality.merits["accuracy"]
 
 
-def _points(points: Sequence[tuple[float, float]]) -> Array:
+def _points(points: Sequence[tuple[float, float]]) -> F64:
     return np.array(points, float).reshape(-1, 2)

@@ -4,21 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.features.scaling import SPARSE
-from dkernel.kernels.distances import l2, pair_distances
+from dkernel.kernels.distances import median_distance
 from dkernel.numerics.rows import numbers_in
-from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import SurveyResult
-
-# Of more the distances come from one product of matrices: of 25,600 in a fraction of a second, where the sums of all
-# columns one after the other take twenty.
-SUMMED_COLUMNS = 512
-ROUNDING = 1e-12  # share of the squared lengths under which a squared distance is a difference of rounding errors
 
 
 class Gammas:
@@ -54,7 +47,7 @@ class Gammas:
         if (metric, columns) not in self.medians:
             dtype = "float64" if self.rows.dtype == np.float64 else "float32"
             X = numbers_in(self.scaling.apply(self.rows, dtype)).astype(np.float64)
-            self.medians[metric, columns] = pair_median(X if columns is None else X[:, columns], metric)
+            self.medians[metric, columns] = median_distance(X if columns is None else X[:, columns], metric)
         return self.medians[metric, columns]
 
 
@@ -70,31 +63,3 @@ def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | N
     mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0
-
-
-def pair_median(X: NDArray[np.float64], metric: str) -> float:
-    """Median distance of two different rows: of all pairs, without those at distance zero.
-
-    Examples
-    --------
-    >>> pair_median(np.array([[0.0], [1.0], [3.0]]), "l2")
-    2.0
-    """
-    if isinstance(X, SparseRows) and metric == "l2":
-        distances = l2(X, X, 1.0, 1e-12)[np.triu_indices(len(X), 1)]
-    elif metric == "l2" and X.shape[1] > SUMMED_COLUMNS:
-        distances = _wide_distances(X)
-    else:
-        distances = pair_distances(X, metric)
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if distances.size else 1.0
-
-
-def _wide_distances(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The l2 distances of all pairs of different rows, wrong in their last digits; those of equal rows are 0."""
-    centred = X - X.mean(axis=0)
-    squares = np.einsum("ij,ij->i", centred, centred)
-    i, j = np.triu_indices(len(X), 1)
-    both = squares[i] + squares[j]
-    apart = both - 2 * (centred @ centred.T)[i, j]
-    return np.sqrt(np.where(apart > ROUNDING * both, apart, 0.0))

@@ -68,7 +68,7 @@ class CandidateSpace:
         self.unscaled = None if encoding is None else encoding.unscaled
         self.layout = Layout.of(rows.X)
         self.p = n_terms(rows.X)
-        self.gammas: dict[int, Gammas] = {}
+        self.gammas: dict[Scaling, Gammas] = {}
 
     def candidates(self) -> list[Candidate]:
         """Every family, scale and gamma that is open."""
@@ -100,9 +100,9 @@ class CandidateSpace:
 
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
         # A median is the same for all candidates of a scaling, and of wide rows takes longer than all else of them.
-        if id(scaling) not in self.gammas:
-            self.gammas[id(scaling)] = Gammas(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
-        rule = self.gammas[id(scaling)]
+        if scaling not in self.gammas:
+            self.gammas[scaling] = Gammas(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
+        rule = self.gammas[scaling]
         if len(self.grid(family)) == 1:
             factors = (1.0,)
         return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **others) for f in factors]

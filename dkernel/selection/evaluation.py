@@ -19,6 +19,7 @@ from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
+from dkernel.numerics.array_types import F64
 from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
@@ -28,8 +29,6 @@ MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for t
 MOST_PLAIN = 4096  # features, or rows, whose square judges a linear kernel
 JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
 SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class CandidateLoss:
 
 Over = Callable[..., Iterator[Any]]
 IN_TURN: Over = map  # in the place of the `map` of a pool of threads
-Judged = tuple[CandidateLoss, Array | None]  # and coefficients with the intercept, of one alpha
+Judged = tuple[CandidateLoss, F64 | None]  # and coefficients with the intercept, of one alpha
 
 
 def evaluate_candidate(
@@ -177,7 +176,7 @@ def evaluate_candidate(
     return replace(best, gain=gain, error=error)
 
 
-def paired_difference(one: Array, other: Array, weight: Array | None) -> tuple[float, float]:
+def paired_difference(one: F64, other: F64, weight: F64 | None) -> tuple[float, float]:
     """Mean of the differences of two losses of the same rows, and its standard error.
 
     Examples
@@ -250,7 +249,7 @@ def _until_worse(path: Iterator[Judged]) -> Judged:
     return best
 
 
-def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Array | None:
+def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:
     """Coefficients and intercept; None where this alpha is too small for this kernel's spectrum."""
     A = alpha * metric
     A += covariance
@@ -263,7 +262,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 
 def _means(
     components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, over: Over
-) -> tuple[Array, Array]:
+) -> tuple[F64, F64]:
     """Means over the first rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
     made, Y = component_dtype(components.map), targets.of(half.y[:rows])

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
+from dkernel.local.cells import learned_root
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
-from dkernel.selection.relevance import RELEVANCE_ROWS, relevance
+from dkernel.numerics.array_types import F64
 
 GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
 MOST_GROUP_LEVELS = 256  # beside which relevances are learned: the memory of gradients grows with the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
+RELEVANCE_ROWS = 2500  # 4,000 rows of forest cover give the same numbers, give or take a tenth, in four times the time
+RELEVANCE_GRADIENTS = 1000  # rows at which they are averaged
+# Features that say nothing lose their relevance slowly: with 3, 5, 8 and 20 rounds and 256 grids, the squared hinge
+# loss on rows held out is .152, .150, .145 and .139 on 30,000 rows of forest cover, and .164, .146, .142 and .137 on a
+# checkerboard of two features beside six of noise. California, kin40k, magic and rare classes change by their noise.
+RELEVANCE_ROUNDS = 8
+RELEVANCE_RIDGE = 1e-2  # a share of k(x, x), since labels have noise
 
 
 def relevances(
@@ -46,6 +54,26 @@ def relevances(
         mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
         row[:n] = (relevant[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
     return gamma
+
+
+def relevance(X: F64, Y: F64, threads: int = 1) -> F64:
+    """Root of the mean squared derivative along each feature, of mean square 1; float64 (p,).
+
+    The function is a kernel ridge regression with an exponential kernel, as a cell has, in a metric that is learned
+    from its own gradients (Radhakrishnan and others 2024).
+
+    Parameters
+    ----------
+    X : standardised rows (n, p);  Y : targets (n, outputs)
+    threads : that share the work; their number moves no bit
+    """
+    rows, targets = (np.ascontiguousarray(each[:RELEVANCE_ROWS], np.float32) for each in (X, Y))
+    if not rows.shape[1] or len(rows) < 2:
+        return np.ones(rows.shape[1])
+    root = learned_root(rows, targets, RELEVANCE_RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS, threads)
+    diagonal = np.diag(root.astype(np.float64) @ root)
+    mean = float(diagonal.mean())
+    return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))
 
 
 def feature_names(source: Source) -> Sequence[str]:

@@ -9,6 +9,7 @@ share of the fit's predicted flops, never a time.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
 from dkernel.execution.base import Executor
@@ -17,15 +18,15 @@ from dkernel.linear.losses import Loss
 from dkernel.problem.budget import choice_flops
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.selection.candidate_space import CandidateSpace
+from dkernel.selection.candidate_space import GAMMA_FACTORS, CandidateSpace, gamma_is_open, usable_kernels
 from dkernel.selection.candidates import Candidate, SelectedModel
 from dkernel.selection.enough import enough_components
-from dkernel.selection.evaluation import FitValidationSplit
+from dkernel.selection.evaluation import Fidelity, FitValidationSplit
 from dkernel.selection.joint_loss import LEAST_JUDGED, better_of
 from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.race import Race
 from dkernel.selection.reasons import Reasons
-from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, Search
+from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, OpenWords, Search
 from dkernel.selection.sampled_stages import SampleProblem, learns_rest
 from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
@@ -140,3 +141,39 @@ def _beside_joint_linear(search: Search, selected: SelectedModel, best: Candidat
         if taken is selected:
             break
     return taken
+
+
+def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
+    """Cost of a choice, from sizes: its rungs as they usually go, the later ones within the budget.
+
+    At the last rung a candidate has a covariance, a metric, a copy of it, a factor, and the components of the rows that
+    judge it.
+
+    Parameters
+    ----------
+    rows : of the sample
+    components : of the fit to come
+    drawn : whether its components are drawn
+    """
+    kernels = usable_kernels(recipe, p)
+    is_open = any(gamma_is_open(recipe, kernel) for kernel in kernels)
+    candidates = len(kernels) * (2 if recipe.scale == "auto" else 1) * (len(GAMMA_FACTORS) if is_open else 1)
+    learns = recipe.metric not in ("auto", "identity") or (is_open and recipe.metric == "auto")
+    if candidates == 1 and not learns:
+        return Cost("choice")
+    judged = min(LAST_RUNG.judged, max(1, rows // 3))
+    fitted = min(LAST_RUNG.rows, max(1, rows - judged))
+
+    def flops_of_fit(fidelity: Fidelity) -> float:
+        within = Fidelity(
+            min(fidelity.components, components, fitted), min(fidelity.rows, fitted), min(fidelity.judged, judged)
+        )
+        return sum(within.flops(kernel, p, drawn) for kernel in kernels) / len(kernels)
+
+    words = OpenWords(candidates, len(kernels), is_open, learns)
+    first, second, *later = (rung.usual_fits(words) * flops_of_fit(rung.fidelity) for rung in RUNGS)
+    if fitted > GRID_RUNG.rows and first + second <= budget:
+        first += second
+    # A fidelity is halved until it is within what is left, so half of that is spent.
+    flops, most = first + min(sum(later), max(0.0, budget - first) / 2), min(LAST_RUNG.components, components, rows)
+    return Cost("choice", flops, task_bytes=32 * most**2 + 4 * most * judged)

@@ -16,7 +16,6 @@ from dkernel.execution.base import Call
 from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
-from dkernel.selection.coordinate_search import Place
 from dkernel.selection.evaluation import (
     CandidateLoss,
     Fidelity,
@@ -33,6 +32,7 @@ from dkernel.selection.sampled_stages import (
     constant_scores,
     learns_rest,
 )
+from dkernel.selection.stage_settings import Place
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
@@ -44,9 +44,9 @@ DRIFT = 0.02  # by which the difference of two curves may bend for each unit of 
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Curve:
-    """Losses of a way on growing samples.
+    """Losses of a way on growing samples, so far.
 
     Parameters
     ----------

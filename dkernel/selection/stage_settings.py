@@ -1,26 +1,37 @@
 """Settings of the local stages that a fit looks for: places on axes, and where a search on them begins and goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.cells import SMOOTHNESS, CellSettings
-from dkernel.selection.coordinate_search import Place, descend
+
+Place = tuple[int, ...]
+"""Number of a setting on each axis."""
+Move = tuple[int, ...]
+"""Steps on each axis."""
 
 WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
 GRID_MIDDLE = (0, SIZE_STEPS, 1)  # without sight of categories, the middle width and ridge
+RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS = (1, 0, 0), (0, 1, 0)  # moves
 
-# Of cells: the width and the ridge are tried one after the other, from the middle outwards while the loss falls.
+# Of cells: the settings are tried one after the other, from the middle outwards while the loss falls.
 CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CELL_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
 SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
 MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
+# The moves of one setting each:
+WIDTH_OF_CELLS, RIDGE_OF_CELLS, SMOOTHNESS_OF_CELLS, OWN_METRIC = (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)
+# A wide kernel wants a smaller ridge than a narrow one: a place that is the best of its width and of its ridge is often
+# not the best of both.
+WIDTH_WITH_RIDGE = (1, -1, 0, 0)
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
-# come the width, a metric of each cell's own and the ridge, until none of them gains.
-FIRST_SETTING, THEN, SMOOTH = (1,), (0, 3, 1), 2
+# come these, until none of them gains.
+CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +49,28 @@ class RaceFindings:
 
 
 NOTHING = RaceFindings()
+
+
+def descend(loss: Callable[[Place], float], place: Place, sizes: Place, moves: Sequence[Move]) -> Place:
+    """Repeat each of these moves while the loss falls, forwards and then backwards; the place where the walk ends.
+
+    Parameters
+    ----------
+    loss : asked again for places that were visited, so it should remember them
+    sizes : settings of each axis
+
+    Examples
+    --------
+    >>> descend(lambda place: (place[0] - 4) ** 2 + place[1], (2, 1), (6, 3), moves=((1, 0), (0, 1)))
+    (4, 0)
+    """
+    for move, direction in product(moves, (1, -1)):
+        while True:
+            other = tuple(at + direction * step for at, step in zip(place, move, strict=True))
+            if not all(0 <= at < size for at, size in zip(other, sizes, strict=True)) or not loss(other) < loss(place):
+                break
+            place = other
+    return place
 
 
 def grid_width(place: Place) -> float:
@@ -58,7 +91,8 @@ def best_grids(loss: Callable[[Place], float], start: Place, seen: int) -> Place
     ----------
     seen : rows of relevances
     """
-    which, step, _ = descend(loss, start, (seen, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), axes=(0, 1))
+    sizes = seen, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)
+    which, step, _ = descend(loss, start, sizes, (RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS))
     order = sorted(range(len(GRID_RIDGES)), key=lambda ridge: ridge != start[2])
     return min(((which, step, ridge) for ridge in order), key=loss)
 
@@ -70,20 +104,22 @@ def cell_settings(place: Place) -> CellSettings:
 
 def best_width(loss: Callable[[Place], float], start: Place) -> Place:
     """The place of the smallest loss of grids with another width than that of `start`, which fewer rows have said."""
-    return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), axes=(1,))
+    return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), (WIDTH_OF_GRIDS,))
 
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of cells one walk from `start`, which fewer rows have said."""
-    return descend(loss, start, SIZES, (SMOOTH, *THEN))
+    """The place of the smallest loss of cells near `start`, which fewer rows have said."""
+    place = descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS, WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS))
+    further = descend(loss, place, SIZES, (WIDTH_WITH_RIDGE,))
+    return place if further == place else descend(loss, further, SIZES, CELL_MOVES)
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:
     """Descend from the middle of each smoothness; return the best local minimum of the grid of settings."""
     starts = (
-        descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, FIRST_SETTING) for smoothness in range(len(SMOOTHNESS))
+        descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, (RIDGE_OF_CELLS,)) for smoothness in range(len(SMOOTHNESS))
     )
     best = min(starts, key=loss)
-    while (further := descend(loss, best, SIZES, THEN)) != best:
+    while (further := descend(loss, best, SIZES, CELL_MOVES)) != best:
         best = further
     return best

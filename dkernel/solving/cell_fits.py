@@ -190,7 +190,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         for number, part in zip(self.order, state.parts, strict=False):
             trees[number] = CellTree.build(part)
             cells[number] = unpack_cells(part, nu)
-        return CellFit(tree.joined(trees), [cell for some in cells for cell in some], list(state.history))
+        return CellFit(tree.join(trees), [cell for some in cells for cell in some], list(state.history))
 
     def kept(self, journal: Journal) -> CellState:
         state = self.start()

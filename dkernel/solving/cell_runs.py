@@ -23,7 +23,7 @@ from dkernel.numerics.array_types import F32
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
-from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows, load_piece
+from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows, load_piece
 
 PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
 
@@ -173,7 +173,7 @@ class SortedRows:
 
 
 def write_run(
-    blocks: Sequence[Block | StoredBlock], router: RowRouter, place: Place, pieces: Sequence[RowSlice]
+    blocks: Sequence[Block | StoredBlock], router: RowRouter, place: DiskPlace, pieces: Sequence[RowSlice]
 ) -> CellRun:
     """Sort the rows of a unit and write them; runs on a worker."""
     parts = [_rows(*load_piece(blocks[piece.place.block], piece), router) for piece in pieces]

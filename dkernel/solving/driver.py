@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.cost import Cost
 from dkernel.execution.base import Handle
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import stored
@@ -27,7 +27,6 @@ from dkernel.streaming.reduction import Statistic
 
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
 
-Array = NDArray[np.float64]
 R = TypeVar("R")
 
 
@@ -45,7 +44,7 @@ class SolverResult:
     left_out : of a solver that keeps no holdout, numbers of rows of the sample, and their scores by fits without them
     """
 
-    v: Array
+    v: F64
     alpha: float
     share: float
     iterate: str
@@ -157,7 +156,7 @@ class Solver(StateMachine[S, SolverResult]):
         executor.release([broadcast])
         return total
 
-    def judge(self, v: Array, name: str) -> LossSums | None:
+    def judge(self, v: F64, name: str) -> LossSums | None:
         """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
         if not len(self.fit.split.holdout.X):
             return None

@@ -28,6 +28,7 @@ from dkernel.linear.solvers.full_batch import minimize
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.model import ScaledComponents
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
@@ -37,8 +38,6 @@ from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import OneStepState, Solver, SolverResult
 from dkernel.streaming.kept_block import pieces_of
-
-Array = NDArray[np.float64]
 
 FEW_ROWS = 4096
 """Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
@@ -206,9 +205,9 @@ class Exact(Solver[OneStepState]):
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Judged:
-    """The alphas that were looked at.
+    """The alphas that were looked at so far.
 
     Parameters
     ----------
@@ -220,7 +219,7 @@ class _Judged:
 
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
-    starts: dict[float, Array] = field(default_factory=dict)
+    starts: dict[float, F64] = field(default_factory=dict)
     left_out: dict[float, dict[str, NDArray[Any]]] = field(default_factory=dict)
     matrix: "_SplitRows | None" = None
 
@@ -243,7 +242,7 @@ def _judge(
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
     judgement = _Judged(matrix=matrix if problem is of_all else None)
-    losses, starts = judgement.losses, list[Array | None]([None] * folds)
+    losses, starts = judgement.losses, list[F64 | None]([None] * folds)
 
     def judge(alpha: float) -> None:
         sums, scores = [], []
@@ -329,9 +328,9 @@ class _SplitRows:
 
     problem: Problem
     coordinates: Coordinates
-    F: Array
-    Y: Array
-    weight: Array
+    F: F64
+    Y: F64
+    weight: F64
     expands: bool
 
     @classmethod
@@ -342,7 +341,7 @@ class _SplitRows:
         check_finite(problem.components.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
-    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[Array, Array, Array]]:
+    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[F64, F64, F64]]:
         """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
 
         Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
@@ -353,7 +352,7 @@ class _SplitRows:
             F, G = F[:, columns], G[:, columns]
         return replace(self, F=F, Y=self.Y[~out], weight=self.weight[~out]), (G, self.Y[out], self.weight[out])
 
-    def optimum(self, alpha: float, tolerance: float, start: Array | None = None) -> tuple[Array, int, float]:
+    def optimum(self, alpha: float, tolerance: float, start: F64 | None = None) -> tuple[F64, int, float]:
         """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
         loss, w = self.problem.loss, self.weight / self.weight.sum()
         if loss.boxed:
@@ -365,7 +364,7 @@ class _SplitRows:
         state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 
-    def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:
+    def _in_a_box(self, alpha: float, tolerance: float, w: F64) -> tuple[F64, int, float]:
         """The optimum for a loss with kinks, on the Gram matrix of the rows."""
         F, M = self.F[:, :-1], self.coordinates.metric
         if self.expands:
@@ -376,13 +375,13 @@ class _SplitRows:
         reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
         return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
 
-    def figures(self, S: Array, Y: Array, weight: Array) -> tuple[float, float, float, int]:
+    def figures(self, S: F64, Y: F64, weight: F64) -> tuple[float, float, float, int]:
         """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""
         loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
         return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
 
 
-def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
+def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
     """The features of raw rows with their 1 last, (n, m + 1)."""
     F = with_intercept(problem.components, X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

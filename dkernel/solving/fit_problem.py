@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.execution.base import Executor
 from dkernel.features.base import Coordinates
+from dkernel.numerics.array_types import F64
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, LossStatistic, LossSums, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
@@ -20,9 +20,8 @@ from dkernel.solving.sgd_round import PSGD, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.kept_block import KeptBlock
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
-from dkernel.streaming.stored_rows import Place
+from dkernel.streaming.stored_rows import DiskPlace
 
-Array = NDArray[np.float64]
 Callback = Callable[[dict[str, Any]], Any]
 
 
@@ -59,10 +58,10 @@ class FitRun:
 
         self.callback = None if callback is None else call
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> DiskPlace:
         """The place of rows that are stored under this key by each process."""
         beside = None if self.executor.processes() else self.scratch.beside
-        return Place(self.scratch.given or beside, key)
+        return DiskPlace(self.scratch.given or beside, key)
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""
@@ -91,7 +90,7 @@ class SampledProblem:
         """The problem of the rows in `split`, which leaves none of them out."""
         return replace(self.problem, threshold=-1)
 
-    def coefficients(self, v: Array) -> Coefficients:
+    def coefficients(self, v: F64) -> Coefficients:
         """The coefficients for v, (n + 1, heads), as the workers get them."""
         return coefficients_of(self.coordinates, v)
 
@@ -99,7 +98,7 @@ class SampledProblem:
         """A block that the workers have until it is closed."""
         return KeptBlock(self.run.executor, block, f"{self.run.key}-{name}")
 
-    def losses(self, block: KeptBlock, v: Array, name: str) -> LossSums:
+    def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
         """Loss and right answers on a block, of each group of heads of v."""
         return block.fold(LossStatistic(self.of_sample), 2048, name, self.coefficients(v))
 
@@ -118,7 +117,7 @@ class Setup:
     """
 
     solver: PSGD
-    start: Array = field(default_factory=lambda: np.zeros(0))
+    start: F64 = field(default_factory=lambda: np.zeros(0))
     facts: Mapping[str, float] = field(default_factory=dict)
     certificate: dict[str, float] | None = None
     sample_path: dict[str, float] = field(default_factory=dict)

@@ -6,18 +6,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.linear.solvers.alpha_path import AlphaPath
 from dkernel.linear.solvers.full_batch import LBFGS, PCG, Batch, BatchState, batch_solver
+from dkernel.numerics.array_types import F64
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import mean_gradient
-
-Array = NDArray[np.float64]
 
 MOST_PASSES = 100
 """Readings where the recipe sets no limit of its own: its `passes` is 1."""
@@ -61,7 +59,7 @@ class FullBatch(Solver[FullBatchState]):
         self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
         self.statistic = ExactGradient(fit.problem) if fit.dtype == "float64" else Gradient(fit.problem)
 
-    def _begin(self) -> tuple[AlphaPath, Array, int]:
+    def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, start = self.fit.setup.solver, self.fit.setup.start
         paths = [list(of_fit.alphas).index(alpha) for alpha in dict.fromkeys(of_fit.alphas)]
         heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
@@ -157,7 +155,7 @@ class Polish(FullBatch):
         self.before = before
         super().__init__(fit)
 
-    def _begin(self) -> tuple[AlphaPath, Array, int]:
+    def _begin(self) -> tuple[AlphaPath, F64, int]:
         of_fit, before = self.fit.setup.solver, self.before
         only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
         return only, before.v, self.fit.sizes.polish

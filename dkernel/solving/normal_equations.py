@@ -13,11 +13,11 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve_ridge
+from dkernel.numerics.array_types import F64
 from dkernel.problem.components import with_intercept
 from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
@@ -28,8 +28,6 @@ from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-Array = NDArray[np.float64]
 
 NORMAL_ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
@@ -153,7 +151,7 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     }
 
 
-def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
+def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> F64:
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):
@@ -163,7 +161,7 @@ def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[floa
 
 
 @dataclass(frozen=True, eq=False)
-class LeaveOneOut(Statistic[Array, Array]):
+class LeaveOneOut(Statistic[F64, F64]):
     """Sums of squared errors of each alpha on rows left out one by one, and their weight at the end."""
 
     problem: Problem
@@ -171,7 +169,7 @@ class LeaveOneOut(Statistic[Array, Array]):
     ridge: Ridge
     alphas: Sequence[float]
 
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Array:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> F64:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         F = with_intercept(self.problem.components, X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
@@ -179,11 +177,11 @@ class LeaveOneOut(Statistic[Array, Array]):
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)
         return np.append(sums.sum(axis=1), weights.sum())
 
-    def merge(self, left: Array, right: Array) -> Array:
+    def merge(self, left: F64, right: F64) -> F64:
         return left + right
 
 
-def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> Array:
+def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F64:
     # rows of the sample that are left out one by one, at two D x D products each
     some = part_of(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dkernel.numerics.array_types import F64
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
@@ -16,8 +16,6 @@ from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.sgd_round import SGD, SGDProblem, SGDState
 from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.streaming.schedule import RowSlice
-
-Array = NDArray[np.float64]
 
 WORSE_PASS = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 WINDOW = "average"  # without a holdout this mean of the iterates is returned
@@ -41,7 +39,7 @@ class PassState(State):
     """
 
     sgd: SGDState
-    before: Array
+    before: F64
     best: SolverResult | None = None
     epoch: int = 0
     retries: int = 0
@@ -133,7 +131,7 @@ class Passes(Solver[PassState]):
     def _report(self, state: PassState, line: dict[str, Any]) -> PassState:
         return replace(state, history=(*state.history, line), steps=state.steps + 1, watched=None)
 
-    def _candidates(self, state: PassState) -> dict[str, Array]:
+    def _candidates(self, state: PassState) -> dict[str, F64]:
         """Name -> coefficients to be judged."""
         if state.best is None:
             return {"start": state.before}
@@ -197,7 +195,7 @@ class Passes(Solver[PassState]):
         return self._report(state, line)
 
     def _choose(
-        self, candidates: dict[str, Array], name: str, sums: LossSums | None
+        self, candidates: dict[str, F64], name: str, sums: LossSums | None
     ) -> tuple[SolverResult, tuple[dict[str, Any], ...]]:
         """The candidate and the alpha with the smallest loss on the holdout, and their line of the history."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
@@ -225,7 +223,7 @@ class Passes(Solver[PassState]):
         return not loss <= WORSE_PASS * before.holdout["loss"]
 
 
-def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:
+def _best_of(alphas: Sequence[float], losses: F64) -> dict[str, float]:
     """Alpha -> its smallest loss, of all steps and means."""
     best: dict[str, float] = {}
     for alpha, loss in zip(alphas, losses.tolist(), strict=True):

@@ -32,19 +32,17 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.execution.base import Executor, Handle
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.solvers.alpha_path import AlphaPath
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import for_each
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Coefficients, Gradient, GradientSum, Problem
 from dkernel.streaming.reduction import R, Statistic, StatisticTuple
 from dkernel.streaming.schedule import RowSlice
-
-Array = NDArray[np.float64]
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
@@ -67,34 +65,34 @@ class SGDState:
     usual : length of the gradient of each head, (heads,); None before the first round
     """
 
-    v: Array
-    sums: dict[str, Array]
+    v: F64
+    sums: dict[str, F64]
     done: int = 0
-    moved: Array | None = None
-    usual: Array | None = None
+    moved: F64 | None = None
+    usual: F64 | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PSGD(AlphaPath):
     """The step of P-SGD, a pure function of its state and a gradient."""
 
-    def start(self, v: Array) -> SGDState:
+    def start(self, v: F64) -> SGDState:
         """The state before the first round of a pass."""
         return SGDState(v, {name: np.zeros_like(v) for name in WINDOWS})
 
     @staticmethod
-    def at_rest(v: Array) -> SGDState:
+    def at_rest(v: F64) -> SGDState:
         """The state before a round that knows nothing of others: no momentum, no usual length, no means."""
         return SGDState(v, {})
 
     def advance(
         self,
         state: SGDState,
-        gradient: Array,
+        gradient: F64,
         batch: float,
         rounds: int,
         factor: float = 1.0,
-        pull: Array | None = None,
+        pull: F64 | None = None,
     ) -> SGDState:
         """One round.
 
@@ -131,13 +129,13 @@ class PSGD(AlphaPath):
         usual = usual + (kept * lengths - usual) / LENGTH_ROUNDS
         done = state.done + 1
         sums = {
-            name: total + v if done > rounds - self.counted(name, rounds) else total
+            name: total + v if done > rounds - self.rounds_of(name, rounds) else total
             for name, total in state.sums.items()
         }
         return SGDState(v, sums, done, v - state.v if shares.max() > 1 else None, usual)
 
     @staticmethod
-    def momentum(shares: Array, batch: float, rounds: int) -> Array:
+    def momentum(shares: F64, batch: float, rounds: int) -> F64:
         """β of heads with these shares.
 
         Parameters
@@ -149,13 +147,13 @@ class PSGD(AlphaPath):
         return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
 
     @staticmethod
-    def counted(window: str, rounds: int) -> int:
+    def rounds_of(window: str, rounds: int) -> int:
         """Number of rounds of a pass that a window averages, at least one."""
         return max(1, round(WINDOWS[window] * rounds))
 
-    def candidates(self, state: SGDState, rounds: int) -> dict[str, Array]:
+    def candidates(self, state: SGDState, rounds: int) -> dict[str, F64]:
         """Candidates at the end of the pass: its means and its last iterate."""
-        means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
+        means = {name: total / self.rounds_of(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 
 
@@ -176,12 +174,12 @@ class RowReader(Protocol):
     ) -> R: ...
 
 
-def coefficients_of(coordinates: Coordinates, v: Array) -> Coefficients:
+def coefficients_of(coordinates: Coordinates, v: F64) -> Coefficients:
     """The coefficients of the components and the intercepts for v, (n + 1, heads), as the workers get them."""
     return coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
 
-def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
+def mean_gradient(coordinates: Coordinates, total: GradientSum) -> F64:
     """The mean gradient in the coordinates of v, (n + 1, heads)."""
     return np.concatenate([coordinates.reduce(total.components), total.intercept[None]]) / max(total.weight, 1e-300)
 
@@ -207,7 +205,7 @@ class SGDProblem:
         return coefficients_of(self.coordinates, together)
 
     def step(
-        self, states: Sequence[SGDState], total: GradientSum, pulls: Sequence[Array], rounds: int, factor: float
+        self, states: Sequence[SGDState], total: GradientSum, pulls: Sequence[F64], rounds: int, factor: float
     ) -> list[SGDState]:
         """The states after a step; see `PSGD.advance`."""
         gradient, made, first = mean_gradient(self.coordinates, total), [], 0
@@ -279,7 +277,7 @@ class SGD:
         made = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
         return [state for some in made for state in some], totals
 
-    def _pulls(self, groups: Sequence[Sequence[SGDState]]) -> list[list[Array]]:
+    def _pulls(self, groups: Sequence[Sequence[SGDState]]) -> list[list[F64]]:
         return [
             [settings.regularizer(state.v) for settings, state in zip(each.heads, some, strict=True)]
             for each, some in zip(self.problems, groups, strict=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.persistence.journal import Journal
@@ -25,7 +25,6 @@ from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.kept_block import pieces_of
 
-Array = NDArray[np.float64]
 Sampled = TypeVar("Sampled", bound=SampledProblem)
 
 ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -135,7 +134,7 @@ class _CovarianceEstimate:
     """
 
     rho: float
-    moment: Array
+    moment: F64
     at: Callable[[Sequence[float]], dict[float, Preconditioner]]
     certificate: dict[str, float] | None = None
 
@@ -238,7 +237,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorize(sampled: SampledProblem, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+def _factorize(sampled: SampledProblem, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
     held = _held_components(sampled, part_of(sampled.split.held, slice(most)))
     made: dict[float, Preconditioner] = {}
@@ -249,7 +248,7 @@ def _factorize(sampled: SampledProblem, covariance: Array, ridges: Sequence[floa
     return made
 
 
-def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
+def in_coordinates(coordinates: Coordinates, gram: F64) -> F64:
     """The Gram matrix of columns and their 1, in the solver's coordinates."""
     if coordinates.basis is None:
         return gram
@@ -261,7 +260,7 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held_components(sampled: SampledProblem, block: Block) -> Array:
+def _held_components(sampled: SampledProblem, block: Block) -> F64:
     components, coordinates = sampled.problem.components, sampled.coordinates
     F = with_intercept(components, block.X, component_dtype(components.map))
     if coordinates.basis is None:
@@ -305,7 +304,7 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
     return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
 
 
-def warm_start(sampled: SampledProblem, solver: PSGD, start: Array, epochs: range, rounds: int = WARM_ROUNDS) -> Array:
+def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range, rounds: int = WARM_ROUNDS) -> F64:
     """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
     problem, rows = sampled.of_sample, sampled.split.sample
     map = problem.components.map

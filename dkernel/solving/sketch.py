@@ -39,7 +39,7 @@ SKETCH_TASK = (
 SKETCH_CLIENT = 3 * 4 * SKETCH_ROWS * RANK + 6 * 8 * RANK**2
 """Bytes of the client, beside the sketch."""
 
-Group = tuple[int, int, int]
+TileGroup = tuple[int, int, int]
 
 
 def rank_of(columns: int, rows: int = SKETCH_ROWS) -> int:
@@ -92,7 +92,7 @@ def sketch_features(problem: Problem, coordinates: Coordinates, X: NDArray[Any])
     yield np.ones((1, len(X)))
 
 
-def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
+def slices_of(groups: Sequence[TileGroup]) -> list[tuple[TileGroup, ...]]:
     """Neighbouring groups of tiles, of BLOCK_COLUMNS columns where these are the landmarks of a block.
 
     Examples
@@ -100,7 +100,7 @@ def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
     >>> [[first for first, _, _ in part] for part in slices_of([(i, 1, 512) for i in range(0, 3072, 512)])]
     [[0, 512, 1024, 1536], [2048, 2560]]
     """
-    slices: list[list[Group]] = []
+    slices: list[list[TileGroup]] = []
     for group in groups:
         if not slices or group[0] + group[1] * group[2] - slices[-1][0][0] > BLOCK_COLUMNS:
             slices.append([])
@@ -116,7 +116,7 @@ def _range(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, in
     return np.asarray(root[mine] * (columns.map.kernel(X[mine], X).astype(np.float32) @ omega), dtype=np.float32)
 
 
-def _slice(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, groups: Sequence[Group]) -> F32:
+def _slice(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, groups: Sequence[TileGroup]) -> F32:
     """Some columns of the sketch; runs on a worker."""
     return np.asarray(basis @ in_tiles(columns, rows[0], groups), np.float32)
 

@@ -17,8 +17,7 @@ from dkernel.streaming.survey import ColumnMoments, SurveyResult
 LEVEL = 1e-6  # level of a test: one in a million mixed sources is called sorted
 LEAST_CHUNK = 50  # rows; fewer say nothing alone, and many such chunks would say it often
 
-Group = tuple[ColumnMoments, Counter[Any]]
-Groups = list[Group]
+ChunkGroup = tuple[ColumnMoments, Counter[Any]]
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,9 @@ def exchangeable(survey: SurveyResult) -> Exchange:
     return Exchange(p >= LEVEL, p, f"{which} of the {len(survey.chunks)} chunks differ, p = {p:.1e}")
 
 
-def _groups(survey: SurveyResult) -> Groups:
+def _groups(survey: SurveyResult) -> list[ChunkGroup]:
     """Moments and labels of the chunks in order, neighbours together until they have LEAST_CHUNK rows."""
-    groups: Groups = []
+    groups: list[ChunkGroup] = []
     for _, (moments, labels) in sorted(survey.chunks.items()):
         groups.append((moments, Counter(labels or {})))
         if len(groups) > 1 and groups[-2][0].n < LEAST_CHUNK:
@@ -53,11 +52,11 @@ def _groups(survey: SurveyResult) -> Groups:
     return groups
 
 
-def _together(left: Group, right: Group) -> Group:
+def _together(left: ChunkGroup, right: ChunkGroup) -> ChunkGroup:
     return left[0].merge(right[0]), left[1] + right[1]
 
 
-def _labels_p(survey: SurveyResult, groups: Groups) -> float:
+def _labels_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
     if survey.labels is None or len(survey.labels) < 2:
         return 1.0
     names = sorted(survey.labels)
@@ -75,7 +74,7 @@ def _labels_p(survey: SurveyResult, groups: Groups) -> float:
     )
 
 
-def _means_p(survey: SurveyResult, groups: Groups) -> float:
+def _means_p(survey: SurveyResult, groups: list[ChunkGroup]) -> float:
     whole = survey.moments
     if survey.reservoir is not None and survey.reservoir.weight is not None:  # chunks are seen without the weights
         whole = reduce(ColumnMoments.merge, (moments for moments, _ in groups))

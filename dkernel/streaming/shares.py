@@ -13,7 +13,7 @@ from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_node
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
-Item = tuple[Handle, RowSlice]
+BlockPiece = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
 
 CHUNK_PARTS = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
@@ -184,7 +184,7 @@ def sum_nodes(
 def calls_of(
     statistic: Any,
     broadcast: Any,
-    chunks: Mapping[int, Sequence[Item]],
+    chunks: Mapping[int, Sequence[BlockPiece]],
     key: str,
     executor: Executor,
     places: Mapping[int, str | None] | None = None,
@@ -214,7 +214,7 @@ def calls_of(
 def reduce(
     executor: Executor,
     statistic: Statistic[S, R],
-    items: Sequence[Item],
+    items: Sequence[BlockPiece],
     key: str,
     *,
     held: Handle | None = None,

@@ -15,11 +15,11 @@ from dkernel.data.block import Block
 from dkernel.numerics.rows import arrays_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
-from dkernel.streaming.stored_rows import Place, StoredBlock, StoredRows
+from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows
 
 
 def store_shuffled(
-    reader: BlockReader, schedule: Schedule, place: Place, progress: Any
+    reader: BlockReader, schedule: Schedule, place: DiskPlace, progress: Any
 ) -> tuple[BlockReader, Schedule]:
     """The reader of the stored rows, and the schedule that finds the same pieces there."""
     inside: dict[int, list[RowSlice]] = {}
@@ -39,7 +39,7 @@ def store_shuffled(
     return reader.stored(handles), Schedule(turns, schedule.order)
 
 
-def store_unit(blocks: Sequence[Block], place: Place, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
+def store_unit(blocks: Sequence[Block], place: DiskPlace, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:
     """The rows of a unit in the order of its pieces, one block a chunk; runs on a worker."""
     stored = []
     for number, block in enumerate(blocks):

@@ -23,7 +23,7 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 
 
 @dataclass(frozen=True)
-class Place:
+class DiskPlace:
     """The file of a run in each process.
 
     Parameters
@@ -41,12 +41,12 @@ class StoredRows:
 
     Examples
     --------
-    >>> rows = StoredRows(np.arange(10.0), Place(None, "some-run"))
+    >>> rows = StoredRows(np.arange(10.0), DiskPlace(None, "some-run"))
     >>> rows[3:5]
     array([3., 4.])
     """
 
-    def __init__(self, rows: NDArray[Any], place: Place) -> None:
+    def __init__(self, rows: NDArray[Any], place: DiskPlace) -> None:
         self.place, self.dtype, self.shape = place, rows.dtype, rows.shape
         self._file = _file_of(place)
         self._first = self._file.append(np.ascontiguousarray(rows))
@@ -127,11 +127,11 @@ def _bytes_of(rows: NDArray[Any]) -> memoryview:
     return memoryview(rows.reshape(-1).view(np.uint8).data)
 
 
-_files: WeakValueDictionary[Place, _RowFile] = WeakValueDictionary()
+_files: WeakValueDictionary[DiskPlace, _RowFile] = WeakValueDictionary()
 _lock = Lock()
 
 
-def _file_of(place: Place) -> _RowFile:
+def _file_of(place: DiskPlace) -> _RowFile:
     with _lock:
         if (file := _files.get(place)) is None:
             file = _files[place] = _RowFile(place.folder or local_folder())

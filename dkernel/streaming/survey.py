@@ -16,7 +16,7 @@ from dkernel.data.block import Block
 from dkernel.data.paths import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.process import imported_ahead
+from dkernel.execution.process import import_ahead
 from dkernel.features import Scaling
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
@@ -26,7 +26,7 @@ from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-imported_ahead(__name__)
+import_ahead(__name__)
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
@@ -149,7 +149,7 @@ class SurveyResult:
     chunks : chunk number -> (moments of its features, its labels), all rows that count alike
     sums : of `fingerprint`, for each column, the label and the weight
     largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
-        the columns folded to a few (`SparseRows.folded`)
+        the columns folded to a few (`SparseRows.fold`)
     span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
     """
 

@@ -69,7 +69,7 @@ def build_model(
         label=source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=None if source.encoding is None else source.encoding.settled(),
+        encoding=None if source.encoding is None else source.encoding.settle(),
         local=None if local is None else local.machine,
     )
     return with_uncertainty(model, fit, outcome)

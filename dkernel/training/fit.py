@@ -291,10 +291,10 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
         return ()
     local = [loop for kind in request.plan.local for loop in LOCAL_STAGES[kind].loops]
     return (
-        products.PRODUCT_WALKS["exp2"],
+        products.product_walks["exp2"],
         *thin_linalg.LINALG_LOOPS,
-        gradient.GRADIENT_WALKS["exp2"],
-        scores.SCORE_WALKS["exp2"],
+        gradient.gradient_walks["exp2"],
+        scores.score_walks["exp2"],
         *local,
     )
 

@@ -21,13 +21,12 @@ from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import default_model_bytes
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.coordinate_search import Place
-from dkernel.selection.grid_inputs import category_groups, feature_names, given_groups, relevances
-from dkernel.selection.relevance import RELEVANCE_ROWS
+from dkernel.selection.grid_inputs import RELEVANCE_ROWS, category_groups, feature_names, given_groups, relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
     NOTHING,
+    Place,
     RaceFindings,
     best_grids,
     best_width,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.model import Model, ScaledComponents
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
@@ -32,8 +33,6 @@ from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.solving.sgd_setup import prepare
 from dkernel.streaming.kept_block import KeptBlock, pieces_of
 from dkernel.streaming.progress import Progress
-
-Array = NDArray[np.float64]
 
 ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
 
@@ -55,9 +54,9 @@ class Stream:
     solver: PSGD
     counts: Mapping[Any, float]
     rows: int
-    v: Array
-    older: tuple[Array, int]
-    newer: tuple[Array, int]
+    v: F64
+    older: tuple[F64, int]
+    newer: tuple[F64, int]
     history: tuple[dict[str, float], ...] = ()
 
 
@@ -74,7 +73,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
         run = FitRun(executor, f"dkernel-stream-{_digest(block)}", Progress("none"))
         sampled = SampledProblem(run, problem, coordinates, _split_rows(model.recipe.seed, block))
         solver = prepare(sampled, [float(model.recipe.alpha)], rows).solver
-        inner: Array = coordinates.within(model.coef / targets.width)
+        inner: F64 = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
@@ -125,7 +124,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     return replace(model, coef=coef, intercept=intercept, classes=classes)
 
 
-def _center(y: Array, weight: Array | None) -> Targets:
+def _center(y: F64, weight: F64 | None) -> Targets:
     """The targets of a regression, each centred and scaled by these rows."""
     if y.ndim == 1:
         center = np.average(y, weights=weight)
@@ -154,7 +153,7 @@ def _part(block: Block, rows: NDArray[np.intp]) -> Block:
     return Block(block.X[rows], None if block.y is None else block.y[rows], _at(block.weight, rows))
 
 
-def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
+def _at(weight: F64 | None, rows: NDArray[np.intp]) -> F64 | None:
     return None if weight is None else weight[rows]
 
 

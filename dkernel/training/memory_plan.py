@@ -15,7 +15,7 @@ from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.problem.budget import CORES, choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.predicted_work import choice_cost
+from dkernel.selection.model_selection import choice_cost
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_cost
 from dkernel.streaming.schedule import bundle_size

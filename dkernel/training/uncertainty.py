@@ -12,13 +12,12 @@ from dkernel.errors import DataError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.local_width import fit_width
 from dkernel.model import Model
+from dkernel.numerics.array_types import F64
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.targets import Targets
 from dkernel.recipe import SettledRecipe
 from dkernel.solving.driver import SolverResult
 from dkernel.solving.fit_problem import FitProblem
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +46,7 @@ class LeftOut:
         return cls(rows, outcome.left_out["scores"] * targets.width + targets.center, "folds")
 
     @property
-    def weight(self) -> Array:
+    def weight(self) -> F64:
         """The weight of each row."""
         given = self.rows.weight
         return np.ones(len(self.S)) if given is None else given.astype(np.float64)
@@ -97,7 +96,7 @@ def conform(model: Model, out: LeftOut, targets: Targets) -> Model:
     return replace(model, conformal=table, facts=facts)
 
 
-def errors_of(S: NDArray[np.floating], y: Any) -> Array:
+def errors_of(S: NDArray[np.floating], y: Any) -> F64:
     """|y - s| of each target (n, targets)."""
     Y = np.asarray(y, np.float64)
     return np.abs((Y[:, None] if Y.ndim == 1 else Y) - S)

@@ -137,7 +137,7 @@ def _with_new(model: Model, new: Block) -> Conformal | None:
     else:
         codes = Targets(model.classes, model.recipe.positive).codes(rows.y)
         added = Conformal.of_classes(model.probabilities(S), codes, weight)
-    return table.joined(added)
+    return table.join(added)
 
 
 def _counts(model: Model, new: Block) -> dict[Any, float]:
@@ -231,7 +231,7 @@ def _cells(
     p = len(machine.inputs.center)
     none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
     updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
-    tree = machine.tree.joined([tree for tree, _ in updated])
+    tree = machine.tree.join([tree for tree, _ in updated])
     return CellMachine.of(
         machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
     )

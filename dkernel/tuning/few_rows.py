@@ -4,32 +4,24 @@ The first candidate is the choice of `train` itself. Each fit chooses its alpha 
 and that loss compares the candidates. Races of a few rounds would compare them by some tens of rows.
 """
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dkernel.data.block import Block
-from dkernel.data.object_columns import check_gamma
-from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
-from dkernel.execution.base import Executor
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.persistence.checkpoint import run_of
-from dkernel.persistence.journal import Journal
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
 from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
-from dkernel.training.request import FitRequest, digest_of_rows
+from dkernel.training.request import FitRequest
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
+from dkernel.tuning.base import ParameterSearch
+from dkernel.tuning.search_space import SearchCandidate
 
 SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
 
@@ -43,38 +35,10 @@ def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, S
     return all(SOLVERS[with_solver(each, source).solver].in_memory for each in losses)
 
 
-class FewRowsSearch:
-    """One search on few rows, with the parts of `dkernel.tuning.search` that a checkpoint and the final fit need."""
+class FewRowsSearch(ParameterSearch):
+    """One search on few rows."""
 
-    def __init__(
-        self,
-        source: Source,
-        recipe: Recipe,
-        executor: Executor,
-        grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget,
-        progress: Progress,
-        scratch: Scratch | str | None,
-        judges: Block | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.source, self.executor, self.budget, self.judges = source, executor, budget, judges
-        self.progress, self.scratch, self.clock, self.began = progress, Scratch.of(scratch), clock, clock()
-        recipe = recipe.for_columns(source.columns)
-        self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects), fitted=True)
-        # Everything that a fit would refuse is refused now, for every candidate.
-        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
-        for request in self.requests.values():
-            check_gamma(request.recipe.kernels, request.recipe.gamma)
-        self.journal = Journal()
-        self._choices: dict[str, SelectedModel] = {}
-        self.identity = run_of(source, recipe, digest_of_rows(judges))
-        words = {name: " | ".join(dict.fromkeys(str(c.asked[name]) for c in self.candidates)) for name in self._axes}
-        self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
-
-    @property
-    def _axes(self) -> Sequence[str]:
-        return list(self.candidates[0].asked)
+    fitted = True
 
     def _request(self, recipe: Recipe) -> FitRequest:
         settled = settle_source(self.source, recipe, self.executor, None, self.judges)
@@ -88,33 +52,31 @@ class FewRowsSearch:
     def run(self) -> dict[str, Any]:
         """The search, as the journal keeps it."""
         lines: dict[int, dict[str, Any]] = {}
+        clock = self.asked.clock
         self._leave_out_copies()
         total, spent = len(self.candidates), 0.0
         for number, candidate in enumerate(self.candidates):
-            if number and not self._may(SEARCH_PASSES * (number + 1) / total, spent):
+            passes = SEARCH_PASSES * (number + 1) / total
+            if number and not (passes <= self.budget.passes + 1e-3 and self._has_time(spent)):
                 break
             self.progress.phase(f"candidate {number + 1}/{total}")
-            begin = self.clock()
+            begin = clock()
             lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judge, candidate))
-            spent = self.clock() - begin
+            spent = clock() - begin
         return self._result(lines, SEARCH_PASSES * len(lines) / total)
 
     def _leave_out_copies(self) -> None:
         """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
         kept: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
-            chosen = self._choose(candidate)
+            chosen = self._chosen(candidate)
             words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
             kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
         self.candidates = list(kept.values())
 
-    def _may(self, passes: float, spent: float) -> bool:
-        """True if the budget has room for another candidate, which will take as long as the one before."""
-        return passes <= self.budget.passes + 1e-3 and self.clock() - self.began + spent <= self.budget.seconds
-
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
-        chosen = self._choose(candidate)
+        chosen = self._chosen(candidate)
         rows, scratch = self.judges, self.scratch
         fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
         model = fit.model
@@ -124,40 +86,37 @@ class FewRowsSearch:
         figures = {"left_out_loss": judged["loss"], **error}
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
-    def _choose(self, candidate: SearchCandidate) -> SelectedModel:
-        """The candidate with numbers for its words, as a fit chooses them; multiples of one gamma are chosen once."""
+    def _chosen(self, candidate: SearchCandidate) -> SelectedModel:
+        """The candidate with numbers for its words, as a fit chooses them."""
         request = self.requests[candidate.of_map]
-        name = candidate.recipe.to_text()
-        if name not in self._choices:
+
+        def choose() -> SelectedModel:
             run = FitRun(self.executor, request.key, self.progress, scratch=self.scratch)
             with closing(BlockReader(self.executor, request.source, request.plan.kept)) as reader:
                 survey = read_survey(request, run, reader)
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
-            self._choices[name] = choose_model(request, run, data, split)
-        choice = self._choices[name]
-        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
+            return choose_model(request, run, data, split)
+
+        return self._choose(candidate, candidate.recipe.to_text(), choose)
 
     def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""
-        metric = self._choose(candidate).metric
+        metric = self._chosen(candidate).metric
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
 
     def _measure(self, line: Mapping[str, Any]) -> float:
-        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
-        one = len({c.recipe.loss for c in self.candidates}) == 1
-        value = float(line["left_out_loss"] if one else line.get("error", line.get("rmse")))
-        return value if math.isfinite(value) else math.inf
+        return self._comparable(line["left_out_loss"], line.get("error", line.get("rmse")))
 
     def _result(self, lines: Mapping[int, dict[str, Any]], passes: float) -> dict[str, Any]:
         """The leaderboard and the winner; of equals the first, which the choice of `train` is."""
         order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
         board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
         for number in range(len(lines), len(self.candidates)):
-            kernel = repr(self._choose(self.candidates[number]).kernel)
+            kernel = repr(self._chosen(self.candidates[number]).kernel)
             asked = self._name(self.candidates[number])
             board.append({"rank": len(board) + 1, **asked, "kernel": kernel, "rungs": 0})
         best = self.candidates[order[0]]
-        chosen = self._choose(best)
+        chosen = self._chosen(best)
         params = {name: value for name, value in self._name(best).items() if name != "gamma"}
         text = f"{len(board)} candidates in {passes:.6g} passes, the budget that repeats the search, on rows left out"
         return {

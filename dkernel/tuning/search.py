@@ -23,18 +23,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dkernel.data.block import Block
-from dkernel.data.object_columns import check_gamma, check_source
+from dkernel.data.object_columns import check_source
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import parse_loss
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint, run_of
-from dkernel.persistence.journal import Journal
+from dkernel.persistence.checkpoint import FIT, SEARCH, Checkpoint
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
@@ -46,18 +43,17 @@ from dkernel.streaming.survey import SurveyResult
 from dkernel.training.checks import merge_copies
 from dkernel.training.fit import Validation, train, with_judges
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.request import FitRequest, digest_of_rows
+from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
+from dkernel.tuning.base import ParameterSearch, SearchRequest
 from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
-from dkernel.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
+from dkernel.tuning.search_space import Budget, SearchCandidate
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
 RACE_ROUNDS = 32  # rounds of a pass of the race
 RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
 RACE_PASSES = 2  # passes that a whole race reads, about
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +114,19 @@ def tune(
         source = merge_copies(source, recipe, executor)
         if source.n_counted < 2:
             raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
-        kind: type[FewRowsSearch | _Search] = _Search
-        if judges_by_rows_left_out(source, recipe, grid):
-            kind = FewRowsSearch
-        else:
-            recipe = recipe.with_passes()
-        search = kind(source, recipe, executor, grid, Budget.of(budget), shown, scratch, judges, clock)
-        outcome = _resume_or_search(search, of_search)
+        few = judges_by_rows_left_out(source, recipe, grid)
+        asked = SearchRequest(
+            source=source,
+            recipe=recipe if few else recipe.with_passes(),
+            executor=executor,
+            grid=grid or {},
+            budget=Budget.of(budget),
+            progress=shown,
+            scratch=Scratch.of(scratch),
+            judges=judges,
+            clock=clock,
+        )
+        outcome = _resume_or_search(FewRowsSearch(asked) if few else HalvingSearch(asked), of_search)
         winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
         if held:
             chosen = replace(chosen, why={**chosen.why, "holdout": held})
@@ -148,7 +150,7 @@ def tune(
     return with_missing_values(run, source, recipe, of_search, progress)
 
 
-def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:
     with ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
@@ -161,41 +163,23 @@ def _resume_or_search(search: "FewRowsSearch | _Search", checkpoint: Checkpoint 
         return result
 
 
-class _Search:
-    """One search: its candidates, the maps that they share, and the rungs."""
+class HalvingSearch(ParameterSearch):
+    """One search by successive halving: its candidates, the maps that they share, and the rungs."""
 
-    def __init__(
-        self,
-        source: Source,
-        recipe: Recipe,
-        executor: Executor,
-        grid: Mapping[str, Sequence[Any]] | None,
-        budget: Budget,
-        progress: Progress,
-        scratch: Scratch | str | None,
-        judges: Block | None,
-        clock: Callable[[], float],
-    ) -> None:
-        self.source, self.executor, self.budget, self.judges = source, executor, budget, judges
-        self.progress, self.scratch = progress, Scratch.of(scratch)
-        recipe = recipe.for_columns(source.columns)
-        self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
+    fitted = False
+
+    def __init__(self, asked: SearchRequest) -> None:
+        super().__init__(asked)
+        recipe = asked.recipe.for_columns(self.source.columns)
         if any(c.recipe.cost is not None for c in self.candidates):
             raise RecipeError(
                 "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
             )
-        self.alpha_asked = recipe.alpha != "auto" or "alpha" in (grid or {})
-        self.clock, self.began = clock, clock()
-        self.journal = Journal()
-        self._choices: dict[str, SelectedModel] = {}
-        # Everything that a fit would refuse is refused now, for every candidate.
-        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
+        self.alpha_asked = recipe.alpha != "auto" or "alpha" in asked.grid
         for request in self.requests.values():
             kernel = request.recipe.kernels[0]
-            check_source(kernel, source)
-            check_metric(request.recipe.metric, kernel, source.layout)
-        for gamma in {request.recipe.gamma: None for request in self.requests.values()}:
-            check_gamma([request.recipe.kernels[0] for request in self.requests.values()], gamma)
+            check_source(kernel, self.source)
+            check_metric(request.recipe.metric, kernel, self.source.layout)
         most = max(request.sizes.components for request in self.requests.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
@@ -204,12 +188,8 @@ class _Search:
         self.base = self._request(
             recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
         )
-        asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
-        self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
-        self.identity = run_of(source, recipe, digest_of_rows(judges))
-        values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
-        words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
-        self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
+        texts = [(c.recipe.to_text(), c.factor) for c in self.candidates]
+        self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]}"
 
     def _request(self, recipe: Recipe) -> FitRequest:
         return FitRequest.of(self.source, recipe, self.executor, validation=self.judges)
@@ -247,13 +227,13 @@ class _Search:
         maps = []
         for i, of_map in enumerate(self.requests):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
-            self.chosen[of_map] = self._choose(self.candidates[mine[0]], survey)
+            self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
             self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
             maps.append(self._raced_map(i, of_map, mine, survey, reader))
         return maps
 
-    def _choose(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
-        """The candidate with numbers for its words; multiples of one gamma are chosen once."""
+    def _chosen(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+        """The candidate with numbers for its words."""
         request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -261,10 +241,7 @@ class _Search:
         data = learn_labels(request, run, survey)
         data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
         split = split_rows(self.base, survey, self.base.sizes)
-        if name not in self._choices:
-            self._choices[name] = choose_model(request, run, data, split, stage=name)
-        choice = self._choices[name]
-        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
+        return self._choose(candidate, name, lambda: choose_model(request, run, data, split, stage=name))
 
     def _raced_map(
         self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader
@@ -303,27 +280,22 @@ class _Search:
         spent = 0.0
         while len(alive) > 1 and done < len(rounds):
             turns = rounds[done : done + first * 2**rung]
-            if rung and not self._may(done + len(turns), length, spent):
+            within = done + len(turns) <= self.budget.passes * length + 1e-3
+            if rung and not (within and self._has_time(spent)):
                 break
             maps = [kept for raced in maps if (kept := raced.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
             self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
-            begin = self.clock()
+            begin = self.asked.clock()
             after = self.journal.stage(
                 f"rung-{rung}", partial(self._rung, maps, turns, reader, done, length, rounds[done + len(turns) :][:1])
             )
-            spent = self.clock() - begin
+            spent = self.asked.clock() - begin
             maps = [raced.at(after["v"]) for raced in maps]
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
             alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
         return self._result(last, alive, done / length)
-
-    def _may(self, rounds: int, length: int, spent: float) -> bool:
-        """True if the budget has room for a rung up to `rounds` rounds; it takes about as long as the one before."""
-        if rounds > self.budget.passes * length + 1e-3:
-            return False
-        return self.clock() - self.began + spent <= self.budget.seconds
 
     def _rung(
         self,
@@ -345,10 +317,7 @@ class _Search:
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
 
     def _measure(self, score: Score) -> float:
-        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
-        one = len({c.recipe.loss for c in self.candidates}) == 1
-        value = score.loss / max(score.weight, 1e-300) if one else self._figure(score)[1]
-        return value if np.isfinite(value) else math.inf
+        return self._comparable(score.loss / max(score.weight, 1e-300), self._figure(score)[1])
 
     def _figure(self, score: Score) -> tuple[str, float]:
         if self.targets.classes is None:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Loss
+from dkernel.numerics.array_types import F64
 from dkernel.problem.objective import LossStatistic, Problem
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +67,7 @@ class RacedHeads:
 
     loss: Loss
     solver: PSGD
-    v: Array
+    v: F64
     candidates: tuple[int, ...]
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
@@ -83,7 +82,7 @@ class RacedHeads:
             candidates=tuple(self.candidates[j] for j in kept),
         )
 
-    def of(self, number: int) -> Array:
+    def of(self, number: int) -> F64:
         """The columns of v that are a candidate's."""
         outputs, j = self.solver.outputs, self.candidates.index(number)
         return self.v[:, j * outputs : (j + 1) * outputs]
@@ -128,7 +127,7 @@ class RacedMap:
         entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
         return replace(self, entries=entries) if entries else None
 
-    def at(self, v: dict[int, Array]) -> "RacedMap":
+    def at(self, v: dict[int, F64]) -> "RacedMap":
         """The map with these coefficients, one array a candidate."""
         entries = [
             replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
@@ -137,7 +136,7 @@ class RacedMap:
         return replace(self, entries=tuple(entries))
 
     @property
-    def learned(self) -> SGDProblem:
+    def sgd_problem(self) -> SGDProblem:
         """The problem of all entries together."""
         outputs = self.problem.targets.outputs
         parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
@@ -178,7 +177,7 @@ def run_rounds(
     scores = {number: Score() for some in candidates for number in some}
     entries = [entry for raced in maps for entry in raced.entries]
     v = [entry.v for entry in entries]
-    with SGD(reader, [raced.learned for raced in maps], f"{key}-{first}") as sgd:
+    with SGD(reader, [raced.sgd_problem for raced in maps], f"{key}-{first}") as sgd:
         for i, pieces in enumerate(rounds):
             ahead = rounds[i + 1] if i + 1 < len(rounds) else following
             # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is

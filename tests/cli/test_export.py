@@ -48,6 +48,7 @@ def test_mistakes(run, model, tmp_path):
         (2, "Missing option '-o' / '--out'", [model]),
         (65, "absent", [tmp_path / "absent", "--out", out]),
         (2, "does not exist", [model, "--out", tmp_path / "no" / "m.onnx"]),
+        (2, "ends in .joblib", [model, "--out", tmp_path / "m.joblib"]),
     ]:
         done = run("export", *arguments)
         assert done.exit_code == code, done.output

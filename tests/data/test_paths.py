@@ -51,6 +51,10 @@ def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
         ("a.parquet.gz", "the ending says no format"),
         ("nothere://x/a.npy", "cannot be read"),
         ("zzz", r"There are: 'a\.parquet\.gz', 'empty', 'nested', 'train\.npy'\.$"),
+        (
+            "zzz.parquet.gz",
+            r"There are: 'a\.parquet\.gz', 'empty', 'nested', 'train\.npy'\.$",
+        ),  # like in its ending alone
     ],
 )
 def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None:

@@ -76,7 +76,7 @@ def test_what_training_never_saw_is_marked_and_counted():
     encoding = learned(table()[["z", "s"]].fillna("a"), {"z": "number", "s": "category"})
     new = pa.table({"z": pa.array([1, None, None, 3]), "s": ["a", "new", None, "b"]})
     X, marks = encoding.encode(new, "float64")
-    assert encoding.counted(marks) == {"missing": {"z": 2, "s": 1}, "unknown": {"s": 1}}
+    assert encoding.count_marks(marks) == {"missing": {"z": 2, "s": 1}, "unknown": {"s": 1}}
     assert X[1, 0] == X[2, 0] == encoding.columns[0].mean
     assert (X[1:3, 1:] == 0).all()
     assert encoding.encode(new.slice(0, 1))[1] is None
@@ -233,7 +233,7 @@ def test_a_plain_encoding_leaves_numbers_as_they_are():
     X[3, 1] = np.nan
     filled, marks = encoding.encode(X)
     assert filled[3, 1] == 2.0
-    assert encoding.counted(marks) == {"missing": {"b": 1}}
+    assert encoding.count_marks(marks) == {"missing": {"b": 1}}
 
 
 def test_a_calendar_is_the_year_and_points_on_circles():

@@ -124,7 +124,7 @@ def test_new_values_have_the_mean_of_all_and_are_counted():
     X, marks = encoding.encode(arrow, "float64")
     at = encoding.names.index("zip:mean")
     assert X[0, at] == X[1, at] == encoding.columns[0].means.base[0]
-    assert encoding.counted(marks) == {"missing": {"zip": 1}, "unknown": {"zip": 1}}
+    assert encoding.count_marks(marks) == {"missing": {"zip": 1}, "unknown": {"zip": 1}}
     assert encoding.groups == (tuple(range(100)),)
     assert encoding.unscaled[[0, at]].tolist() == [True, False]
 
@@ -132,7 +132,7 @@ def test_new_values_have_the_mean_of_all_and_are_counted():
 def test_json_gives_the_means_again():
     encoding = encoding_of(table())
     again = Encoding.from_json(json.loads(json.dumps(encoding.to_json())))
-    assert again == encoding.settled() == encoding
+    assert again == encoding.settle() == encoding
     np.testing.assert_array_equal(inputs(again, table(), 0), inputs(encoding, table()))
     for change in ({"base": [0.0, 1.0]}, {"values": [["a", [float("nan")]]]}, {"outputs": [3]}):
         found = encoding.to_json()

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from dkernel import FourierFeatures, Gaussian, Laplacian, Linear, NystromFeatures, Polynomial
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.selection.bandwidth import pair_median
+from dkernel.kernels.distances import median_distance
 from tests.estimators.data import ball
 
 
@@ -92,7 +92,7 @@ def test_kinds_and_dtypes(features):
 
 def test_nothing_is_scaled_and_words_of_gamma_are_filled():
     X = normal(600, 3, "float64") * [1, 10, 100]
-    median = 1 / (2 * pair_median(X, "l2") ** 2)
+    median = 1 / (2 * median_distance(X, "l2") ** 2)
     for gamma in ("auto", "median"):
         assert FourierFeatures(gamma=gamma).fit(X).kernel_.gamma == pytest.approx(median, rel=1e-3)
     assert NystromFeatures(gamma="auto").fit(X).kernel_.gamma == pytest.approx(median, rel=1e-3)

@@ -63,7 +63,7 @@ def test_a_stopped_search_of_missing_values_goes_on(tmp_path, monkeypatch):
     table.to_parquet(tmp_path / "rows.parquet")
     source = open_source([str(tmp_path / "rows.parquet")], label="y")
     machine = KernelClassifier(gamma=0.3, local="none", **SETTINGS)
-    rung, calls = search._Search._rung, []
+    rung, calls = search.HalvingSearch._rung, []
 
     def stopped(*args):
         calls.append(args)
@@ -74,7 +74,7 @@ def test_a_stopped_search_of_missing_values_goes_on(tmp_path, monkeypatch):
     def tuned(folder):
         return Tuner(machine, {"alpha": [1e-6, 1e-5, 1e-4, 1e-3]}, checkpoint=folder).fit(source)
 
-    monkeypatch.setattr(search._Search, "_rung", stopped)
+    monkeypatch.setattr(search.HalvingSearch, "_rung", stopped)
     with pytest.raises(KeyboardInterrupt):
         tuned(tmp_path / "kept")
     found = tuned(tmp_path / "kept")

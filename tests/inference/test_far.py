@@ -65,7 +65,7 @@ def test_an_exact_fit_compares_each_landmark_with_the_others(columns):
     model = train(from_arrays(X, y), recipe, SerialExecutor()).model
     Z, K = model.map.landmarks, model.map.kernel
     others = [float(NystromMap(K, np.delete(Z, i, 0)).residual(Z[i : i + 1])[0]) for i in range(40)]
-    np.testing.assert_allclose(model.map.left_out(40), others, rtol=1e-2, atol=1e-9)
+    np.testing.assert_allclose(model.map.left_out()[:40], others, rtol=1e-2, atol=1e-9)
     near, labels = rings(400, seed=1)
     share = figures(model, near, labels)["far"]["share"]
     assert share < (0.05 if columns == "auto" else 0.5)

@@ -7,7 +7,7 @@ import pytest
 
 from dkernel import KernelRegressor, explain, open_source
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.inference.conformity import conformalized
+from dkernel.inference.conformity import conformalize_model
 from dkernel.local_settings import Cells, Grids
 from dkernel.persistence import model_file
 
@@ -42,7 +42,7 @@ def digests(fitted, known, executor):
     """Those of the files of the models with the conformity scores of other rows, of all and by group."""
     source = open_source(known, label="y", keep="site", columns=["0", "1", "2"])
     made = [
-        conformalized(machine.model_, source, executor, group)
+        conformalize_model(machine.model_, source, executor, group)
         for machine in fitted.values()
         for group in (None, "site")
     ]

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.linear.losses import parse_loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell, learned_root, median_distance, relearn_root
+from dkernel.local.cells import Cell, CellSettings, fit_cell, learned_root, relearn_root, typical_distance
 from dkernel.numerics import linalg
 
 SETTINGS = CellSettings(1.0, 0.1)
@@ -33,7 +33,7 @@ def test_a_cell_is_kernel_ridge_regression():
     weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
     cell = fitted(X, root, R, weight, SETTINGS)
     Z = (X @ root).astype(np.float64)
-    length = median_distance(X @ root)
+    length = typical_distance(X @ root)
     K = np.exp(-cdist(Z, Z) / length)
     truth = K @ np.linalg.solve(K + np.diag(0.1 / weight), R.astype(np.float64))
     np.testing.assert_allclose(cell.scores(X), truth, atol=1e-4 * np.abs(truth).max())
@@ -46,7 +46,7 @@ def test_the_steps_come_near_the_minimum_of_the_loss(loss):
     weight, loss = np.random.default_rng(1).uniform(0.5, 2, len(X)), parse_loss(loss)
     cell = fit_cell(X, root, loss, Y, S, weight, SETTINGS)
     Z = (X @ root).astype(np.float64)
-    K = np.exp(-cdist(Z, Z) / median_distance(X @ root))
+    K = np.exp(-cdist(Z, Z) / typical_distance(X @ root))
 
     def objective(coef):
         f = K @ coef
@@ -64,7 +64,7 @@ def test_a_row_of_weight_two_is_two_rows_and_equal_rows_are_one():
     weight[:50] = 2
     twice = fitted(np.r_[X, X[:50]], root, np.r_[R, R[:50]], np.ones(250), SETTINGS)
     # The median distance is that of other rows: the same length is needed to compare.
-    length = median_distance(X @ root) / median_distance(np.r_[X, X[:50]] @ root)
+    length = typical_distance(X @ root) / typical_distance(np.r_[X, X[:50]] @ root)
     once = fitted(X, root, R, weight, CellSettings(1 / length, 0.1))
     assert len(twice.Z) == 200
     np.testing.assert_allclose(twice.scores(X), once.scores(X), atol=1e-4)

@@ -66,7 +66,7 @@ def test_a_tree_of_the_sample_grows_until_its_cells_fit_the_limit():
     below = [
         grow(X, np.eye(5), 300, 1, 0.5, 0, visit=visits[cell], number=numbers[cell]) for cell in range(coarse.n_cells)
     ]
-    tree = coarse.joined([tree for tree, _, _ in below])
+    tree = coarse.join([tree for tree, _, _ in below])
     assert tree.fits(5)
     of, cells = tree.cells(X), [visit for _, some, _ in below for visit in some]
     for cell, visit in enumerate(cells):

@@ -48,8 +48,8 @@ def test_parts_of_sparse_rows_are_parts_of_the_rows():
     for part in (slice(5, 9), slice(0, 0), slice(1, 40, 7), slice(30, 90), some, dense[:, 0] == 0):
         np.testing.assert_array_equal(X[part].tocsr().toarray(), dense[part])
     np.testing.assert_array_equal(stack([X[:3], X[3:3], X[3:]]).tocsr().toarray(), dense)
-    np.testing.assert_array_equal(X.padded(38, 4).tocsr().toarray()[:2], dense[38:])
-    assert len(X.padded(38, 4)) == 4
+    np.testing.assert_array_equal(X.pad(38, 4).tocsr().toarray()[:2], dense[38:])
+    assert len(X.pad(38, 4)) == 4
     np.testing.assert_allclose(squares(X), squares(dense), rtol=1e-14)
     again = pickle.loads(pickle.dumps(X))
     np.testing.assert_array_equal((again @ X.T), X @ X.T)
@@ -66,10 +66,10 @@ def test_a_row_has_the_same_products_alone_and_among_others():
 
 def test_folding_keeps_likeness():
     X, dense = random_rows(400, density=0.002)
-    folded = X.folded()
+    folded = X.fold()
     assert folded.shape == (400, FOLDED_COLUMNS)
     np.testing.assert_allclose(np.abs(folded).sum(), np.abs(dense).sum(), rtol=0.05)
-    np.testing.assert_array_equal(X[5:6].folded()[0], folded[5])
+    np.testing.assert_array_equal(X[5:6].fold()[0], folded[5])
 
 
 def test_what_is_no_block_of_sparse_rows_is_refused():

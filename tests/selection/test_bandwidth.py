@@ -5,8 +5,8 @@ import pytest
 
 from dkernel import Gaussian, KernelClassifier, Laplacian, NystromFeatures
 from dkernel.kernels import parse
+from dkernel.kernels.distances import median_distance
 from dkernel.selection import bandwidth
-from dkernel.selection.bandwidth import pair_median
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.normal(size=(600, 2)), 50 * RNG.normal(size=(600, 3))], axis=1)
@@ -14,16 +14,9 @@ Y = X[:, 0] > 0
 KERNEL = Gaussian(gamma="median").on([0, 1]) + 2 * Laplacian(gamma="median").on([2, 3, 4])
 
 
-def test_the_median_of_wide_rows_is_that_of_their_distances():
-    Z = RNG.normal(size=(60, 700)) + 100
-    Z[7] = Z[3]  # a pair at distance zero does not count
-    distances = np.sqrt(((Z[:, None] - Z) ** 2).sum(axis=2))[np.triu_indices(60, 1)]
-    assert pair_median(Z, "l2") == pytest.approx(np.median(distances[distances > 0]), rel=1e-12)
-
-
 def test_a_median_is_looked_for_once_in_a_scaling(monkeypatch):
     asked = []
-    monkeypatch.setattr(bandwidth, "pair_median", lambda *found: asked.append(found) or pair_median(*found))
+    monkeypatch.setattr(bandwidth, "median_distance", lambda *of: asked.append(of) or median_distance(*of))
     KernelClassifier("gaussian", n_components=40, scale="standard", metric="identity").fit(X[:300], Y[:300])
     assert len(asked) == 1
 

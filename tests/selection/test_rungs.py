@@ -13,7 +13,7 @@ from dkernel.selection import rungs
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.evaluation import CandidateLoss, Fidelity
 from dkernel.selection.judge import Judge, Trial
-from dkernel.selection.predicted_work import choice_work
+from dkernel.selection.model_selection import choice_cost
 from dkernel.selection.rungs import RUNGS, Search
 
 FAMILIES = [Gaussian(), Laplacian()]
@@ -122,14 +122,13 @@ def test_a_rung_that_is_added_is_climbed_and_planned(monkeypatch):
     added = rungs.Rung(
         "added", Fidelity(64, 100, 100), rungs.always, lambda s, leaders: climbed.append(s) or leaders, lambda _: 7
     )
-    before = choice_work(Recipe(), 8, 20_000, 4096, False, 1e15)
+    before = choice_cost(Recipe(), 8, 20_000, 4096, False, 1e15).flops
     monkeypatch.setattr("dkernel.selection.model_selection.RUNGS", (*RUNGS, added))
-    monkeypatch.setattr("dkernel.selection.predicted_work.RUNGS", (*RUNGS, added))
     from dkernel import KernelRegressor
 
     KernelRegressor(local="none").fit(np.random.default_rng(0).random((90, 2)), np.arange(90.0))
     assert len(climbed) == 1
-    assert choice_work(Recipe(), 8, 20_000, 4096, False, 1e15) > before
+    assert choice_cost(Recipe(), 8, 20_000, 4096, False, 1e15).flops > before
 
 
 @pytest.mark.parametrize("budget", [0.0, 1e15])

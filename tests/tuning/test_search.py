@@ -65,7 +65,7 @@ def test_the_leaderboard_is_complete(found):
 def test_a_stop_in_a_rung_and_on_to_the_same_bytes(source, found, tmp_path, monkeypatch):
     from dkernel.tuning import search as module
 
-    whole, calls = module._Search._rung, []
+    whole, calls = module.HalvingSearch._rung, []
 
     def stopping(self, *args):
         calls.append(args)
@@ -73,15 +73,15 @@ def test_a_stop_in_a_rung_and_on_to_the_same_bytes(source, found, tmp_path, monk
             raise KeyboardInterrupt
         return whole(self, *args)
 
-    monkeypatch.setattr(module._Search, "_rung", stopping)
+    monkeypatch.setattr(module.HalvingSearch, "_rung", stopping)
     with pytest.raises(KeyboardInterrupt):
         tune(source, RECIPE, SerialExecutor(), GRID, checkpoint=Checkpoint(tmp_path / "ck"))
-    monkeypatch.setattr(module._Search, "_rung", whole)
+    monkeypatch.setattr(module.HalvingSearch, "_rung", whole)
     assert sorted(p.stem for p in (tmp_path / "ck" / "search").glob("*rung*")) == [
         "checkpoint-rung-0", "checkpoint-rung-1"
     ]  # fmt: skip
     counted = []
-    monkeypatch.setattr(module._Search, "_rung", lambda self, *args: counted.append(1) or whole(self, *args))
+    monkeypatch.setattr(module.HalvingSearch, "_rung", lambda self, *args: counted.append(1) or whole(self, *args))
     again = tune(source, RECIPE, SerialExecutor(), GRID, checkpoint=Checkpoint(tmp_path / "ck", True))
     assert len(counted) == 2  # of four
     assert again.leaderboard == found.leaderboard

@@ -277,7 +277,7 @@ def _blocks_of_arrays(
     else:
         values = matrix(X, layout.array_dtype) if hasattr(X, "iloc") else X
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
-    raw = raw.encoded(encoding, layout.dtype, None if y is None else first[1])
+    raw = raw.encode(encoding, layout.dtype, None if y is None else first[1])
     layout = layout if encoding is None else replace(layout, columns=encoding.names)
     return cut_blocks(raw, rows, layout, partial(place_in_memory, first=first[0]))
 

@@ -286,7 +286,7 @@ def encode_rows(
 ) -> Any:
     """The inputs of some rows; runs on a worker."""
     table = table_of(X, columns, encoding.kinds)
-    return UncheckedBlock(table, weight=weight).encoded(encoding, dtype, first).X
+    return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
 
 
 def refuse_no_table(X: Any) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dask.delayed import Delayed
 
-from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
@@ -23,6 +23,7 @@ from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.validation import Place
 
 _KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"

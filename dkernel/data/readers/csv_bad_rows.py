@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
@@ -18,6 +17,7 @@ from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse_rows, s
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
+from dkernel.validation import Place
 
 MISSING_VALUE = "the value is missing"
 # Text that pyarrow surely reads as a number; other text is tried.

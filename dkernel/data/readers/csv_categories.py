@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkernel.data.block import Place
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import NULLS
 from dkernel.errors import DataError
+from dkernel.validation import Place
 
 NULL_VALUES = pa.array(NULLS)
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))

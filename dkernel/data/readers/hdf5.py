@@ -8,11 +8,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, UncheckedBlock, kind_of_dtype
+from dkernel.data.block import UncheckedBlock, kind_of_dtype
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError
+from dkernel.validation import Place
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:

@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
+from dkernel.validation import Place
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes

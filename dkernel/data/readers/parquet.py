@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dkernel.data.arrow import opened_parquet
-from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
+from dkernel.validation import Place
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:

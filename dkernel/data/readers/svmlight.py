@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
@@ -26,6 +26,7 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.validation import Place
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")

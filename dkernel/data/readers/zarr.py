@@ -10,11 +10,12 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError, DataError
+from dkernel.validation import Place
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:

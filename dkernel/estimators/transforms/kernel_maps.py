@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
-from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
 from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -181,7 +181,7 @@ class NystromFeatures(MapTransformer):
         gamma: str | float = "auto",
         n_components: int = 1024,
         rank: int | None = None,
-        landmarks: Landmarks = "uniform",
+        landmarks: LandmarksLike = "uniform",
         random_state: Seed = None,
     ) -> None:
         self.kernel = kernel

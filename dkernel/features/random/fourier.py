@@ -134,7 +134,7 @@ class FourierMap(FeatureMap):
     @cached_property
     def _turns(self) -> Projection:
         # In turns: the 1 / (2 pi) is folded in before float32 rounds, so the range reduction is exact.
-        return self.projection.divided(2 * np.pi)
+        return self.projection.divide(2 * np.pi)
 
     @cached_property
     def _offset_turns(self) -> NDArray[np.float32] | None:

@@ -74,7 +74,7 @@ class Projection(FromArguments, ABC):
         return np.asarray(X.astype(dtype, copy=False) @ self.frequencies.T.astype(dtype))
 
     @abstractmethod
-    def divided(self, number: float) -> "Projection":
+    def divide(self, number: float) -> "Projection":
         """Divide Ω by a number."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class Dense(Projection):
             block = self._blocks[first, out.shape[1]] = self._block(first, out.shape[1])
         np.matmul(rows, block, out=out)
 
-    def divided(self, number: float) -> "Dense":
+    def divide(self, number: float) -> "Dense":
         return Dense(self._frequencies / number, self.sampling)
 
     def arrays(self) -> dict[str, NDArray]:
@@ -180,7 +180,7 @@ class Seeded(Projection):
     def frequencies(self) -> NDArray[np.float64]:
         return self.part(0, self.m)
 
-    def divided(self, number: float) -> "Seeded":
+    def divide(self, number: float) -> "Seeded":
         return Seeded(self.kernel, self.p, self.m, self.seed, self.sampling, self.divisor * number)
 
     def arrays(self) -> dict[str, NDArray]:
@@ -269,7 +269,7 @@ class Fast(Projection):
         order = None if self.order is None else self.order[blocks]
         hadamard_blocks(rows, factors[blocks], order, after[first:last], out)
 
-    def divided(self, number: float) -> "Fast":
+    def divide(self, number: float) -> "Fast":
         return Fast(self.sampling, self.p, self.signs, self.lengths / number, self.gaussians, self.order)
 
     @cached_property

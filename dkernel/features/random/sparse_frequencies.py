@@ -84,5 +84,5 @@ class Scattered(Seeded):
     def part(self, first: int, width: int) -> NDArray[np.float64]:
         return np.stack([self.of_column(j)[first : first + width] for j in range(self.p)], axis=1)
 
-    def divided(self, number: float) -> "Scattered":
+    def divide(self, number: float) -> "Scattered":
         return Scattered(self.kernel, self.p, self.m, self.seed, self.divisor * number)

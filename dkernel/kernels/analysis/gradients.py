@@ -126,11 +126,11 @@ def metric_root(moment: F64, diagonal: bool) -> F64:
     return np.asarray(0.5 * (root + root.T))
 
 
-Rule = Callable[[F64, F64], F64]
+SlopeRule = Callable[[F64, F64], F64]
 
 
 @singledispatch
-def slope_rule(kernel: Kernel) -> Rule:
+def slope_rule(kernel: Kernel) -> SlopeRule:
     """The function of (X, Z) that `slopes` calls; one for each class of kernels."""
     raise UnsupportedError(
         f"{kernel!r} is not a function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, "
@@ -140,7 +140,7 @@ def slope_rule(kernel: Kernel) -> Rule:
 
 
 @slope_rule.register
-def _(kernel: Gaussian) -> Rule:
+def _(kernel: Gaussian) -> SlopeRule:
     if isinstance(kernel.gamma, tuple):
         raise UnsupportedError(
             f"{kernel!r} has a gamma for each column, which is a metric already: use one gamma, or metric='identity'."
@@ -149,12 +149,12 @@ def _(kernel: Gaussian) -> Rule:
 
 
 @slope_rule.register
-def _(kernel: Exponential) -> Rule:
+def _(kernel: Exponential) -> SlopeRule:
     return slope_rule(Matern(0.5, kernel.length))
 
 
 @slope_rule.register
-def _(kernel: Matern) -> Rule:
+def _(kernel: Matern) -> SlopeRule:
     """d/da a^ν K_ν(a) = -a^ν K_{ν-1}(a), and a² = 2ν ‖x - z‖² / length²."""
 
     def rule(X: F64, Z: F64) -> F64:
@@ -184,7 +184,7 @@ def _(kernel: Matern) -> Rule:
 
 
 @slope_rule.register
-def _(kernel: RationalQuadratic) -> Rule:
+def _(kernel: RationalQuadratic) -> SlopeRule:
     def rule(X: F64, Z: F64) -> F64:
         out = kernel._square(X, Z)
         out /= 2 * kernel.alpha
@@ -198,24 +198,24 @@ def _(kernel: RationalQuadratic) -> Rule:
 
 
 @slope_rule.register
-def _(kernel: Cauchy) -> Rule:
+def _(kernel: Cauchy) -> SlopeRule:
     return lambda X, Z: -((1 / kernel._number) ** 2) * kernel._values(X, Z) ** 2
 
 
 @slope_rule.register
-def _(kernel: Scaled) -> Rule:
+def _(kernel: Scaled) -> SlopeRule:
     inner = slope_rule(kernel.kernel)
     return lambda X, Z: kernel.weight * inner(X, Z)
 
 
 @slope_rule.register
-def _(kernel: Sum) -> Rule:
+def _(kernel: Sum) -> SlopeRule:
     rules = [slope_rule(member) for member in kernel.members]
     return lambda X, Z: np.sum([rule(X, Z) for rule in rules], axis=0)
 
 
 @slope_rule.register
-def _(kernel: Product) -> Rule:
+def _(kernel: Product) -> SlopeRule:
     rules = [slope_rule(member) for member in kernel.members]
 
     def rule(X: F64, Z: F64) -> F64:

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 from dkernel.numerics import thin_linalg
-
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,7 @@ class AlphaPath:
             heads += range(j * self.outputs, (j + 1) * self.outputs)
         return list(groups.values())
 
-    def regularizer(self, v: Array) -> Array:
+    def regularizer(self, v: F64) -> F64:
         """M v, nothing for the intercept."""
         out = np.zeros_like(v)
         if isinstance(self.metric, float):

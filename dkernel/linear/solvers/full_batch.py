@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, factorize
 from dkernel.linear.solvers.alpha_path import AlphaPath
-
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
 LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
@@ -40,14 +39,14 @@ class BatchState:
     passes : readings so far
     """
 
-    v: Array
-    direction: Array
-    gradient: Array
-    value: Array
-    decrement: Array
-    pairs: tuple[tuple[Array, Array], ...] = ()
-    scale: Array = field(default_factory=lambda: np.ones(1))
-    failures: Array = field(default_factory=lambda: np.zeros(1))
+    v: F64
+    direction: F64
+    gradient: F64
+    value: F64
+    decrement: F64
+    pairs: tuple[tuple[F64, F64], ...] = ()
+    scale: F64 = field(default_factory=lambda: np.ones(1))
+    failures: F64 = field(default_factory=lambda: np.zeros(1))
     passes: int = 0
 
 
@@ -69,7 +68,7 @@ class Batch(ABC):
     def paths(self) -> int:
         return len(self.problem.alphas)
 
-    def start(self, v: Array) -> BatchState:
+    def start(self, v: F64) -> BatchState:
         """The state before the first reading."""
         zeros = np.zeros_like(v)
         each = np.ones(self.paths)
@@ -81,11 +80,11 @@ class Batch(ABC):
         return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 
     @abstractmethod
-    def candidates(self, state: BatchState) -> Array:
+    def candidates(self, state: BatchState) -> F64:
         """Coefficients at which loss and gradient are wanted, (n + 1, k * heads): k points, each with all heads."""
 
     @abstractmethod
-    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+    def advance(self, state: BatchState, loss: F64, gradient: F64) -> BatchState:
         """The state after a reading.
 
         Parameters
@@ -94,19 +93,19 @@ class Batch(ABC):
         gradient : of these, (n + 1, k * heads)
         """
 
-    def _objective(self, v: Array, loss: Array, gradient: Array) -> tuple[Array, Array]:
+    def _objective(self, v: F64, loss: F64, gradient: F64) -> tuple[F64, F64]:
         """Value (paths,) and gradient of loss and regularization."""
         pull = self.problem.regularizer(v) * np.repeat(self.problem.alphas, self.problem.outputs)
         return loss + 0.5 * self._dot(v, pull), gradient + pull
 
-    def _dot(self, a: Array, b: Array) -> Array:
+    def _dot(self, a: F64, b: F64) -> F64:
         """Inner products for each α, (paths,)."""
         return np.einsum("ij,ij->j", a, b).reshape(self.paths, -1).sum(axis=1)
 
     def _heads(self, each: NDArray[Any]) -> NDArray[Any]:
         return np.repeat(each, self.problem.outputs)
 
-    def _solve(self, gradient: Array) -> Array:
+    def _solve(self, gradient: F64) -> F64:
         """P g."""
         out = np.empty_like(gradient)
         for P, heads in self.problem.by_preconditioner():
@@ -123,10 +122,10 @@ class PCG(Batch):
 
     name = "pcg"
 
-    def candidates(self, state: BatchState) -> Array:
+    def candidates(self, state: BatchState) -> F64:
         return np.concatenate([state.v, state.v + state.direction], axis=1)
 
-    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+    def advance(self, state: BatchState, loss: F64, gradient: F64) -> BatchState:
         heads = state.v.shape[1]
         value, g = self._objective(state.v, loss[: self.paths], gradient[:, :heads])
         _, ahead = self._objective(state.v + state.direction, loss[self.paths :], gradient[:, heads:])
@@ -158,13 +157,13 @@ class LBFGS(Batch):
 
     name = "lbfgs"
 
-    def candidates(self, state: BatchState) -> Array:
+    def candidates(self, state: BatchState) -> F64:
         if not state.passes:
             return state.v
         step = self._heads(state.scale) * state.direction
         return np.concatenate([state.v + t * step for t in STEP_LENGTHS], axis=1)
 
-    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+    def advance(self, state: BatchState, loss: F64, gradient: F64) -> BatchState:
         points = self.candidates(state)
         heads, k = state.v.shape[1], points.shape[1] // state.v.shape[1]
         objectives = [
@@ -202,7 +201,7 @@ class LBFGS(Batch):
         return self._turn(moved)
 
     @staticmethod
-    def _shorter(slope: Array, last: Array) -> Array:
+    def _shorter(slope: F64, last: F64) -> F64:
         """Factor of the steps after a reading without a better point, at most half of the shortest candidate's.
 
         With it the first candidate is where the slope, as a line from v to the shortest candidate, is zero: a few far
@@ -215,7 +214,7 @@ class LBFGS(Batch):
         rise = np.where(last > 0, last - slope, np.inf)
         return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEP_LENGTHS[-1]
 
-    def _merits(self, state: BatchState, values: Array, slope: Array, slopes: Array) -> Array:
+    def _merits(self, state: BatchState, values: F64, slope: F64, slopes: F64) -> F64:
         """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
 
         The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
@@ -260,15 +259,15 @@ def batch_solver(loss: Loss) -> type[Batch]:
 
 
 def minimize(
-    F: Array,
-    Y: Array,
-    w: Array,
+    F: F64,
+    Y: F64,
+    w: F64,
     loss: Loss,
     alpha: float,
     metric: Metric,
     tolerance: float,
     most: int,
-    start: Array | None = None,
+    start: F64 | None = None,
 ) -> BatchState:
     """The last state on features that are held in memory.
 

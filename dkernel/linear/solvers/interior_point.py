@@ -16,12 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised_cholesky
-
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 STEP_SHARE = 0.995  # a step goes this share of the way to the nearest bound
 
@@ -42,9 +40,9 @@ class Interior:
     [1.0, -1.0, 0.0]
     """
 
-    K: Array
-    Y: Array
-    w: Array
+    K: F64
+    Y: F64
+    w: F64
     loss: Loss
 
     def optimum(self, alpha: float, tolerance: float = 1e-9) -> Reached:
@@ -69,7 +67,7 @@ class Interior:
 class _Path:
     """One output, with weights of mean 1: α is multiplied by n."""
 
-    def __init__(self, K: Array, y: Array, w: Array, loss: Loss, alpha: float) -> None:
+    def __init__(self, K: F64, y: F64, w: F64, loss: Loss, alpha: float) -> None:
         n = len(y)
         self.K, self.y, self.w, self.loss, self.alpha = K, y, n * w, loss, n * alpha
         self.origin, sides = loss.sides(y, self.w)
@@ -88,7 +86,7 @@ class _Path:
         self.beta = self.origin + (self.sign * self.x).sum(axis=0)
         self.Kb = self.K @ self.beta
 
-    def run(self, tolerance: float) -> tuple[Array, float, int, float]:
+    def run(self, tolerance: float) -> tuple[F64, float, int, float]:
         """a, b, the steps, and the gap over the primal objective."""
         steps, (gap, barriers) = 0, self._gap()
         while gap > tolerance and barriers > tolerance / 10 and steps < MOST_STEPS:
@@ -120,7 +118,7 @@ class _Path:
         factor = raised_cholesky(self.K, self.alpha * E)
         ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
 
-        def towards(of_z: Array, of_t: Array) -> tuple[Array, Array, Array, float]:
+        def towards(of_z: F64, of_t: F64) -> tuple[F64, F64, F64, float]:
             r = -dual + of_z / x - of_t / left
             wanted = E * (self.sign * r / D).sum(axis=0)
             inner = sl.cho_solve(factor, wanted, check_finite=False)
@@ -141,7 +139,7 @@ class _Path:
         self._move()
         return far
 
-    def _longest(self, dx: Array, dz: Array, dt: Array, most: float = 1.0) -> float:
+    def _longest(self, dx: F64, dz: F64, dt: F64, most: float = 1.0) -> float:
         """The share of a step that ends at a wall."""
         far = most
         for at, by in ((self.x, dx), (self.left, -dx), (self.z, dz), (self.t, dt)):

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg
+from dkernel.numerics.array_types import F64
 
-Array = NDArray[np.float64]
 Outputs = slice | NDArray[np.intp]
 
 MOST_STEPS = 100  # a fit takes some ten or twenty
@@ -36,7 +36,7 @@ MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
 ROUGHLY = 0.1  # a step may miss the minimum of its model by this share of its length, and by less near the optimum
 
 
-def raised_cholesky(K: Array, diagonal: Array) -> tuple[Array, bool]:
+def raised_cholesky(K: F64, diagonal: F64) -> tuple[F64, bool]:
     """SciPy's Cholesky factor of K + diag(diagonal), K the Gram matrix of some rows (n, n).
 
     Examples
@@ -50,7 +50,7 @@ def raised_cholesky(K: Array, diagonal: Array) -> tuple[Array, bool]:
         A = K.copy()
         A.flat[:: n + 1] += diagonal + ridge * float(np.trace(K)) / n
         try:
-            factor: tuple[Array, bool] = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            factor: tuple[F64, bool] = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
         except sl.LinAlgError:
             continue
         return factor
@@ -68,7 +68,7 @@ class Reached:
     moved : weighted root mean square by which the last step moved the scores, the largest of the outputs
     """
 
-    v: Array
+    v: F64
     steps: int
     moved: float
 
@@ -90,13 +90,13 @@ class Newton:
     [0.5, -0.5, 0.0]
     """
 
-    K: Array
-    Y: Array
-    w: Array
+    K: F64
+    Y: F64
+    w: F64
     loss: Loss
     last: list["_NewtonSystem"] = field(default_factory=list, repr=False)
 
-    def optimum(self, alpha: float, tolerance: float = 1e-9, start: Array | None = None) -> Reached:
+    def optimum(self, alpha: float, tolerance: float = 1e-9, start: F64 | None = None) -> Reached:
         """The minimizer for one α.
 
         Parameters
@@ -117,8 +117,8 @@ class Newton:
         return Reached(v, steps, float(moved.max()))
 
     def _move(
-        self, moved: Array, alone: NDArray[np.bool_], v: Array, Ka: Array, alpha: float
-    ) -> tuple[Array, NDArray[np.bool_], Array, Array]:
+        self, moved: F64, alone: NDArray[np.bool_], v: F64, Ka: F64, alpha: float
+    ) -> tuple[F64, NDArray[np.bool_], F64, F64]:
         """One step: by how much it moved the scores of each output, the outputs that are alone then, v, and K a."""
         d, beta = self._step(v[:-1], Ka + v[-1], alpha, np.minimum(ROUGHLY, np.sqrt(moved)), alone)
         Kd, step = self.K @ d, np.vstack([d, beta])
@@ -128,12 +128,12 @@ class Newton:
             far, alone = np.where((t > 0) | alone, far, np.inf), alone | (t < 1)
         return far, alone, v + t * step, Ka + t * Kd
 
-    def _sums(self, each: Array) -> Array:
+    def _sums(self, each: F64) -> F64:
         """Sums over the rows of each output; over all outputs where the loss sees them together."""
         sums = each.sum(axis=0)
         return sums.sum(keepdims=True) if self.loss.joint else sums
 
-    def _step(self, a: Array, s: Array, alpha: float, enough: Array, alone: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def _step(self, a: F64, s: F64, alpha: float, enough: F64, alone: NDArray[np.bool_]) -> tuple[F64, F64]:
         """The way to the minimum of the quadratic model at s, of each output up to `enough` of its length.
 
         Parameters
@@ -150,8 +150,8 @@ class Newton:
         return d, beta
 
     def _step_together(
-        self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: Array
-    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        self, some: NDArray[np.bool_], a: F64, s: F64, alpha: float, enough: F64
+    ) -> tuple[F64, F64, NDArray[np.bool_]]:
         """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
         a, s, Y = a[:, some], s[:, some], self.Y[:, some]
         w, slope = self.w[:, None], self.loss.derivative(Y, s)
@@ -163,7 +163,7 @@ class Newton:
             return d, beta, np.zeros(len(beta), dtype=bool)
         Y, s, mean, w = Y[curved], s[curved], mean[curved], w[curved]
 
-        def bent(at: Outputs) -> Callable[[Array], Array]:
+        def bent(at: Outputs) -> Callable[[F64], F64]:
             change = self.loss.hessian(Y[:, at], s[:, at])[1]
             return lambda moved: w * change(moved)
 
@@ -178,7 +178,7 @@ class Newton:
             d[curved], beta, late = self._solve(system, *given)
         return d, beta, late & (not self.loss.joint)
 
-    def _system(self, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
+    def _system(self, curved: NDArray[np.intp], ridge: F64, alpha: float, exact: bool) -> "_NewtonSystem":
         """The system of the step before, if it is the same, as near the optimum of a quadratic loss; or a new one."""
         for known in self.last:
             same = known.exact >= exact and np.array_equal(known.curved, curved) and np.array_equal(known.ridge, ridge)
@@ -191,11 +191,11 @@ class Newton:
     def _solve(
         self,
         system: "_NewtonSystem",
-        bent: Callable[[Outputs], Callable[[Array], Array]],
-        r: Array,
-        rest: Array,
-        enough: Array,
-    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        bent: Callable[[Outputs], Callable[[F64], F64]],
+        r: F64,
+        rest: F64,
+        enough: F64,
+    ) -> tuple[F64, F64, NDArray[np.bool_]]:
         """Conjugate gradients in the space of the kernel, whose inner products are a^T K a.
 
         Parameters
@@ -231,13 +231,13 @@ class Newton:
             solution[:-1, at], solution[-1, at] = d, beta
         return solution[:-1], solution[-1], late
 
-    def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
+    def _inner(self, r: F64, Kz: F64, rest: F64, zeta: F64) -> F64:
         return self._sums(np.vstack([r * Kz, rest * zeta]))
 
-    def _length(self, v: Array, Ka: Array, step: Array, Kd: Array, alpha: float) -> Array:
+    def _length(self, v: F64, Ka: F64, step: F64, Kd: F64, alpha: float) -> F64:
         """Share of the way for each output: the first of 1, 1/2, ... with which the objective falls; 0 for none."""
 
-        def objective(t: Array) -> Array:
+        def objective(t: F64) -> F64:
             at, inner = v + t * step, Ka + t * Kd
             value = self.w[:, None] * self.loss.value(self.Y, inner + at[-1])
             return self._sums(value + 0.5 * alpha * at[:-1] * inner)
@@ -266,15 +266,15 @@ class _NewtonSystem:
     """
 
     curved: NDArray[np.intp]
-    K: Array
-    ridge: Array
+    K: F64
+    ridge: F64
     alpha: float
-    inverse: Callable[[Array], Array]
-    ones: Array
+    inverse: Callable[[F64], F64]
+    ones: F64
     exact: bool
 
     @classmethod
-    def of(cls, K: Array, curved: NDArray[np.intp], ridge: Array, alpha: float, exact: bool) -> "_NewtonSystem":
+    def of(cls, K: F64, curved: NDArray[np.intp], ridge: F64, alpha: float, exact: bool) -> "_NewtonSystem":
         """The system, in float32 unless it is to be `exact` or has no factor there."""
         own = K if len(curved) == len(K) else K.take(curved, 0).take(curved, 1)
         inverse = None if exact else _single(own, ridge)
@@ -282,7 +282,7 @@ class _NewtonSystem:
             exact, inverse = True, partial(sl.cho_solve, raised_cholesky(own, ridge), check_finite=False)
         return cls(curved, own, ridge, alpha, inverse, inverse(np.ones(len(own))), exact)
 
-    def solve(self, r: Array, rest: Array) -> tuple[Array, Array, Array]:
+    def solve(self, r: F64, rest: F64) -> tuple[F64, F64, F64]:
         """z and ζ with w h (K z + ζ) + α z = r and Σ w h (K z + ζ) = rest, about; and K z."""
         scale = (self.ridge / self.alpha)[:, None]
         z = self.inverse(scale * r)
@@ -291,7 +291,7 @@ class _NewtonSystem:
         return z, zeta, scale * (r - self.alpha * z) - zeta if self.exact else self.K @ z
 
 
-def _single(K: Array, ridge: Array) -> Callable[[Array], Array] | None:
+def _single(K: F64, ridge: F64) -> Callable[[F64], F64] | None:
     """The inverse of K + diag(ridge) in float32, in half the time; None where that is not positive definite."""
     A = K.astype(np.float32)
     A.flat[:: len(A) + 1] += ridge
@@ -300,7 +300,7 @@ def _single(K: Array, ridge: Array) -> Callable[[Array], Array] | None:
     except sl.LinAlgError:
         return None
 
-    def inverse(B: Array) -> Array:
+    def inverse(B: F64) -> F64:
         size = np.abs(B).max(initial=np.finfo(np.float64).tiny)
         columns = (B / size).reshape(len(B), -1).astype(np.float32)
         return solve(columns).astype(np.float64).reshape(B.shape) * size
@@ -308,6 +308,6 @@ def _single(K: Array, ridge: Array) -> Callable[[Array], Array] | None:
     return inverse
 
 
-def _ratio(a: Array, b: Array) -> Array:
+def _ratio(a: F64, b: F64) -> F64:
     """a / b, and 0 where b is 0, as at the end of an output."""
     return np.asarray(np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0))

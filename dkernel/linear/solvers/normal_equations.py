@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
 from dkernel.linear.preconditioner import Metric, metric_factor
-
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +30,9 @@ class Moments:
     weight : of the rows
     """
 
-    gram: Array
-    moment: Array
-    energy: Array
+    gram: F64
+    moment: F64
+    energy: F64
     weight: float
 
     def __add__(self, other: "Moments") -> "Moments":
@@ -42,7 +40,7 @@ class Moments:
             self.gram + other.gram, self.moment + other.moment, self.energy + other.energy, self.weight + other.weight
         )
 
-    def error(self, v: Array) -> Array:
+    def error(self, v: F64) -> F64:
         """Mean squared error of coefficients v, (n + 1, outputs), on these rows, (outputs,)."""
         fitted = np.einsum("ic,ij,jc->c", v, self.gram, v, optimize=True)
         return np.asarray((self.energy - 2 * np.einsum("ic,ic->c", v, self.moment) + fitted) / self.weight)
@@ -63,21 +61,21 @@ class Ridge:
     silent : L^{-T} U of the directions of which the rows say nothing, (n, rest)
     """
 
-    basis: Array
-    values: Array
-    along: Array
-    mean: Array
-    level: Array
-    spread: Array
+    basis: F64
+    values: F64
+    along: F64
+    mean: F64
+    level: F64
+    spread: F64
     weight: float
-    silent: Array
+    silent: F64
 
-    def coefficients(self, alpha: float) -> Array:
+    def coefficients(self, alpha: float) -> F64:
         """v, (n + 1, outputs), the intercepts last."""
         w = self.basis @ (self.along / (self.values + alpha)[:, None])
         return np.concatenate([w, (self.level - self.mean @ w)[None]])
 
-    def error(self, alpha: float) -> Array:
+    def error(self, alpha: float) -> F64:
         """Mean squared error on the training rows, (outputs,)."""
         shrunk = (self.values + 2 * alpha) / (self.values + alpha) ** 2
         return np.asarray(np.maximum(self.spread - shrunk @ self.along**2, 0.0))
@@ -86,22 +84,22 @@ class Ridge:
         """Degrees of freedom: the trace of the matrix that makes the fitted values of the targets."""
         return 1.0 + float(np.sum(self.values / (self.values + alpha)))
 
-    def generalized(self, alpha: float) -> Array:
+    def generalized(self, alpha: float) -> F64:
         """Generalized cross-validation: error / (1 - freedom / n)^2, (outputs,)."""
         return self.error(alpha) / max(1.0 - self.freedom(alpha) / self.weight, 1e-12) ** 2
 
-    def noise(self, alpha: float) -> Array:
+    def noise(self, alpha: float) -> F64:
         """Variance of the labels about their function, (outputs,): the squared errors / (n - freedom)."""
         return self.error(alpha) / max(1.0 - self.freedom(alpha) / self.weight, 1e-12)
 
-    def uncertainty(self, alpha: float) -> tuple[Array, Array]:
+    def uncertainty(self, alpha: float) -> tuple[F64, F64]:
         """T, (n, rank), with T T^T = (H + α M)^{-1}, and T^T m, m the mean of the features."""
         T = self.basis / np.sqrt(self.values + alpha)
         if alpha > 0:
             T = np.concatenate([T, self.silent / np.sqrt(alpha)], axis=1)
         return T, self.mean @ T
 
-    def leave_one_out(self, features: Array, targets: Array, alphas: Sequence[float], weight: Array | float) -> Array:
+    def leave_one_out(self, features: F64, targets: F64, alphas: Sequence[float], weight: F64 | float) -> F64:
         """Weighted sum over rows of (y - ŷ without that row)^2 for each alpha, (alphas, outputs).
 
         Exact for each of the rows, which are among those of the training; the strength α n of the regularization is

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dkernel.numerics.array_types import F64
 
 NARROW = 1e-3  # the last width is this share of the spread of the first scores
 # A zone is done when a step would gain this share of the objective: in the last zone, and in those before it.
@@ -29,9 +28,9 @@ class OneClassSum:
     (m + 1, m + 1), and how many rows have a score under ρ. Of n rows.
     """
 
-    loss: Array
-    gradient: Array
-    curvature: Array
+    loss: F64
+    gradient: F64
+    curvature: F64
     below: int
     n: int
 
@@ -43,7 +42,7 @@ class OneClassSum:
         )
 
 
-def sums_of(F: Array, points: Array, h: float) -> OneClassSum:
+def sums_of(F: F64, points: F64, h: float) -> OneClassSum:
     """The sums of rows with the features F (n, m) at v, the columns of points (m + 1, k)."""
     T = points[-1] - F @ points[:-1]
     loss = np.where(np.abs(T) < h, (T + h) ** 2 / (4 * h), np.maximum(T, 0.0)).sum(axis=0)
@@ -60,12 +59,12 @@ def sums_of(F: Array, points: Array, h: float) -> OneClassSum:
     return OneClassSum(loss, np.append(-(slope @ F), slope.sum()), curvature, int(np.count_nonzero(t > 0)), len(F))
 
 
-def values(total: OneClassSum, points: Array, nu: float) -> Array:
+def values(total: OneClassSum, points: F64, nu: float) -> F64:
     """The smoothed objective at the points, (k,)."""
     return np.asarray(0.5 * nu * np.square(points[:-1]).sum(axis=0) - nu * points[-1] + total.loss / total.n)
 
 
-def decrement(total: OneClassSum, v: Array, nu: float, h: float) -> tuple[Array, float]:
+def decrement(total: OneClassSum, v: F64, nu: float, h: float) -> tuple[F64, float]:
     """Newton's step from v, to be taken away, and its slope: twice what a quadratic would gain by it."""
     gradient = total.gradient / total.n
     gradient[:-1] += nu * v[:-1]
@@ -78,7 +77,7 @@ def decrement(total: OneClassSum, v: Array, nu: float, h: float) -> tuple[Array,
     return step, float(gradient @ step)
 
 
-def begin(F: Array, nu: float) -> tuple[Array, float]:
+def begin(F: F64, nu: float) -> tuple[F64, float]:
     """v with w along the mean of some rows' features, and the spread of their scores, the first width."""
     mean = F.mean(axis=0)
     scores = F @ mean
@@ -122,7 +121,7 @@ class Path:
     0.1
     """
 
-    def __init__(self, v: Array, widths: list[float], nu: float) -> None:
+    def __init__(self, v: F64, widths: list[float], nu: float) -> None:
         self.v, self.left, self.nu = v, list(widths), nu
         self.points = v[:, None]
         self._step, self._slope, self._best, self._share = np.zeros_like(v), 0.0, np.inf, 0.0

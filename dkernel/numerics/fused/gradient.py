@@ -16,9 +16,9 @@ import numpy as np
 
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, compile_walks, component_block, in_strips
 from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
-from dkernel.numerics.loops import compile_loop, inner, instruction
+from dkernel.numerics.loops import inner, instruction
 from dkernel.numerics.tiling import aligned_empty, scratch
 
 TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
@@ -71,7 +71,7 @@ def fused_gradient(
     data = strips, panels.packed, laid, intercept.astype(np.float32), targets, w
     loss = DERIVATIVES[derivative[0]], np.float32(derivative[1])
     work = tile, sums, sums.reshape(-1), R, part, part.reshape(-1)
-    GRADIENT_WALKS[panels.function](*data, *loss, *work, G, g, S)
+    gradient_walks[panels.function](*data, *loss, *work, G, g, S)
     return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
@@ -147,11 +147,9 @@ _GRADIENT_SIGNATURE = (
     "float64[::1], float64[::1], float32[:, ::1])"
 )
 
-# A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 
-
-@compile_loop(_GRADIENT_SIGNATURE)
-def _exp2_walk(
+@compile_walks(_GRADIENT_SIGNATURE)
+def gradient_walks(
     rows: Any,
     panels: Any,
     coef: Any,
@@ -177,50 +175,10 @@ def _exp2_walk(
         clear(lanes)
         for j in range(panels.shape[0]):
             for i in range(0, n, 4):
-                exp2_block(rows, panels[j : j + 1], tile[j], start, i, 0)
+                component_block(rows, panels[j : j + 1], tile[j], start, i, 0)
                 add_scores(tile[j], coef, sums, i, i, j)
         _add_gradients(start, n, shift, targets, weight, loss, work, out)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
             _flush(whole, G)
             since = 0
-
-
-@compile_loop(_GRADIENT_SIGNATURE)
-def _sincos_walk(
-    rows: Any,
-    panels: Any,
-    coef: Any,
-    shift: Any,
-    targets: Any,
-    weight: Any,
-    code: Any,
-    number: Any,
-    tile: Any,
-    sums: Any,
-    lanes: Any,
-    R: Any,
-    part: Any,
-    whole: Any,
-    G: Any,
-    g: Any,
-    S: Any,
-) -> None:
-    loss, work, out = (code, number), (tile, sums, lanes, R, part, whole), (G, g, S)
-    since = 0
-    for start in range(0, rows.shape[0], tile.shape[2]):
-        n = min(tile.shape[2], rows.shape[0] - start)
-        clear(lanes)
-        for j in range(panels.shape[0]):
-            for i in range(0, n, 4):
-                sincos_block(rows, panels[j : j + 1], tile[j], start, i, 0)
-                add_scores(tile[j], coef, sums, i, i, j)
-        _add_gradients(start, n, shift, targets, weight, loss, work, out)
-        since += n
-        if since >= FLUSH or start + n == rows.shape[0]:
-            _flush(whole, G)
-            since = 0
-
-
-GRADIENT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
-"""Function of the components -> its walk."""

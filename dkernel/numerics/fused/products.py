@@ -8,13 +8,14 @@ AVX-512 alone, where the bits are those of `np.matmul`. The functions are those 
 such vectors, and for widths that are no multiple of 64, `pack_panels` says no and those are used.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.loops import compile_loop, instruction
+from dkernel.numerics.loops import CompiledLoop, instruction
 from dkernel.numerics.tiling import aligned_empty
 
 PANEL = 64  # columns of a block that are made together
@@ -49,33 +50,27 @@ def is_whole(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
     return out.shape[1] == PANEL * len(panels) and len(out) % PRODUCT_STRIP == 0
 
 
-exp2_block, sincos_block, _identity_block = map(instruction, ("exp2_block", "sincos_block", "identity_block"))
+_BLOCKS = {name: instruction(f"{name}_block") for name in ("exp2", "sincos", "identity")}
+component_block = _BLOCKS["exp2"]
+"""What a walk calls by this name, in which each has the block of its own function."""
+
+
+def compile_walks(signature: str) -> Callable[[Callable[..., None]], Mapping[str, CompiledLoop]]:
+    """Function of the products -> the loop that is decorated, with the block of this function as `component_block`."""
+    return lambda walk: {
+        name: CompiledLoop(walk, signature, parts={"component_block": block}, name=name)
+        for name, block in _BLOCKS.items()
+    }
+
+
 _PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
-@compile_loop(_PRODUCT_SIGNATURE)
-def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
+@compile_walks(_PRODUCT_SIGNATURE)
+def product_walks(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
-            exp2_block(rows, panels, out, 0, i, j)
-
-
-@compile_loop(_PRODUCT_SIGNATURE)
-def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
-    for j in range(panels.shape[0]):
-        for i in range(0, rows.shape[0], 4):
-            sincos_block(rows, panels, out, 0, i, j)
-
-
-@compile_loop(_PRODUCT_SIGNATURE)
-def _identity_walk(rows: Any, panels: Any, out: Any) -> None:
-    for j in range(panels.shape[0]):
-        for i in range(0, rows.shape[0], 4):
-            _identity_block(rows, panels, out, 0, i, j)
-
-
-PRODUCT_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
-"""Function of the products -> its walk."""
+            component_block(rows, panels, out, 0, i, j)
 
 
 def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -94,7 +89,7 @@ def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[n
         return np.asarray(rows @ block)
     strips = in_strips(rows)
     out = np.empty((1, len(strips), wide.shape[1]), np.float32)
-    _identity_walk(strips, panels, out)
+    product_walks["identity"](strips, panels, out)
     return np.ascontiguousarray(out[0, :n, :width])
 
 
@@ -115,7 +110,7 @@ def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: N
     panels : `pack_panels` block
     out : float32 (r, width)
     """
-    _exp2_walk(rows, panels, out[None])
+    product_walks["exp2"](rows, panels, out[None])
 
 
 def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
@@ -127,4 +122,4 @@ def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out:
     panels : `pack_panels` block
     out : float32 (2, r, width)
     """
-    _sincos_walk(rows, panels, out)
+    product_walks["sincos"](rows, panels, out)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, exp2_block, in_strips, sincos_block
-from dkernel.numerics.loops import compile_loop, inner, instruction
+from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, compile_walks, component_block, in_strips
+from dkernel.numerics.loops import inner, instruction
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned_empty
 
 _score, sum_lanes = instruction("score_lanes"), instruction("sum_lanes")
@@ -47,8 +47,8 @@ _SCORE_SIGNATURE = (
 )
 
 
-@compile_loop(_SCORE_SIGNATURE)
-def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
+@compile_walks(_SCORE_SIGNATURE)
+def score_walks(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
     some = TILE_COMPONENTS // (PANEL * tile.shape[0])
     for start in range(0, rows.shape[0], sums.shape[0]):
         n = min(sums.shape[0], rows.shape[0] - start)
@@ -56,27 +56,9 @@ def _exp2_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: A
             clear(lanes)
             for j in range(first, min(first + some, panels.shape[0])):
                 for i in range(0, n, 4):
-                    exp2_block(rows, panels[j : j + 1], tile, start + i, 0, 0)
+                    component_block(rows, panels[j : j + 1], tile, start + i, 0, 0)
                     add_scores(tile, coef, sums, 0, i, j)
             _add_lanes(sums, S, start, n)
-
-
-@compile_loop(_SCORE_SIGNATURE)
-def _sincos_walk(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: Any, S: Any) -> None:
-    some = TILE_COMPONENTS // (PANEL * tile.shape[0])
-    for start in range(0, rows.shape[0], sums.shape[0]):
-        n = min(sums.shape[0], rows.shape[0] - start)
-        for first in range(0, panels.shape[0], some):
-            clear(lanes)
-            for j in range(first, min(first + some, panels.shape[0])):
-                for i in range(0, n, 4):
-                    sincos_block(rows, panels[j : j + 1], tile, start + i, 0, 0)
-                    add_scores(tile, coef, sums, 0, i, j)
-            _add_lanes(sums, S, start, n)
-
-
-SCORE_WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
-"""Function of the components -> its walk."""
 
 
 def fused_scores(
@@ -99,6 +81,6 @@ def fused_scores(
     for start in range(0, len(X), PIECE_ROWS):
         rows = in_strips(prepared(X[start : start + PIECE_ROWS]))
         S = np.zeros((len(rows), heads), np.float32)
-        SCORE_WALKS[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
+        score_walks[panels.function](rows, panels.packed, laid, tile, sums, sums.reshape(-1), S)
         out[start : start + PIECE_ROWS] = (S + shift)[: len(X) - start]
     return out

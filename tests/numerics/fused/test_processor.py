@@ -47,8 +47,8 @@ SIGNATURES = {
 def loops():
     """Kind of processor, name -> the loop compiled with vectors of that kind; they run here, whatever "here" is."""
     sources = {
-        "products": called(products.PRODUCT_WALKS["sincos"]._source),
-        "scores": called(scores.SCORE_WALKS["exp2"]._source),
+        "products": called(products.product_walks["sincos"]._source, products.product_walks["sincos"]._parts),
+        "scores": called(scores.score_walks["exp2"]._source),
         "gradients": gradients,
     }
     made = {}
