@@ -124,7 +124,7 @@ def test_a_metric_is_learned_in_float32_as_it_is_in_float64(nu, outputs):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_a_metric_has_the_same_bits_on_any_number_of_threads(monkeypatch, threads):
+def test_a_metric_has_the_same_bits_on_any_threads(monkeypatch, threads):
     monkeypatch.setattr(linalg, "usable_cores", lambda: 3)
     X, _, R = problem(1100)
     one, other = (learned_root(X, R, 1e-3, 600, rounds=1, threads=count) for count in (1, threads))

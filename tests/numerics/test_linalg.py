@@ -42,7 +42,7 @@ def test_a_small_solution_is_that_of_scipy(n, k):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 700, 1290])
-def test_a_factor_in_blocks_solves_as_one_without_on_any_number_of_threads(monkeypatch, n, dtype):
+def test_a_factor_in_blocks_solves_alike_on_any_number_of_threads(monkeypatch, n, dtype):
     monkeypatch.setattr(linalg, "usable_cores", lambda: 3)
     A, B = square(n).astype(dtype), np.random.default_rng(1).standard_normal((n, 2)).astype(dtype)
     with one_blas_thread():
