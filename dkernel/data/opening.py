@@ -28,7 +28,7 @@ from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_key
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
-from dkernel.data.usable_files import without_bad_files
+from dkernel.data.usable_files import check_bad_files, without_bad_files
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
@@ -214,7 +214,7 @@ def open_source(
     files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
     look = partial(_look_at, scratch=Scratch.of(scratch))
     if request.keep == (EVERY_COLUMN,):
-        request = replace(request, keep=_names_to_keep(files, look, request))
+        request = replace(request, keep=_names_to_keep(files, look, request, bad, max_bad_files))
     look = partial(look, request=request)
     files, (tables, chosen), bad = _usable(files, look, bad, max_bad_files)
     rejected = None
@@ -266,16 +266,21 @@ def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> t
     return tables, select_columns(tables, request)
 
 
-def _names_to_keep(files: Sequence[File], look: Callable[..., Any], request: ReadOptions) -> tuple[str, ...]:
+def _names_to_keep(
+    files: Sequence[File], look: Callable[..., Any], request: ReadOptions, bad: dict[str, str], allowed: int
+) -> tuple[str, ...]:
     """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
-    alone, schema = replace(request, keep=(), allow_extra=True), None
+    alone, schema, bad = replace(request, keep=(), allow_extra=True), None, dict(bad)
     for file in files:
         try:
             (schema,), _ = look([file], request=alone)
             break
-        except DataError:
-            if file is files[-1]:
+        except DataError as error:
+            if not allowed:
                 raise
+            bad[file.name] = str(error)
+    if schema is None:
+        check_bad_files(bad, allowed, 0)
     assert schema is not None
     if EVERY_COLUMN in schema.kinds:
         return (EVERY_COLUMN,)

@@ -11,6 +11,10 @@ from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.errors import DataError
 
 
+class NoGoodFileError(DataError):
+    """All files are bad, and as many may be."""
+
+
 def without_bad_files(
     files: Sequence[File], look: Callable[[File], Any], allowed: int, bad: Mapping[str, str]
 ) -> tuple[list[File], dict[str, str]]:
@@ -41,39 +45,61 @@ def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
     if len(bad) > allowed or not good:
         shown = "\n".join(f"  {reason}" for reason in list(bad.values())[:10])
         more = "and none is left" if not good else f"and --max-bad-files (max_bad_files) allows {allowed}"
-        raise DataError(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
+        kind = DataError if len(bad) > allowed else NoGoodFileError
+        raise kind(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
 
 
 @dataclass(frozen=True)
 class DoneFiles:
     """The list of the files that earlier runs have scored, by name, size and time (or etag), kept at a path or a URL.
 
-    A file that was changed since is not done. One run at a time may use a list.
+    It has those that they have left out as well, with the reasons. A file that was changed since is neither. One run at
+    a time may use a list.
     """
 
     path: str
 
     def left_of(self, files: Iterable[File]) -> list[File]:
         """Those of the files that are not done."""
-        done = self._read()
+        done, _ = self._read()
         return [file for file in files if done.get(_name(file.path), {}).get("is") != _stamp(file)]
 
-    def add(self, files: Iterable[File], **facts: Any) -> None:
-        """Note that files are done, with facts about the run; the old list or the whole new one is there."""
-        new = {_name(file.path): {"is": _stamp(file), **facts} for file in files}
-        content = {"dkernel": "files that were scored", "files": {**self._read(), **new}}
+    def bad_of(self, files: Iterable[File]) -> dict[str, str]:
+        """The names of those of the files that an earlier run has left out, with the reasons."""
+        _, bad = self._read()
+        there = ((file, bad.get(_name(file.path))) for file in files)
+        return {file.name: entry["reason"] for file, entry in there if entry and entry["is"] == _stamp(file)}
+
+    def add(self, files: Iterable[File], bad: Mapping[str, str], **facts: Any) -> None:
+        """Note that files are done, with facts about the run, except those that are bad, by name with the reason.
+
+        The old list or the whole new one is there.
+        """
+        done, known = self._read()
+        for file in files:
+            name, reason = _name(file.path), bad.get(file.name)
+            known.pop(name, None)
+            if reason is None:
+                done[name] = {"is": _stamp(file), **facts}
+            else:
+                known[name] = {"is": _stamp(file), "reason": reason}
+        content = {"dkernel": "files that were scored", "files": done, "bad": known}
         write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+        """What the list has of the files that were scored, and of those left out."""
         store, name = file_of(self.path)
         if not store.has(name):
-            return {}
+            return {}, {}
         with store.reading(name) as stream:
             content = stream.read()
         try:
-            files = json.loads(content)["files"]
-            if all(isinstance(entry["is"], str) for entry in files.values()):
-                return dict(files)
+            lists = json.loads(content)
+            files, bad = dict(lists["files"]), dict(lists.get("bad", {}))
+            texts = [entry["is"] for entry in (*files.values(), *bad.values())]
+            texts += [entry["reason"] for entry in bad.values()]
+            if all(isinstance(text, str) for text in texts):
+                return files, bad
         except (ValueError, LookupError, TypeError, AttributeError):
             pass
         raise DataError(

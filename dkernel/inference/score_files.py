@@ -6,9 +6,9 @@ from typing import Any
 
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.encoded_columns import reading_of
-from dkernel.data.paths import expand
+from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
-from dkernel.data.usable_files import DoneFiles
+from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files
 from dkernel.data.writers.object_store import destination_of
 from dkernel.execution.base import Executor
 from dkernel.inference.score import ScoreResult, write_scores
@@ -30,7 +30,7 @@ def score_files(
     reading: dict[str, Any] | None = None,
     **writing: Any,
 ) -> tuple[ScoreResult, Source | None]:
-    """Score files into `out`; the result, and the source, None where all files are done.
+    """Score files into `out`; the result, and the source, None where all files are done or known to be bad.
 
     Parameters
     ----------
@@ -42,29 +42,39 @@ def score_files(
     """
     reading, divided = reading or {}, tuple(partition_by)
     data = [data] if isinstance(data, (str, PathLike)) or is_stream(data) else list(data)
-    form, left = destination_of(out, partition_by=divided).format, []
+    form = destination_of(out, partition_by=divided).format
+    left: list[File] = []
+    bad: dict[str, str] = {}
     if done is not None:
-        bad: dict[str, str] = {}
-        left = DoneFiles(done).left_of(expand(data, bad=bad if max_bad_files else None))
+        files = expand(data, bad=bad if max_bad_files else None)
+        left = DoneFiles(done).left_of(files)
         if not left:
+            check_bad_files(bad, max_bad_files, len(files))
             return ScoreResult(0, 0, str(out), skipped=True, bad_files=bad), None
         data = [*left, *bad]
-    source = open_files(
-        data,
-        executor,
-        columns=model.columns,
-        keep=tuple(dict.fromkeys([*keep, *divided])),
-        dtype=model.recipe.dtype,
-        kernel=model.map.kernel,
-        **reading_of(model),
-        known=model.known_columns,
-        kept_as=form.kept_as,
-        quarantine=True,
-        max_bad_files=max_bad_files,
-        **reading,
-    )
-    result = write_scores(model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing)
+    try:
+        source = open_files(
+            data,
+            executor,
+            columns=model.columns,
+            keep=tuple(dict.fromkeys([*keep, *divided])),
+            dtype=model.recipe.dtype,
+            kernel=model.map.kernel,
+            **reading_of(model),
+            known=model.known_columns,
+            kept_as=form.kept_as,
+            quarantine=True,
+            max_bad_files=max_bad_files,
+            **reading,
+        )
+        result = write_scores(
+            model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing
+        )
+    except NoGoodFileError:
+        known = {} if done is None else DoneFiles(done).bad_of(left)
+        if done is None or len(known) < len(left):
+            raise
+        return ScoreResult(0, 0, str(out), skipped=True, bad_files=known | bad), None
     if done is not None:
-        scored = [file for file in left if file.name not in result.bad_files]
-        DoneFiles(done).add(scored, model=digest_of(model), out=str(out))
+        DoneFiles(done).add(left, result.bad_files, model=digest_of(model), out=str(out))
     return result, source

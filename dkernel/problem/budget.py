@@ -22,20 +22,22 @@ CORES = 2  # whose seconds max_seconds counts, on every machine
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
 
 
-def default_model_bytes(n: int, p: int) -> int:
+def default_model_bytes(n: int, p: int, effort: str = "normal") -> int:
     """Most bytes of a model of n rows of p numbers if the recipe sets none: a hundredth of their bytes, or 64 MiB.
+
+    A high effort may have four times as many.
 
     Examples
     --------
-    >>> default_model_bytes(10**6, 28) // 2**20, default_model_bytes(10**9, 28) // 2**20
-    (64, 1068)
+    >>> [default_model_bytes(n, 28) // 2**20 for n in (10**6, 10**9)], default_model_bytes(10**6, 28, "high") // 2**20
+    ([64, 1068], 256)
     """
-    return max(MODEL_BYTES, 4 * n * p // 100)
+    return int(max(EFFORTS[effort], 1.0)) * max(MODEL_BYTES, 4 * n * p // 100)
 
 
 def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:
     """Bytes that the model may have: those of the recipe, or the default."""
-    return default_model_bytes(n, p) if recipe.max_model_size is None else recipe.max_model_size
+    return default_model_bytes(n, p, recipe.effort) if recipe.max_model_size is None else recipe.max_model_size
 
 
 def limit_of(recipe: Recipe) -> float:

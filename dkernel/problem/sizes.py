@@ -215,7 +215,7 @@ class Sizes:
         if effort == "low":
             return LEAST_COMPONENTS
         most = MOST_OF_HIGH if effort == "high" else MOST_COMPONENTS
-        most = min(most, default_model_bytes(n, p) // (4 * p))
+        most = min(most, default_model_bytes(n, p, effort) // (4 * p))
         wanted = float(np.clip(max(8 * n**0.5, n / ROWS_EACH[effort]), LEAST_COMPONENTS, max(most, LEAST_COMPONENTS)))
         affordable: float = max((FREE_FLOPS / SETUP_FLOPS) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP_FLOPS)) ** 0.5)
         return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))

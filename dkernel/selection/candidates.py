@@ -44,6 +44,7 @@ class SelectedModel:
     ----------
     enough : components beyond which there is little to gain; None where that is not known
     ways : that are to be fitted, at most two; the one that was asked for where there was no race
+    instead : that is fitted too where no local stage of `ways` gains anything; None for none
     places : of the settings of the local stages of ways, where the race has found them
     relevances : of the inputs of grids, where the race has learned them
     alpha : of the ridge regression that was judged best; None where nothing was judged
@@ -57,6 +58,7 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     ways: tuple[Way, ...] = ()
+    instead: Way | None = None
     places: dict[Way, Place] = field(default_factory=dict)
     relevances: NDArray[np.float64] | None = None
     alpha: float | None = None

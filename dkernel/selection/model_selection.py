@@ -79,10 +79,8 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         selected = _with_reasons(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
-            relevances = race.learned.get("grids")
-            # A high effort looks at all settings on many rows.
-            places = {} if recipe.effort == "high" else race.places
-            selected = replace(selected, why=why, ways=race.end(), places=places, relevances=relevances)
+            selected = replace(selected, why=why, ways=race.end(), instead=race.instead())
+            selected = replace(selected, places=race.places, relevances=race.learned.get("grids"))
         else:
             selected = replace(selected, ways=tuple(ways))
         return (

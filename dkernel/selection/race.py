@@ -115,6 +115,15 @@ class Race:
         ]
         return (best, *sorted(others, key=lambda way: self.weighed(way))[:1])
 
+    def instead(self) -> Way | None:
+        """The way to fit where no local stage of those to fit gains anything: the best one with components.
+
+        A linear kernel without its grids, or a constant without cells, has run no race.
+        """
+        if any(way.features == "kernel" for way in self.end()):
+            return None
+        return min((way for way in self.ways if way.features == "kernel"), key=self.weighed, default=None)
+
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
         alike = learns_rest(way.local) == learns_rest(first.local)  # else they want other numbers of components

@@ -18,7 +18,7 @@ from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.journal import Journal
-from dkernel.streaming.homes import MOST_UNEVEN, homes
+from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
@@ -216,7 +216,8 @@ class BlockReader:
             blocks = {chunk: self.block(mine[0]) for chunk, mine in chunks.items()}
             items = {chunk: [(blocks[chunk], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, workers, strict=True))
-            return calls_of(held or statistic, broadcast, items, key, self.executor, places)
+            stay = self.rows_stay(sum(map(len, chunks.values())))
+            return calls_of(held or statistic, broadcast, items, key, self.executor, places, stay)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
@@ -341,6 +342,20 @@ class BlockReader:
     def place(self, unit: int) -> str | None:
         """The worker that has a unit which has been read; None where that is unknown."""
         return self.executor.places([self._handle(unit)])[0] if unit in self._held else None
+
+    def rows_stay(self, pieces: int) -> bool:
+        """True if a sum of so many pieces is made where their rows are, though some workers may have none of these.
+
+        Rows that the cluster held before stay, and others where all threads have no more than a piece each; but not
+        where one worker has many more of all that is read than its share.
+        """
+        if pieces > self.executor.slots and not self._homes:
+            return False
+        units = sorted(self._held)
+        rows = Counter[str | None]()
+        for unit, worker in zip(units, self.executor.places([self._handle(unit) for unit in units]), strict=True):
+            rows[worker] += self.source.units[unit].n_rows
+        return is_even(rows, self.executor.processes())
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""

@@ -5,6 +5,22 @@ from collections.abc import Mapping, Sequence
 MOST_UNEVEN = 1.5  # times its share that a worker reads: by copying no more a round is at most half as long again
 
 
+def is_even(rows: Mapping[str | None, int], threads: Mapping[str, int]) -> bool:
+    """True if no worker has more than MOST_UNEVEN times its share of the rows, and none are elsewhere.
+
+    Parameters
+    ----------
+    rows, threads : of each worker
+
+    Examples
+    --------
+    >>> is_even({"a": 30, "b": 20}, {"a": 1, "b": 1}), is_even({"a": 40, "b": 10}, {"a": 1, "b": 1})
+    (True, False)
+    """
+    share = MOST_UNEVEN * sum(rows.values()) / max(1, sum(threads.values()))
+    return all(n <= share * threads.get(worker or "", 0) for worker, n in rows.items())
+
+
 def homes(
     rows: Sequence[int], holders: Sequence[Sequence[str]], threads: Mapping[str, int]
 ) -> tuple[list[str | None], list[int]]:

@@ -137,7 +137,7 @@ class RepeatedReading:
         rows = dict.fromkeys(sorted(threads), 0)
         mine: dict[str, list[RowSlice]] = {worker: [] for worker in rows}
         places = {piece.place.unit: self.reader.place(piece.place.unit) for piece in pieces}
-        spread = set(places.values()) >= threads.keys()
+        spread = set(places.values()) >= threads.keys() or self.reader.rows_stay(len(pieces))
         for piece in pieces:
             home = self._homes.get(piece.number)
             if home not in threads:

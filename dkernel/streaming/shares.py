@@ -8,7 +8,7 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
-from dkernel.streaming.homes import MOST_UNEVEN, homes
+from dkernel.streaming.homes import homes, is_even
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
@@ -55,7 +55,9 @@ class Node:
     level: int
 
 
-def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
+def even_shares(
+    sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
+) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
     Where one worker has more than MOST_UNEVEN times its share and another has none, others copy the chunks that are
@@ -66,6 +68,7 @@ def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping
     places : chunk -> the worker that has it
     threads : of each worker
     slots : calls that run at a time
+    stay : whether no chunk is copied whose place is known
 
     Examples
     --------
@@ -76,10 +79,11 @@ def even_shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping
     Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
     own = _chunks_of(places, sizes, threads)
-    if own.keys() == threads.keys() and not (all(own.values()) or _is_even(own, sizes, threads)):
+    stay = stay and own.keys() == threads.keys()
+    if own.keys() == threads.keys() and not (stay or _is_shared(own, sizes, threads)):
         workers, _ = homes([sum(sizes[chunk]) for chunk in sizes], [[str(places[chunk])] for chunk in sizes], threads)
         own = _chunks_of(dict(zip(sizes, workers, strict=True)), sizes, threads)
-    if not threads or own.keys() != threads.keys() or not (all(own.values()) or _is_even(own, sizes, threads)):
+    if not threads or own.keys() != threads.keys() or not (stay or _is_shared(own, sizes, threads)):
         return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
 
@@ -94,10 +98,10 @@ def _chunks_of(
     return own
 
 
-def _is_even(own: Mapping[Any, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
-    """True if no worker has more than MOST_UNEVEN times its share."""
-    share = MOST_UNEVEN * sum(map(sum, sizes.values())) / sum(threads.values())
-    return all(sum(sum(sizes[chunk]) for chunk in chunks) <= share * threads[at] for at, chunks in own.items())
+def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
+    """True if each worker has a chunk, or none has many more rows than its share."""
+    rows = {worker: sum(sum(sizes[chunk]) for chunk in chunks) for worker, chunks in own.items()}
+    return is_even(rows, threads)
 
 
 def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
@@ -188,6 +192,7 @@ def calls_of(
     key: str,
     executor: Executor,
     places: Mapping[int, str | None] | None = None,
+    stay: bool = False,
 ) -> list[Call]:
     """The calls that together sum all pieces, their results for `whole_chunks`.
 
@@ -195,11 +200,12 @@ def calls_of(
     ----------
     chunks : position of each chunk in the sum -> its pieces
     places : chunk -> the worker that has it, where that is known
+    stay : as `even_shares` has it
     """
     sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
     threads = {} if places is None else executor.processes()
     calls = []
-    for share in even_shares(sizes, places or {}, threads, executor.slots):
+    for share in even_shares(sizes, places or {}, threads, executor.slots, stay):
         nodes = [
             (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in nodes_of(share, sizes)
         ]

@@ -150,7 +150,7 @@ def fit_cell_stage(
     def choose() -> tuple[float, float, float, int]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _choose(residual, problem, rows, findings.place)
+        return _choose(residual, problem, rows, findings.place, all_over=recipe.effort == "high")
 
     settings = CellSettings(*journal.stage("cells-settings", choose))
     fit = fit_cells(residual, problem, rows, settings, callback)
@@ -179,13 +179,14 @@ def _judge(
 
 
 def _choose(
-    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None
+    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None, all_over: bool
 ) -> tuple[float, float, float, int]:
     """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells.
 
     Parameters
     ----------
     start : where the search begins; None where nothing is known
+    all_over : whether it also begins in the middle of all settings
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
@@ -195,4 +196,7 @@ def _choose(
     def judged(place: Place) -> float:
         return judge_settings(residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key)
 
-    return astuple(cell_settings(lowest(judged) if start is None else best_cells(judged, start)))
+    found = [] if start is None else [best_cells(judged, start)]
+    if start is None or all_over:
+        found.append(lowest(judged))
+    return astuple(cell_settings(min(found, key=judged)))

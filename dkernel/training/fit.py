@@ -231,15 +231,22 @@ def _fit_ways(
         by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way.local)
     fitted: list[FittedWay] = []
     notes = dict(run.chosen)
-    for (features, rest), stages in by_stage.items():
+
+    def fit(features: str, rest: bool, stages: Sequence[str]) -> None:
         # A callback ends the whole fit, and data that were rewritten are in the order of one way.
         if fitted and (run.stopped or fitted[0].order):
-            break
+            return
         own = run
         if features != "kernel" or fitted:
             name = f"{features}-rest" if features == "kernel" and rest else features
             own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(request, own, data, chosen, features, stages, reader, opened))
+
+    for (features, rest), stages in by_stage.items():
+        fit(features, rest, stages)
+    other = chosen.instead
+    if other is not None and not any(each.local and each.local.machine for each in fitted):
+        fit(other.features, learns_rest(other.local), [other.local])
     best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)

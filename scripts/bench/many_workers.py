@@ -2,19 +2,20 @@
 
     python scripts/bench/many_workers.py [--components 512] [--json]
 
-A round is simulated call by call. The client makes the calls one after the other; the scheduler hands each on, and gets
-its result and hands that back, one at a time; a worker sums its share of the rows; when the client has all results it
-takes the step. A result has a sum for each chunk, of as many numbers as there are components: neighbouring chunks are
-read by different workers. Prices are CPU seconds measured by `workers.py`, work is that of the plan (dkernel/cost.py).
+Some rounds are simulated call by call, with the pieces, shares and sums that a fit of such a source has. The client
+makes the calls one after the other; the scheduler hands each on, and gets its result and hands that back, one at a
+time; a worker copies the chunks of its share that others have, and sums the rows; when the client has all results it
+takes the step. A result has a sum for each node of the tree that the share makes up. Prices are CPU seconds measured by
+`workers.py`, work is that of the plan (dkernel/cost.py).
 
-Assumptions: a core is the one of the plan's table; every worker has a core and memory for its rows, reads at the plan's
-speed, and ends its share in the same time; the network is as quick as the loopback; survey and choice are one round
-each; nothing fails. `used` is what the plan takes of the workers, `all` would be the fit on every one of them.
+Assumptions: a core is the one of the plan's table; every worker has a core and memory for its rows, and reads at the
+plan's speed; the network carries 1 GB/s to each worker; survey and choice are one even round each; nothing fails.
+`used` is what the plan takes of the workers, `all` would be the fit on every one of them.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,14 +26,18 @@ from dkernel.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.data import from_arrays
 from dkernel.data.source import Source
 from dkernel.execution.stated import StatedExecutor
-from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import Recipe
+from dkernel.streaming.homes import is_even
+from dkernel.streaming.schedule import bundle_size, shuffle_order
+from dkernel.streaming.shares import even_shares, nodes_of
 from dkernel.training.memory_plan import Plan, Stages
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result
 BYTE_SECONDS = 7e-9  # of client and scheduler together for a byte of a result: 11e-9 where a call takes 5e-3
 STEP = 0.01  # seconds of the client between two rounds, at 512 components
+NETWORK = 1e9  # bytes a second that come to a worker
+ROUNDS = 8  # of those of a pass, that are simulated
 
 
 @dataclass(frozen=True)
@@ -45,25 +50,65 @@ class Prices:
     byte: float = BYTE_SECONDS
 
 
-def round_seconds(calls: int, work: float, prices: Prices, results: int = 0) -> float:
-    """Seconds of a round of `work` core seconds in so many equal calls, which return `results` bytes in all.
+def round_seconds(work: Sequence[float], prices: Prices, results: int = 0) -> float:
+    """Seconds of a round of calls that take `work` seconds each, and return `results` bytes in all.
 
     Examples
     --------
-    >>> round_seconds(1, 1.0, Prices(0.0, 0.0, 0.0)), round_seconds(4, 1.0, Prices(0.0, 0.0, 0.0))
+    >>> round_seconds([1.0], Prices(0.0, 0.0, 0.0)), round_seconds([0.25] * 4, Prices(0.0, 0.0, 0.0))
     (1.0, 0.25)
-    >>> round_seconds(1000, 1.0, Prices(0.001, 0.002, 0.0)) > 2.0
+    >>> round_seconds([0.001] * 1000, Prices(0.001, 0.002, 0.0)) > 2.0
     True
     """
-    sent = (np.arange(calls) + 1) * prices.client / 2
+    sent = (np.arange(len(work)) + 1) * prices.client / 2
     ends: list[float] = []
     free = 0.0
-    for at in sent:  # the scheduler hands calls on in their order, and results in that of their coming
+    for at, seconds in zip(sent, work, strict=True):  # the scheduler hands calls on in their order,
         free = max(free, at) + prices.scheduler / 2
-        ends.append(free + work / calls)
-    for at in ends:
+        ends.append(free + seconds)
+    for at in sorted(ends):  # and results in that of their coming
         free = max(free, at) + prices.scheduler / 2
-    return max(free, float(sent[-1])) + calls * prices.client / 2 + results * prices.byte + prices.step
+    return max(free, float(sent[-1])) + len(work) * prices.client / 2 + results * prices.byte + prices.step
+
+
+@dataclass(frozen=True)
+class Round:
+    """The calls of a round: rows that each sums, bytes that it copies before, and the sums that all return."""
+
+    rows: tuple[int, ...]
+    copied: tuple[int, ...]
+    sums: int
+
+
+def rounds_of(source: Source, rounds: int, workers: int, kept: bool) -> Iterator[Round]:
+    """Some rounds of a pass over the source, whose units the workers have by turns, or read by turns for a round."""
+    units = [unit.rows for unit in source.units]
+    turns = shuffle_order(units, rounds, 0, 0, bundle_size(units, source.row_bytes)).rounds
+    threads = {f"worker {i}": 1 for i in range(workers)}
+    for turn in turns[:: -(-len(turns) // ROUNDS)]:
+        chunks = list(dict.fromkeys(piece.chunk for piece in turn))
+        number = {chunk: i for i, chunk in enumerate(chunks)}
+        places = {i: f"worker {(chunk if kept else i) % workers}" for chunk, i in number.items()}
+        sizes: dict[int, list[int]] = {}
+        for piece in turn:
+            sizes.setdefault(number[piece.chunk], []).append(piece.n)
+        held = dict.fromkeys(threads, 0)
+        for i, unit in enumerate(source.units if kept else [source.units[chunk] for chunk in chunks]):
+            held[f"worker {i % workers}"] += unit.n_rows
+        shares = even_shares(sizes, places, threads, workers, len(turn) <= workers and is_even(held, threads))
+        busy = {share.at for share in shares}
+        rows, copied, sums = list[int](), list[int](), 0
+        for share in shares:
+            nodes = nodes_of(share, sizes)
+            runs = [run for _, some in nodes for run in some]
+            first = places[runs[0].chunk]
+            at = share.at or (first if first not in busy else None)
+            busy.add(at)
+            rows.append(sum(sum(sizes[run.chunk][run.first : run.last]) for run in runs))
+            others = {run.chunk for run in runs if places[run.chunk] != at}
+            copied.append(sum(source.units[chunks[i]].n_rows * source.row_bytes for i in others))
+            sums += len(nodes)
+        yield Round(tuple(rows), tuple(copied), sums)
 
 
 def rows_of(n: int) -> Source:
@@ -81,13 +126,18 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
     work = core_seconds([stages.solve]) + read * stages.solve.readings / plan.readings
     others = core_seconds([stages.survey, stages.choice, stages.setup]) + read / plan.readings
 
-    pieces = sum(-(-rows // PIECE_ROWS) for unit in source.units for rows in unit.rows)
-    chunks = min(sum(len(unit.rows) for unit in source.units), pieces // stages.sizes.rounds)
-    results = 8 * stages.sizes.components * chunks
+    row = work / stages.solve.readings / source.n_rows
 
     def fit(calls: int) -> float:
-        rounds = waits * round_seconds(calls, work / waits, prices, results)
-        return rounds + 2 * round_seconds(calls, others / 2, prices)
+        turns = [
+            round_seconds(
+                [n * row + copied / NETWORK for n, copied in zip(turn.rows, turn.copied, strict=True)],
+                prices,
+                8 * stages.sizes.components * turn.sums,
+            )
+            for turn in rounds_of(source, stages.sizes.rounds, calls, plan.kept)
+        ]
+        return waits * float(np.mean(turns)) + 2 * round_seconds([others / 2 / calls] * calls, prices)
 
     found = {"rows": f"{n:,}", "workers": workers, "used": plan.slots, "in memory": plan.kept}
     return found | {"seconds": fit(plan.slots), "seconds, all": fit(workers), "one worker": fit(1)}

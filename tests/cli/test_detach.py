@@ -6,6 +6,7 @@ The job waits in its eighth round, by a module that it imports, until the test h
 import json
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from distributed import Client
 
 from dkernel.cli import driver
 from dkernel.cli.exit_codes import AGAIN
+from dkernel.execution.local import SerialExecutor
 from tests.cli.conftest import FEATURES
 from tests.deploy.processes import Group, bin_folder, environment, wait_until
 
@@ -152,6 +154,20 @@ def test_a_cluster_and_a_checkpoint_are_needed(run):
     job = ["train", "rows.parquet", "--label", "y", "--out", "m", "--detach"]
     assert "--detach gives the job to a cluster" in run(*job).stderr
     assert "--detach: give --checkpoint" in run(*job, "--scheduler", "tcp://host:1").stderr
+
+
+def test_a_submitter_needs_no_extra_of_the_data(run, monkeypatch):
+    given = []
+    cluster = SerialExecutor()
+    monkeypatch.setattr(cluster, "compute", given.extend)
+    monkeypatch.setattr(cluster, "hand_over", given.append)
+    monkeypatch.setattr("dkernel.execution.connect.connect", lambda **_: cluster)
+    for package in ("fsspec", "s3fs", "zarr", "h5py", "deltalake", "pyiceberg"):
+        monkeypatch.setitem(sys.modules, package, None)
+    words = ["s3://b/rows.zarr", "--label", "y", "--out", "s3://b/m", "--checkpoint", "s3://b/c"]
+    done = run("train", *words, "--detach", "--scheduler", "tcp://host:1")
+    assert done.stdout == "s3://b/m\n"
+    assert [call.function for call in given] == [driver.begin_job, driver.drive]
 
 
 def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run, tmp_path):

@@ -33,6 +33,15 @@ def test_each_night_scores_what_is_new(nightly, data, tmp_path):
     assert not (tmp_path / "wednesday").exists()
 
 
+def test_a_night_of_known_bad_files_alone_is_done(nightly, tmp_path):
+    spoil("truncated")
+    nightly("monday")
+    said = nightly("tuesday").stdout
+    assert said == "No file is new since the last run (1 known bad file was left out): tuesday was not written.\n"
+    assert list(json.loads((tmp_path / "tuesday.run.json").read_text())["bad_files"]) == ["new/3.parquet"]
+    assert list(json.loads(nightly("tuesday", "--json").stdout)["bad_files"]) == ["new/3.parquet"]
+
+
 def test_a_list_replaces_no_input_and_is_written_where_it_can_be(nightly, run_to, model):
     assert (
         "--done names what is also an input"

@@ -1,6 +1,7 @@
 """Scoring as a nightly job: all columns kept, only new files scored, bad files left out and named."""
 
 import json
+import os
 import shutil
 
 import fsspec
@@ -114,6 +115,9 @@ def test_a_run_that_ended_before_its_list_was_written_adds_to_it(machine, folder
 def spoil(kind):
     if kind == "empty":
         open("new/3.parquet", "w").close()
+    elif kind == "no file of Parquet":
+        with open("new/3.parquet", "w") as file:
+            file.write("x")
     elif kind == "truncated":
         with open("new/3.parquet", "r+b") as file:
             file.truncate(200)
@@ -146,6 +150,37 @@ def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out)
     spoil("empty")
     left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
     assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet"])
+    open("new/5.parquet", "w").close()
+    with pytest.raises(DataError, match="2 of 6 files cannot be read, and --max-bad-files"):
+        dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "a column less", "damaged in its middle"])
+def test_known_bad_files_alone_are_no_new_ones(machine, folder, kind):
+    """They are tried again, as another run may read what this one could not, and may end no night."""
+    if kind == "damaged in its middle":
+        groups(folder)
+        damage(3)
+    else:
+        spoil(kind)
+    nightly = {"keep": "all", "done": "done.json", "max_bad_files": 1}
+    bad = dkernel.score(machine, "new", "monday", **nightly).bad_files
+    tuesday = dkernel.score(machine, "new", "tuesday", **nightly)
+    assert (tuesday.rows, tuesday.parts, tuesday.skipped) == (0, 0, True)
+    assert tuesday.bad_files == bad == {"new/3.parquet": bad["new/3.parquet"]}
+    with pytest.raises(DataError, match=r"new/3\.parquet"):
+        dkernel.score(machine, "new", "tuesday", keep="all", done="done.json")
+    assert [name for name in os.listdir(folder) if "tuesday" in name] == []
+    open("new/5.parquet", "w").close()
+    with pytest.raises(DataError, match="2 of 2 files cannot be read"):
+        dkernel.score(machine, "new", "tuesday", **nightly)
+    os.unlink("new/5.parquet")
+    spoil("no file of Parquet")
+    with pytest.raises(DataError, match="1 of 1 files cannot be read, and none is left"):
+        dkernel.score(machine, "new", "wednesday", **nightly)
+    write(3)
+    assert dkernel.score(machine, "new", "thursday", **nightly).rows == ROWS
+    assert json.loads((folder / "done.json").read_bytes())["bad"] == {}
 
 
 def damage(i):

@@ -62,10 +62,21 @@ def test_dkernel_fits_the_rows_that_the_cases_have(tmp_path):
 
 def test_a_simulated_round_has_a_best_number_of_calls():
     prices = Prices(0.001, 0.002, 0.0)
-    seconds = {calls: round_seconds(calls, 0.3, prices) for calls in (1, 2, 4, 8, 16, 64, 512)}
+    seconds = {calls: round_seconds([0.3 / calls] * calls, prices) for calls in (1, 2, 4, 8, 16, 64, 512)}
     best = min(seconds, key=seconds.get)
     assert best in (8, 16)  # near the root of 0.3 / 0.003
     assert seconds[512] > 512 * 0.002
     assert seconds[1] == pytest.approx(0.303)
     line = many_workers.line(10**6, 64, many_workers.Recipe(n_components=512, local="none"), Prices())
     assert line["seconds"] <= line["seconds, all"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("workers", [1, 3, 8, 40])
+def test_simulated_rounds_have_the_rows_of_a_round(workers, kept):
+    source = many_workers.rows_of(4 * 10**6)
+    for turn in many_workers.rounds_of(source, 32, workers, kept):
+        assert sum(turn.rows) == pytest.approx(source.n_rows / 32, rel=0.02)
+        assert len(turn.rows) == len(turn.copied) <= workers
+        assert len(turn.rows) <= turn.sums
+        assert workers > 1 or not any(turn.copied)

@@ -78,6 +78,14 @@ def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
     assert tied.end() == fitted
 
 
+def test_components_stand_by_where_a_local_stage_may_gain_nothing():
+    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
+    alike = race(losses, costs)
+    assert (alike.end(), alike.instead()) == ((LINEAR,), KERNEL)
+    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).instead() is None  # components have lost
+    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).instead() is None  # and here they are fitted
+
+
 def test_two_that_share_components_are_both_fitted():
     losses = {KERNEL: (0.4, 0.3, 0.2001), GRIDS: (0.4, 0.3, 0.2)}
     assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).end() == (GRIDS, KERNEL)

@@ -1,7 +1,8 @@
 """Rows that a cluster holds are read where they are; futures of arrays and frames are taken as they are."""
 
+import itertools
 import warnings
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import dask
 import dask.array as da
@@ -11,10 +12,20 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 from dkernel import KernelClassifier
+from dkernel.data import from_arrays
+from dkernel.data.collections.future_lists import collections_of
 from dkernel.errors import ClusterError, DataError, DKernelWarning
+from dkernel.execution.cluster import ClusterExecutor
+from dkernel.execution.local import SerialExecutor
 from dkernel.persistence import model_file
-from dkernel.streaming.homes import MOST_UNEVEN, homes
-from tests.streaming.sources import rings
+from dkernel.streaming import block_reader
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.shares import even_shares
+from tests.streaming.sources import rings, source_of
+from tests.streaming.statistics import Sum
 
 CHUNKS, ROWS = 8, 1500
 
@@ -91,6 +102,38 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
         assert words == [w for w in words if f"{moved} of 8 chunks are copied" in w]
         assert bool(words) == bool(moved)
     assert model_file.digest_of(model.model_) == model_file.digest_of(alone.model_)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("held", ["persisted", "read"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held, monkeypatch):
+    monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+    X, y = rings(CHUNKS * ROWS)
+    plain = source_of(X, y, [(ROWS,)] * CHUNKS)
+    cut = cut_pieces([unit.rows for unit in plain.units])
+    rounds = [pieces for n in (1, 2) for pieces in itertools.combinations(cut, n)]
+    with cluster(workers) as client, ClusterExecutor(client) as executor:
+        where = [i % workers for i in range(CHUNKS)]
+        futures = placed(client, parts("x", X), where), placed(client, parts("y", y), where)
+        source = plain if held == "read" else from_arrays(*collections_of(*futures))
+        alone = BlockReader(SerialExecutor(), plain, keep=True)
+        with closing(BlockReader(executor, source, keep=True)) as reader:
+            reader.fold(Sum(), cut, "all", Progress("none"))
+            for i, pieces in enumerate(rounds):
+                assert reader.reduce(Sum(), pieces, f"{i}") == alone.reduce(Sum(), pieces, f"{i}")
+            assert transfers(client, X[:ROWS].nbytes) == 0
+
+
+@pytest.mark.parametrize(("rows", "stays"), [([2, 2, 2, 0], True), ([4, 2, 0, 0], False), ([8, 0, 0, 0], False)])
+def test_rows_stay_where_no_worker_has_many_more_than_its_share(rows, stays):
+    places = {chunk: f"w{worker}" for chunk, worker in enumerate(w for w, n in enumerate(rows) for _ in range(n))}
+    threads = {f"w{i}": 1 for i in range(4)}
+    assert is_even({f"w{i}": n for i, n in enumerate(rows)}, threads) == stays
+    pair = {chunk: places[chunk] for chunk in (0, 1)}
+    for stay in (True, False):
+        shares = even_shares({chunk: [10] for chunk in pair}, pair, threads, 4, stay)
+        assert ([share.at for share in shares] == ["w0"]) == stay
 
 
 @pytest.mark.cluster

@@ -89,6 +89,8 @@ def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatc
         assert planned["model_bytes"] <= limit
         grids[limit] = len(found.model_.local.coef)
     assert 16 <= grids[300_000] < grids[2**26] == 1024
+    high = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": "grids", "effort": "high"}), SerialExecutor())
+    assert 300_000 < high["model_bytes"] <= 4 * 300_000
 
 
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):

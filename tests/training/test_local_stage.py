@@ -1,5 +1,7 @@
 """Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
 
+from dataclasses import replace
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,11 +11,16 @@ from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
+from dkernel.kernels import Linear
 from dkernel.linear.losses import parse_loss
 from dkernel.recipe import Recipe
+from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
 from dkernel.training.grid_stage import automatic_grids, bits_of
+from dkernel.training.local_stage import LOCAL_STAGES
+from dkernel.training.result import LocalStage
 from tests.processor import WIDE
+from tests.streaming.sources import rings
 from tests.training.fits import RECIPE, digest, fit
 
 GRIDS = RECIPE.replace(local="grids(n_grids=48)")
@@ -135,6 +142,7 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 def test_sizes_follow_the_rows():
     assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [1024, 1024, 128]
+    assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [4096, 4096, 128]
     assert [bits_of(n) for n in (100, 10**6)] == [7, 16]
 
 
@@ -161,6 +169,17 @@ def test_auto_leaves_out_grids_that_gain_nothing():
     assert left_out.model.recipe.local == "none"
     assert left_out.model.local is None
     assert left_out.chosen["way"]
+
+
+def test_components_follow_grids_that_gain_nothing(monkeypatch):
+    nothing = replace(LOCAL_STAGES["grids"], fit=lambda *_: LocalStage(None, [], {}, "none: nothing gained"))
+    monkeypatch.setitem(LOCAL_STAGES, "grids", nothing)
+    monkeypatch.setattr("dkernel.selection.race.Race.end", lambda _: (Way("linear", "grids"),))
+    monkeypatch.setattr("dkernel.selection.race.Race.leave", lambda *_: None)
+    found = open_fit(*rings(1400, noise=0.0))
+    assert not isinstance(found.model.map.kernel, Linear)
+    assert "of a linear kernel + grids" in found.chosen["way"]
+    assert found.model.facts["holdout"]["accuracy"] > 0.8
 
 
 @pytest.mark.parametrize(
