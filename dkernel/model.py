@@ -15,7 +15,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.loss import of_classes
 from dkernel.linear.losses import Loss, parse_loss
-from dkernel.linear.metrics import decided
+from dkernel.linear.metrics import class_of_scores
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -366,7 +366,7 @@ class Model:
         """The labels (n,) of scores; for a regression, the predictions, of k targets (n, k)."""
         if self.classes is None:
             return S[:, 0] if S.shape[1] == 1 else S
-        return self.classes[decided(S)]
+        return self.classes[class_of_scores(S)]
 
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""

@@ -7,6 +7,7 @@ default only ends what hangs (a minute and more), and what asserts seconds or by
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -47,3 +48,11 @@ def two_workers(shared_cluster: Any) -> Iterator[Executor]:
     """An executor on the two processes that tests share; its client is gone after the test."""
     with connect(scheduler=shared_cluster.scheduler_address, patience=60) as executor:
         yield executor
+
+
+@pytest.fixture(params=["Python", "Command"])
+def face(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Python and the command, asked for a fit in the same words."""
+    from tests import faces
+
+    return getattr(faces, request.param)(tmp_path)

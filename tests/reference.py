@@ -161,7 +161,7 @@ def optimum(F, Y, loss, alpha, weight=None):
             return value, np.append(G.T @ slope + alpha * pull, slope.sum())
 
         found = scipy.optimize.minimize(
-            both, np.zeros(D + 1), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-9}
+            both, np.zeros(D + 1), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-11, "gtol": 1e-7}
         )
         w[:, c], b[c] = T @ found.x[:-1], found.x[-1]
     return w, b

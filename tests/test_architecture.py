@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,9 @@ def imported(module: str, nodes: Iterator[ast.AST]) -> Iterator[tuple[str, int]]
                 yield (inner if inner in MODULES else base), node.lineno
 
 
-def everywhere(module: str) -> Iterator[tuple[str, int]]:
-    return imported(module, ast.walk(TREES[module]))
+@cache
+def everywhere(module: str) -> list[tuple[str, int]]:
+    return list(imported(module, ast.walk(TREES[module])))
 
 
 def test_every_file_has_a_floor():

@@ -26,6 +26,7 @@ def reader(tmp_path_factory):
 
 def named(example):
     marks = [pytest.mark.cluster] if example.cluster else []
+    marks += [pytest.mark.slow] if example.mark.startswith("slow: ") else []
     return pytest.param(example, marks=marks, id=f"{example.page}:{example.line}".replace("/", "."))
 
 

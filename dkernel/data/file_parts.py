@@ -80,7 +80,7 @@ def read_unit(
             valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
             blocks = sifted_blocks(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
-        raise file.gone(error) from None
+        raise file.error_of_missing(error) from None
     if file.local:
         file.check()  # it may have changed while it was read
     return blocks

@@ -104,7 +104,7 @@ class File:
                     f"{self.name}: its unpacked copy {self.path} is not there on {platform.node()}. Give --scratch a "
                     "folder that the client and all workers share."
                 ) from None
-            raise self.gone(error) from None
+            raise self.error_of_missing(error) from None
         if now != (self.size, self.stamp):
             if self.local and platform.node() != self.host:
                 raise differing(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
@@ -113,7 +113,7 @@ class File:
                 "Leave the data alone while they are used, and start again."
             )
 
-    def gone(self, error: Exception) -> DataError:
+    def error_of_missing(self, error: Exception) -> DataError:
         """The error of a file that is not there on this machine."""
         here = platform.node()
         if here == self.host:

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 from dask.delayed import Delayed
 
 from dkernel.data.paths import File
+from dkernel.data.readers.npy import reading_npz
 from dkernel.errors import DataError, RecipeError
 from dkernel.validation import refuse_url
 
@@ -162,13 +163,14 @@ def _gunzip(packed: BinaryIO) -> gzip.GzipFile:
 
 
 def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
-    try:
-        with zipfile.ZipFile(packed) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
-            for name in source.namelist():
-                with source.open(name) as member, target.open(name, "w", force_zip64=True) as copy:
-                    shutil.copyfileobj(member, copy, _BUFFER)
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{file.name}: the file is truncated or damaged ({error}).") from None
+    with (
+        reading_npz(file),
+        zipfile.ZipFile(packed) as source,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target,
+    ):
+        for name in source.namelist():
+            with source.open(name) as member, target.open(name, "w", force_zip64=True) as copy:
+                shutil.copyfileobj(member, copy, _BUFFER)
 
 
 def _is_packed(file: File) -> bool:
@@ -178,11 +180,8 @@ def _is_packed(file: File) -> bool:
 def _is_packed_npz(file: File) -> bool:
     if file.suffix != ".npz":
         return False
-    try:
-        with file.open() as opened, zipfile.ZipFile(opened) as archive:
-            return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{file.name}: the file is truncated or no NPZ ({error}).") from None
+    with reading_npz(file), file.open() as opened, zipfile.ZipFile(opened) as archive:
+        return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
 
 
 @cache

@@ -110,7 +110,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise RecipeError(f"max_iter={self.max_iter!r}: a positive whole number is needed.")
         source, phi, seed = self._embed(X)
-        phi = self._told_in_float32(phi)
+        phi = self._without_lost_directions(phi)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
             phi = self._center(phi, rows, source)
@@ -137,7 +137,7 @@ class OneClassSVM(OutlierMixin, Embedding):
             self, source, self.coef_[:, None], np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
         )
 
-    def _told_in_float32(self, phi: Phi) -> Phi:
+    def _without_lost_directions(self, phi: Phi) -> Phi:
         """φ without the directions that only float64 columns tell: the model's are float32."""
         if self.whitening_ is None:
             return phi

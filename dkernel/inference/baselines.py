@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.linear.metrics import decided
+from dkernel.linear.metrics import class_of_scores
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.array_types import F64
@@ -153,7 +153,7 @@ def _figure(S: F64, targets: Targets, holdout: Block) -> float:
         weight = np.ones(len(S))
     if targets.classes is None:
         return float(np.sqrt(np.average((S[:, 0] - holdout.y.astype(np.float64)) ** 2, weights=weight)))
-    return float(np.average(decided(S) != targets.codes(holdout.y), weights=weight))
+    return float(np.average(class_of_scores(S) != targets.codes(holdout.y), weights=weight))
 
 
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> F64:

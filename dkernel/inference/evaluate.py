@@ -14,7 +14,7 @@ from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.inference.evaluated_rows import EvaluatedRows
-from dkernel.linear.metrics import ScoreHistogram, area_under_curve, decided
+from dkernel.linear.metrics import ScoreHistogram, area_under_curve, class_of_scores
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.array_types import F64
@@ -150,7 +150,7 @@ class _Far(Statistic[tuple[Any, F64], dict[str, Any]]):
             Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
             return float(weight @ ((S - Y) ** 2).mean(axis=1))
         codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
-        return float(weight @ (decided(S) != codes))
+        return float(weight @ (class_of_scores(S) != codes))
 
     def merge(self, left: tuple[Any, F64], right: tuple[Any, F64]) -> tuple[Any, F64]:
         return self.inner.merge(left[0], right[0]), left[1] + right[1]
@@ -199,7 +199,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         X, y, weight, name = self.where.parts(block, piece)
         codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
         S = self.where.scores(self.model, X, name)
-        predicted = decided(S)
+        predicted = class_of_scores(S)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
         def counts(of: NDArray[np.intp], weights: F64 | None) -> F64:

@@ -54,7 +54,7 @@ class LowRank(Preconditioner):
         out = scale * self._less(scale * gradient, self.inner) / self.tail
         if self.directions is not None and self.values is not None:
             shrink = (1 - 1 / self.values)[:, None]
-            out -= self._tamed @ (shrink * (self._tamed.T @ gradient))
+            out -= self._damped_directions @ (shrink * (self._damped_directions.T @ gradient))
         return np.asarray(out)
 
     def half(self, v: F64) -> F64:
@@ -66,7 +66,7 @@ class LowRank(Preconditioner):
         return np.asarray(self._scale * self._less(v, self.factor) / np.sqrt(self.tail))
 
     @cached_property
-    def _tamed(self) -> F64:
+    def _damped_directions(self) -> F64:
         assert self.directions is not None
         return self.half_transposed(self.directions)
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 MOST_BINS = 2**16  # a megabyte, whatever the rows
 
 
-def decided(S: NDArray[np.floating]) -> NDArray[np.intp]:
+def class_of_scores(S: NDArray[np.floating]) -> NDArray[np.intp]:
     """The number of the class that scores (n, C) decide for, (n,): the largest; of one column 1 where it is above 0.
 
     Examples
     --------
-    >>> decided(np.array([[-1.0], [2.0]])).tolist(), decided(np.array([[0.1, 0.2, 0.7]])).tolist()
+    >>> class_of_scores(np.array([[-1.0], [2.0]])).tolist(), class_of_scores(np.array([[0.1, 0.2, 0.7]])).tolist()
     ([0, 1], [2])
     """
     return np.asarray((S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1))

@@ -18,6 +18,7 @@ from dkernel.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.elementwise import add_decay_scores
+from dkernel.numerics.threads import for_each
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
 TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
@@ -163,19 +164,21 @@ def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
     return Z[first[order]], place, np.bincount(place, weight).astype(np.float64)
 
 
-def relearn_root(cell: Cell, X: F32) -> F32:
+def relearn_root(cell: Cell, X: F32, threads: int = 1) -> F32:
     """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
 
     In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
     """
     root = cell.root.astype(np.float64)
-    moment = root @ _gradient_moment(cell, X @ cell.root) @ root.T
+    moment = root @ _gradient_moment(cell, X @ cell.root, threads) @ root.T
     if not 0 < np.trace(moment) < np.inf:
         return cell.root
     return metric_root(moment, diagonal=False).astype(np.float32)
 
 
-def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS) -> F32:
+def learned_root(
+    X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS, threads: int = 1
+) -> F32:
     """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
 
     Parameters
@@ -184,15 +187,16 @@ def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CEL
     ridge : a share of k(x, x)
     gradients : at the first rows
     rounds : of fitting and learning
+    threads : that share each of them; their number moves no bit
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
     for _ in range(rounds):
-        cell = fit_cell(X, root, parse_loss("squared"), Y, start, weight, CellSettings(1.0, ridge))
-        root = relearn_root(cell, X[:gradients])
+        cell = fit_cell(X, root, parse_loss("squared"), Y, start, weight, CellSettings(1.0, ridge), threads)
+        root = relearn_root(cell, X[:gradients], threads)
     return root
 
 
-def _gradient_moment(cell: Cell, rows: F32) -> F64:
+def _gradient_moment(cell: Cell, rows: F32, threads: int = 1) -> F64:
     """Σ over rows and outputs of ∇f(x) ∇f(x)^T up to a factor, by products in float32, float64 (p, p).
 
     ∇f(x) is that of Σ_j coef_j s_j (x - z_j), s_j = exp(-a) / a of smoothness 1/2 and exp(-a) of 3/2.
@@ -201,9 +205,11 @@ def _gradient_moment(cell: Cell, rows: F32) -> F64:
     columns = SquaredColumns(cell.Z.astype(np.float64), cell.length / slope)
     ones = np.concatenate([np.ones((len(cell.Z), 1)), cell.Z], axis=1)
     weighted = (coef[:, :, None] * ones[:, None]).reshape(len(coef), -1).astype(np.float32)
-    total, held = np.zeros((p, p)), scratch(CELL_STRIP * TILE_COMPONENTS)
-    for first in range(0, len(rows), CELL_STRIP):
-        X = rows[first : first + CELL_STRIP]
+    firsts = range(0, len(rows), CELL_STRIP)
+    moments = np.zeros((len(firsts), p, p))
+
+    def strip(number: int) -> None:
+        X, held = rows[firsts[number] :][:CELL_STRIP], scratch(CELL_STRIP * TILE_COMPONENTS)
         augmented, sums = columns.rows(X), np.zeros((len(X), weighted.shape[1]))
         for at in range(0, len(cell.Z), TILE_COMPONENTS):
             part = weighted[at : at + TILE_COMPONENTS]
@@ -214,11 +220,16 @@ def _gradient_moment(cell: Cell, rows: F32) -> F64:
             sums += (decay / a if cell.nu == 0.5 else decay) @ part
         own, other = np.split(sums.reshape(len(X), -1, p + 1), [1], axis=2)
         G = (own * X[:, None] - other).reshape(-1, p)
-        total += G.T @ G
+        moments[number] = G.T @ G
+
+    for_each(strip, range(len(firsts)), threads)
+    total: F64 = moments.sum(axis=0)
     return total
 
 
-def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, settings: CellSettings) -> Cell:
+def fit_cell(
+    X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, settings: CellSettings, threads: int | None = None
+) -> Cell:
     """The machine f of these rows, near the least Σ_i weight_i loss(Y_i, S_i + f(X_i)) + L/2 ridge |f|^2.
 
     L bounds the loss's second derivative. Each step minimises the quadratic bound of the loss at the scores of the step
@@ -230,6 +241,8 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     X : scaled rows (n, p);  root : float32 (p, p)
     Y : targets (n, outputs);  S : scores that f is added to, (n, outputs)
     weight : positive (n,), a row of weight 2 counts as two
+    threads : that share the kernel matrix and the blocks of its factor, whose number moves no bit; None for one factor
+        without blocks
     """
     for _ in range(settings.rounds if len(X) > 1 else 0):
         half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
@@ -239,7 +252,7 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * typical_distance(Z)
     Z, place, total = merge_rows(Z, weight)
-    solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
+    solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total, threads)
     f = np.zeros((len(Z), Y.shape[1]))
     for _ in range(loss.steps(CELL_STEPS)):
         residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
@@ -338,15 +351,17 @@ def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: in
     return replace(tree, directions=directions), parts
 
 
-def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:
+def _solver(
+    Z: F32, length: float, nu: float, ridge: F64, threads: int | None = None
+) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:
     """The function B -> (K + diag(ridge))^-1 B and its ridge, in float32.
 
     Where that is not positive definite it is in float64, and where that is not either its ridge is larger.
     """
-    K = _kernel_matrix(Z, length, nu)
+    K = _kernel_matrix(Z, length, nu, threads or 1)
     K[np.diag_indices_from(K)] += ridge.astype(np.float32)
     try:
-        solve = linalg.factor_of(K)
+        solve = linalg.factor_of(K, threads)
     except scipy.linalg.LinAlgError:
         del K
     else:
@@ -365,11 +380,13 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
             ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)
 
 
-def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
+def _kernel_matrix(Z: F32, length: float, nu: float, threads: int = 1) -> NDArray[Any]:
     """k(Z, Z), of which the lower triangle counts."""
-    n, columns, held = len(Z), _columns(Z, length, nu), scratch(CELL_STRIP * TILE_COMPONENTS)
+    n, columns = len(Z), _columns(Z, length, nu)
     K = np.empty((n, n), np.float32)
-    for first in range(0, n, CELL_STRIP):
+
+    def strip(first: int) -> None:
+        held = scratch(CELL_STRIP * TILE_COMPONENTS)
         rows = columns.rows(Z[first : first + CELL_STRIP])
         stop = min(first + CELL_STRIP, n)
         for at in range(0, stop, TILE_COMPONENTS):
@@ -377,5 +394,7 @@ def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
             tile = held[: (stop - first) * width].reshape(stop - first, width)
             columns.fill(rows, at, tile)
             K[first:stop, at : at + width] = tile
+
+    for_each(strip, range(0, n, CELL_STRIP)[::-1], threads)  # the longest first
     K[np.diag_indices_from(K)] = 1.0
     return K

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
@@ -75,11 +76,11 @@ def machine_speeds() -> Mapping[str, float]:
         return dict.fromkeys(WORK_KINDS, 1.0)
     name = hashlib.sha256("/".join(known).encode()).hexdigest()[:16]
     path = Path(folder, f"dkernel-speed-{name}.json")
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError):  # no room, or a damaged file
         _write_once(path)
         seconds = json.loads(path.read_text(encoding="utf-8"))
         return {
-            part: float(np.exp(np.mean([np.log(REFERENCE[kind] / seconds[kind]) for kind in kinds])))
+            part: exp(sum(log(REFERENCE[kind] / seconds[kind]) for kind in kinds) / len(kinds))
             for part, kinds in WORK_KINDS.items()
         }
     return dict.fromkeys(WORK_KINDS, 1.0)

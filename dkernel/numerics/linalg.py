@@ -1,4 +1,4 @@
-"""Factors of large float64 squares and solutions of many rows, on all processors of the client in fixed blocks: equal
+"""Factors of large squares and solutions of many rows, on all processors of the client in fixed blocks: equal
 bits on any number of them.
 
 BLAS has one thread here (`dkernel.numerics.threads`), and SciPy's wrappers of it hold Python's lock. So a square is
@@ -27,6 +27,7 @@ Matrix = NDArray[np.float64]
 
 STEP_COLUMNS = 256  # columns of a step
 THREAD_ROWS = 256  # rows that one thread works on
+WHOLE_ROWS = 1024  # rows of a square whose factor is not worth a second thread
 SQUARE = 2048  # rows and columns of a product's block
 
 
@@ -46,35 +47,40 @@ def cholesky(A: Matrix) -> Matrix:
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    n = len(A)
     _check(A, A)
-    with _threads(n) as each:
-        for first in range(0, n, STEP_COLUMNS):
-            own, factored = slice(first, min(first + STEP_COLUMNS, n)), Event()
-
-            def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
-                """Compute these rows of the block's columns; a thread takes the block's own rows first."""
-                try:
-                    if rows == own:
-                        _less_squares(A[own, own], A[own, : own.start])
-                        _factor(A[own, own])
-                    elif own.start:
-                        _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
-                finally:
-                    if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
-                        factored.set()
-                if rows != own:
-                    factored.wait()
-                    _halve(A[own, own], A[rows, own])
-
-            each(column, (own, *_chunks(own.stop, n)))
+    with _threads(len(A)) as each:
+        _factor_in_blocks(A, each)
 
         def clear(rows: slice) -> None:
             A[rows, rows] = np.tril(A[rows, rows])
             A[rows, rows.stop :] = 0.0
 
-        each(clear, _chunks(0, n))
+        each(clear, _chunks(0, len(A)))
     return A
+
+
+def _factor_in_blocks(A: NDArray[Any], each: "Each") -> None:
+    """The lower triangle of A becomes that of its factor."""
+    n = len(A)
+    for first in range(0, n, STEP_COLUMNS):
+        own, factored = slice(first, min(first + STEP_COLUMNS, n)), Event()
+
+        def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
+            """Compute these rows of the block's columns; a thread takes the block's own rows first."""
+            try:
+                if rows == own:
+                    _less_squares(A[own, own], A[own, : own.start])
+                    _factor(A[own, own])
+                elif own.start:
+                    _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
+            finally:
+                if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
+                    factored.set()
+            if rows != own:
+                factored.wait()
+                _halve(A[own, own], A[rows, own])
+
+        each(column, (own, *_chunks(own.stop, n)))
 
 
 def mirror(A: Matrix, diagonal: Matrix) -> None:
@@ -143,9 +149,19 @@ def solve_here(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
     return factor_of(A)(B)
 
 
-def factor_of(A: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """The function B -> A^{-1} B of one factorization, see `solve_here`."""
-    _factor(A)
+def factor_of(A: NDArray[Any], threads: int | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The function B -> A^{-1} B of one factorization, see `solve_here`.
+
+    Parameters
+    ----------
+    threads : that share the blocks of a factor of more than WHOLE_ROWS rows, whose number moves no bit; None for one
+        call of LAPACK, a tenth quicker than one thread with blocks
+    """
+    if threads is None or len(A) <= WHOLE_ROWS:
+        _factor(A)
+    else:
+        with _threads(len(A), threads) as each:
+            _factor_in_blocks(A, each)
 
     def solve(B: NDArray[Any]) -> NDArray[Any]:
         out, info = np.array(B.T, order="C"), _int(0)
@@ -179,9 +195,8 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> No
     fit = rows.dtype == kind and total.shape == (n, n) and total.flags.c_contiguous and rows.flags.c_contiguous
     if not fit or kind not in (np.float32, np.float64):
         raise ValueError(f"add_squares of {rows.dtype} {rows.shape} to {kind} {total.shape}: they do not fit together.")
-    single = kind == np.float32
-    square, product = (_routine(name) for name in (("ssyrk", "sgemm") if single else ("dsyrk", "dgemm")))
-    one = ctypes.byref(ctypes.c_float(1.0) if single else ctypes.c_double(1.0))
+    letter, _, one = _SIGNED_ONES[kind.char]
+    square, product = _routine(f"{letter}syrk"), _routine(f"{letter}gemm")
 
     def add(part: tuple[slice, slice]) -> None:
         # In the order of Fortran all are transposed, and a lower triangle is an upper one.
@@ -198,23 +213,23 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> No
     for_each(add, parts, threads)
 
 
-def _less(out: Matrix, left: Matrix, right: Matrix) -> None:
+def _less(out: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> None:
     """out -= left right^T, in its place."""
-    (m, n), k = out.shape, left.shape[1]
-    _routine("dgemm")(b"T", b"N", _int(n), _int(m), _int(k), _MINUS, *_at(right), *_at(left), _ONE, *_at(out))
+    (m, n), k, (kind, minus, one) = out.shape, left.shape[1], _SIGNED_ONES[out.dtype.char]
+    _routine(f"{kind}gemm")(b"T", b"N", _int(n), _int(m), _int(k), minus, *_at(right), *_at(left), one, *_at(out))
 
 
-def _less_squares(out: Matrix, left: Matrix) -> None:
+def _less_squares(out: NDArray[Any], left: NDArray[Any]) -> None:
     """The lower triangle of out -= left left^T, in its place."""
-    n, k = left.shape
+    (n, k), (kind, minus, one) = left.shape, _SIGNED_ONES[out.dtype.char]
     if k:
-        _routine("dsyrk")(b"U", b"T", _int(n), _int(k), _MINUS, *_at(left), _ONE, *_at(out))
+        _routine(f"{kind}syrk")(b"U", b"T", _int(n), _int(k), minus, *_at(left), one, *_at(out))
 
 
-def _halve(L: Matrix, rows: Matrix) -> None:
+def _halve(L: NDArray[Any], rows: NDArray[Any]) -> None:
     """rows <- rows L^{-T}, in its place."""
-    m, n = rows.shape
-    _routine("dtrsm")(b"L", b"U", b"T", b"N", _int(n), _int(m), _ONE, *_at(L), *_at(rows))
+    (m, n), (kind, _, one) = rows.shape, _SIGNED_ONES[rows.dtype.char]
+    _routine(f"{kind}trsm")(b"L", b"U", b"T", b"N", _int(n), _int(m), one, *_at(L), *_at(rows))
 
 
 def _factor(A: NDArray[Any]) -> None:
@@ -226,7 +241,11 @@ def _factor(A: NDArray[Any]) -> None:
 
 
 _int = ctypes.c_int
-_ONE, _MINUS = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, -1.0))
+_SIGNED_ONES: dict[str, Any] = {
+    "f": ("s", ctypes.byref(ctypes.c_float(-1.0)), ctypes.byref(ctypes.c_float(1.0))),
+    "d": ("d", ctypes.byref(ctypes.c_double(-1.0)), ctypes.byref(ctypes.c_double(1.0))),
+}
+"""Character of a type -> the letter of its routines in BLAS, and -1 and 1."""
 
 
 def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
@@ -263,10 +282,14 @@ def _chunks(first: int, n: int) -> Iterator[slice]:
     return (slice(i, min(i + THREAD_ROWS, n)) for i in range(first, n, THREAD_ROWS))
 
 
+Each = Callable[[Callable[[slice], None], Iterable[slice]], None]
+"""A function that calls another for each slice."""
+
+
 @contextmanager
-def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[slice]], None]]:
-    """A function that calls another for each slice, on as many threads as there are processors and slices for them."""
-    count = min(usable_cores(), MOST_THREADS, -(-n // THREAD_ROWS))
+def _threads(n: int, most: int = MOST_THREADS) -> Iterator[Each]:
+    """What calls a function for each slice, on as many threads as there are processors and slices for them."""
+    count = min(usable_cores(), most, -(-n // THREAD_ROWS))
     with ExitStack() as opened:
         pool = opened.enter_context(ThreadPoolExecutor(count)) if count > 1 else None
 

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 )
 
 from dkernel.data.block import Block
-from dkernel.linear.metrics import decided
+from dkernel.linear.metrics import class_of_scores
 from dkernel.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
@@ -150,7 +150,7 @@ def judge(model: Model, holdout: Block | None) -> Quality | None:
     if model.classes is None:
         return Quality(holdout.y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
     truth = Targets(model.classes, model.recipe.positive).codes(holdout.y)
-    predicted = decided(S)
+    predicted = class_of_scores(S)
     return Quality(truth, predicted, S, weight, [str(name) for name in model.classes.tolist()])
 
 

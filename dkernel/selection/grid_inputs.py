@@ -26,7 +26,9 @@ RELEVANCE_ROUNDS = 8
 RELEVANCE_RIDGE = 1e-2  # a share of k(x, x), since labels have noise
 
 
-def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling) -> NDArray[np.float64]:
+def relevances(
+    X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Scaling, threads: int = 1
+) -> NDArray[np.float64]:
     """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
 
     One row is learned without the categories and, where they have few levels, another one with them: numbers that say
@@ -36,6 +38,7 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
     ----------
     X, Y : rows of the source and their targets, of which the first RELEVANCE_ROWS count
     scaling : to standard scores
+    threads : that share the work; their number moves no bit
     """
     rows = scaling.apply(X[:RELEVANCE_ROWS], "float64").astype(np.float64, copy=False)
     targets = Y[:RELEVANCE_ROWS].astype(np.float64)
@@ -46,14 +49,14 @@ def relevances(X: NDArray[Any], Y: NDArray[Any], inputs: GridInputs, scaling: Sc
     gamma = np.full((len(seen), inputs.n_out), CATEGORY)
     for row, columns in zip(gamma, seen, strict=True):
         relevant, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
-        relevant[spread] = relevance(columns[:, spread], targets)
+        relevant[spread] = relevance(columns[:, spread], targets, threads)
         numbers = relevant[:n][spread[:n]]
         mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
         row[:n] = (relevant[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
     return gamma
 
 
-def relevance(X: F64, Y: F64) -> F64:
+def relevance(X: F64, Y: F64, threads: int = 1) -> F64:
     """Root of the mean squared derivative along each feature, of mean square 1; float64 (p,).
 
     The function is a kernel ridge regression with an exponential kernel, as a cell has, in a metric that is learned
@@ -62,11 +65,12 @@ def relevance(X: F64, Y: F64) -> F64:
     Parameters
     ----------
     X : standardised rows (n, p);  Y : targets (n, outputs)
+    threads : that share the work; their number moves no bit
     """
     rows, targets = (np.ascontiguousarray(each[:RELEVANCE_ROWS], np.float32) for each in (X, Y))
     if not rows.shape[1] or len(rows) < 2:
         return np.ones(rows.shape[1])
-    root = learned_root(rows, targets, RELEVANCE_RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS)
+    root = learned_root(rows, targets, RELEVANCE_RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS, threads)
     diagonal = np.diag(root.astype(np.float64) @ root)
     mean = float(diagonal.mean())
     return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))

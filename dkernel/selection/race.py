@@ -286,7 +286,8 @@ class Race:
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""
         names = sorted({way.local for way in self.ways} & (SAMPLED_STAGES.keys() - self.learned.keys()))
-        args = self.problem, self.judge.kept
+        # One of the two takes three times as long as the other: it has all threads then.
+        args = self.problem, self.judge.kept, self.judge.executor.threads_each(1)
         calls = [Call(f"{self.judge.key}-{name}", SAMPLED_STAGES[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 

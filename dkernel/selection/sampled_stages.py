@@ -98,19 +98,19 @@ def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> S
     return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
 
 
-def learn_relevances(problem: SampleProblem, split: FitValidationSplit) -> F64:
+def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F64:
     """The relevances of the inputs of grids."""
-    return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling)
+    return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling, threads)
 
 
-def learn_root(problem: SampleProblem, split: FitValidationSplit) -> F32:
+def learn_root(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
     """Root of the metric of cells, 0 for features of one value."""
     X = cell_inputs(problem)(split.X[:METRIC_ROWS])
     spread, root = np.flatnonzero(X.std(axis=0) > 0), np.zeros((X.shape[1],) * 2, np.float32)
     if len(spread):
         targets = problem.targets.of(split.y[:METRIC_ROWS])
         rows = np.ascontiguousarray(X[:, spread])
-        root[np.ix_(spread, spread)] = learned_root(rows, targets, METRIC_RIDGE, METRIC_GRADIENTS)
+        root[np.ix_(spread, spread)] = learned_root(rows, targets, METRIC_RIDGE, METRIC_GRADIENTS, threads=threads)
     return root
 
 
@@ -205,14 +205,14 @@ class SampledStage:
 
     Parameters
     ----------
-    learn : (problem, rows) -> what its fits share, learned once
+    learn : (problem, rows, threads) -> what its fits share, learned once
     fit : (problem, rows, number of rows to fit, scores of the global stage, what was learned, place or None) -> the
         trial
     most_rows : that it is fitted to
     learns_rest : whether few components are enough before it
     """
 
-    learn: Callable[[SampleProblem, FitValidationSplit], NDArray[Any]]
+    learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
     fit: Callable[..., StageTrial]
     most_rows: float = inf
     learns_rest: bool = False

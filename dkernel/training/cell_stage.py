@@ -14,6 +14,7 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
+from dkernel.numerics.threads import usable_cores
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.selection.stage_settings import NOTHING, SIZES, Place, RaceFindings, best_cells, cell_settings, lowest
@@ -107,7 +108,8 @@ def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray
     if len(X) > 1 and 1 < len(spread) <= MOST_METRIC_COLUMNS:
         assert residual.sampled.y is not None
         targets, own = residual.problem.targets.of(residual.sampled.y[:rows]), np.ix_(spread, spread)
-        root[own] = learned_root(np.ascontiguousarray(X[:, spread]), targets, CELL_METRIC_RIDGE, CELL_GRADIENTS)
+        rows_of = np.ascontiguousarray(X[:, spread])
+        root[own] = learned_root(rows_of, targets, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=usable_cores())
     return root
 
 

@@ -16,6 +16,7 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
 from dkernel.local_settings import Grids
+from dkernel.numerics.threads import usable_cores
 from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import model_bytes_of
 from dkernel.problem.sizes import Sizes
@@ -186,7 +187,7 @@ def fit_grid_stage(
         sample = residual.sampled
         assert sample.y is not None
         scaling = survey.scaling("standard")
-        return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling)
+        return relevances(sample.X, residual.problem.targets.of(sample.y), inputs, scaling, usable_cores())
 
     seen = residual.run.journal.stage("relevance", learn) if findings.relevances is None else findings.relevances
     sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)

@@ -95,35 +95,12 @@ def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
     assert Sizes.of(500_000, 20, Recipe(solver="psgd", max_seconds=10, n_components=4096)).components == 4096
 
 
-def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp_path):
-    words = ["--effort", "low", "--max-seconds", "20", "--n-components", "64", "--gamma", "0.5", "--baselines", "off"]
-    model = tmp_path / "m.safetensors"
-    done = run("train", table, "--label", "y", "--out", model, "--quiet", *words)
-    assert done.exit_code == 0, done.output
-    recipe = json.loads(run("show", model, "--json").stdout)["recipe"]
-    assert (recipe["effort"], recipe["max_seconds"]) == ("low", 20.0)
-    X, y = rows()
-    machine = KernelClassifier(effort="low", max_seconds=20, n_components=64, gamma=0.5, solver="psgd").fit(X, y)
-    found = machine.model_.recipe
-    assert (found.effort, found.max_seconds) == ("low", 20.0)
-    assert "effort" not in Recipe(solver="psgd").to_dict()
-
-
 def test_the_plan_of_the_command_follows_both(run, table):
     def stated(*words):
         return json.loads(run("train", table, "--label", "y", "--solver", "psgd", "--dry-run", "--json", *words).stdout)
 
     assert stated("--max-seconds", "0.05")["columns"] < stated()["columns"]
     assert stated("--effort", "low")["choice_flops"] < stated("--effort", "high")["choice_flops"]
-
-
-def test_a_fit_that_needs_more_is_refused_with_both_numbers(run, table, tmp_path):
-    words = ["--label", "y", "--out", tmp_path / "m", "--n-components", "2800", "--max-seconds", "0.5", "--quiet"]
-    done = run("train", table, *words)
-    assert done.exit_code == 2
-    assert "max_seconds is 0.5" in done.output + done.stderr
-    with pytest.raises(RecipeError, match=r"max_seconds is 0\.5\. Raise it to \d+"):
-        KernelClassifier(max_seconds=0.5, n_components=2800, solver="psgd").fit(*rows())
 
 
 @pytest.mark.parametrize("given", [{"effort": "much"}, {"max_seconds": 0}, {"max_seconds": "1h"}])

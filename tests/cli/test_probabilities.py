@@ -1,26 +1,6 @@
 """--calibration and --write std on the command line."""
 
 import pandas as pd
-import pytest
-
-from tests.cli.conftest import FEATURES
-
-
-@pytest.mark.parametrize("kind", ["platt", "isotonic"])
-def test_a_calibrated_margin_is_scored_with_probabilities(run, data, tmp_path, kind):
-    model, out = tmp_path / "m", tmp_path / "scores.csv"
-    trained = run("train", data / "train.parquet", "--label", "y", "--out", model, *FEATURES, "--calibration", kind,
-                  "--loss", "hinge", "--holdout", "0.2", "--quiet")  # fmt: skip
-    assert trained.exit_code == 0, trained.output
-    scored = run("score", model, data / "new.parquet", "--exclude", "id", "--out", out, "--write", "label,probability")
-    assert scored.exit_code == 0, scored.output
-    found = pd.read_csv(out)
-    assert found.columns.tolist() == ["label", "probability_in", "probability_out"]
-    truth = pd.read_parquet(data / "test.parquet")["y"]
-    sure = found["probability_in"] > 0.9
-    assert sure.sum() > 50
-    assert (truth[sure] == "in").mean() > 0.85
-    assert f"calibration={kind}" in run("show", model).stdout
 
 
 def test_a_regression_says_how_sure_it_is(run, data, tmp_path):

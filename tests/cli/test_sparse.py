@@ -22,8 +22,8 @@ P = 2**18
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("svm")
-    X, y = texts(3000, P)
-    for name, part in (("train", slice(2500)), ("new", slice(2500, None))):
+    X, y = texts(1200, P)
+    for name, part in (("train", slice(1000)), ("new", slice(1000, None))):
         dump_svmlight_file(X[part], y[part], str(folder / f"{name}.svm"), zero_based=False)
     return folder, X, y
 
@@ -44,7 +44,7 @@ def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     assert loaded.columns == RangeNames(1, P)
     assert isinstance(loaded.map.landmarks, SparseRows)
     given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "metric": "identity"}
-    machine = KernelClassifier("gaussian", **given).fit(X[:2500], y[:2500])
+    machine = KernelClassifier("gaussian", **given).fit(X[:1000], y[:1000])
     np.testing.assert_allclose(loaded.scores(X)[:, 0], machine.decision_function(X), atol=1e-3)
 
 
@@ -52,13 +52,13 @@ def test_files_are_scored_and_evaluated(model, files, run, tmp_path):
     folder, X, y = files
     figures = json.loads(run("evaluate", model, folder / "new.svm", "--label", "label", "--json").stdout)
     loaded = dkernel.load(model).model_
-    assert figures["accuracy"] == np.mean(loaded.predict(X[2500:]) == y[2500:]) > 0.9
+    assert figures["accuracy"] == np.mean(loaded.predict(X[1000:]) == y[1000:]) > 0.9
     result = run("score", model, folder / "new.svm", "--out", tmp_path / "s.parquet", "--keep", "label",
                  "--write", "score")  # fmt: skip
     assert result.exit_code == 0, result.output
     found = pq.read_table(tmp_path / "s.parquet")
-    assert found["label"].to_pylist() == y[2500:].tolist()
-    np.testing.assert_allclose(found["score"].to_numpy(), loaded.scores(X[2500:])[:, 0], atol=1e-5)
+    assert found["label"].to_pylist() == y[1000:].tolist()
+    np.testing.assert_allclose(found["score"].to_numpy(), loaded.scores(X[1000:])[:, 0], atol=1e-5)
 
 
 def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
@@ -75,7 +75,7 @@ def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
     assert "too large for float32" in listed
     good = np.delete(np.arange(20), [3, 5, 7])
     scores = np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1)[:, -1]
-    np.testing.assert_allclose(scores, dkernel.load(model).model_.scores(X[2500:][good])[:, 0], atol=1e-5)
+    np.testing.assert_allclose(scores, dkernel.load(model).model_.scores(X[1000:][good])[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize(("option", "message"), [

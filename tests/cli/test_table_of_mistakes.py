@@ -1,7 +1,9 @@
-"""What users get wrong at first, a line each: a fresh folder, one command, and an answer that helps or a model."""
+"""What users get wrong at first, a line each: a fresh folder, one command, and an answer that helps or a model.
+
+What is wrong with the data alone is in tests/bad_input, through every face.
+"""
 
 import gzip
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +48,6 @@ def with_gaps(share, value, column="b", seed=1):
     return frame
 
 
-def hive():
-    table().assign(year=np.arange(300) % 2 + 2020).to_parquet("hive", partition_cols=["year"], index=False)
-    return "hive"
-
-
 def cities():
     return np.resize(["Basel", "Genève", "Zug"], 300)
 
@@ -62,49 +59,17 @@ LINES = {
     "a file that is not there": (
         lambda: parquet("s.parquet") and "nosuch.parquet", "", REFUSED, "no such file or folder on this",
     ),
-    "a label that is not there": (parquet, "--label target", REFUSED, "has no column 'target'"),
     "a label in capitals": (parquet, "--label Y", REFUSED, "Did you mean 'y'?"),
-    "a label that is missing": (lambda: parquet(frame=with_gaps(0.01, None, "y")), "", REFUSED, "--max-bad-rows"),
-    "labels that may be missing": (
-        lambda: parquet(frame=with_gaps(0.01, None, "y")), "--max-bad-rows 9", 0, "bad rows, left out",
-    ),
     "text": (lambda: parquet(city=cities()), "", 0, "categories   city 3"),
-    "a category of pandas": (lambda: parquet(city=pd.Categorical(cities())), "", 0, "categories   city 3"),
     "a category of pandas of whole numbers": (
         lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "", 0, "categories   zone 3",
     ),
-    "a column without a value": (
-        lambda: parquet(e=pd.array([None] * 300, dtype="string")), "", 0, "empty        e: no row has a value",
-    ),
-    "yes and no": (lambda: parquet(flag=np.resize(["yes", "no"], 300)), "", 0, "categories   flag 2"),
-    "dates": (lambda: parquet(when=pd.date_range("2024", periods=300)), "", 0, "m: 300 rows"),
-    "dates in a CSV": (lambda: csv(frame=numbers(when=pd.date_range("2024", periods=300))), "", 0, "m: 300 rows"),
     "a constant feature": (lambda: parquet(c=1.0), "", 0, "constant     c: one value in all rows"),
     "a class of one row": (
         lambda: parquet(y=["rare", *table()["y"][1:]]), "", 0, "rare classes 'rare': one row each",
     ),
-    "Latin-1": (lambda: csv(frame=numbers(city=cities()), encoding="latin-1"), "", REFUSED, "Give its --encoding"),
-    "Latin-1 that is given": (
-        lambda: csv(frame=numbers(city=cities()), encoding="latin-1"), "--encoding latin-1", 0, "categories   city 3",
-    ),
-    "a CSV without names": (
-        lambda: csv(frame=numbers(y=np.arange(300) % 2), header=False), "", REFUSED, "Add --no-header",
-    ),
-    "a CSV without names that is said": (
-        lambda: csv(header=False), "--no-header --label -1", 0, "300 rows",
-    ),
-    "semicolons": (lambda: csv(sep=";"), "", 0, "m: 300 rows"),
-    "bars": (lambda: csv(sep="|"), "", 0, "m: 300 rows"),
-    "tabs": (lambda: csv(sep="\t"), "", 0, "m: 300 rows"),
-    "another delimiter": (lambda: csv(sep="~"), "", REFUSED, "has no column 'y'"),
     "another delimiter that is given": (lambda: csv(sep="~"), "--delimiter ~", 0, "m: 300 rows"),
-    "lists": (lambda: parquet(v=[[1.0, 2.0]] * 300), "", REFUSED, "make columns of numbers or text of its parts"),
-    "an output that is there": (lambda: shutil.copy(parquet(), "m") and "t.parquet", "", REFUSED, "--overwrite"),
     "a gamma of letters": (parquet, "--gamma abc", USAGE, "Possible: auto | median | scale"),
-    "folders of values": (hive, "", 0, "categories   year 2"),
-    "a price of whole numbers": (
-        lambda: parquet(y=np.arange(300) * 7 % 251), "", REFUSED, "--task regress",
-    ),
     "the index of pandas in a CSV": (lambda: csv(index=True), "", 0, "left out     '': an index or a column without"),
     "the index of pandas, read and written": (
         lambda: csv(frame=numbers().assign(**{"Unnamed: 0": np.arange(300)})), "", 0, "left out     'Unnamed: 0'",
@@ -143,7 +108,6 @@ LINES = {
             gain=np.where(np.arange(300) % 3, 0, np.arange(300) % 17 * 1000), city=cities()
         ), "", 0, "codes        gain 17: most rows have one value, so as many frequent values became 0/1 inputs",
     ),
-    "thousands": (lambda: parquet(pay=[f"{17 * i:,}" for i in range(300)]), "", REFUSED, "such as '1,003', numbers"),
     "dates of a mail": (
         lambda: csv(frame=numbers(when=pd.date_range("2015", periods=300).strftime("%a, %d %b %Y %H:%M:%S GMT"))),
         "", REFUSED,
@@ -184,7 +148,7 @@ def test_a_mistake_is_answered(run, tmp_path, monkeypatch, line):
     said = run("train", make(), *usual, *fixed, *more.split())
     assert said.exit_code == code, said.output
     assert words in said.output
-    assert code == 0 or not Path("m").exists() or line == "an output that is there"
+    assert code == 0 or not Path("m").exists()
 
 
 def test_an_index_of_pandas_is_no_feature_and_no_extra_column(run, tmp_path, monkeypatch):

@@ -125,17 +125,6 @@ def test_overwriting_replaces_and_leaves_nothing(path):
     assert Destination(path).complete({**JOB, "model": "m2"}).rows == 16
 
 
-def test_a_damaged_output_is_not_taken_for_complete(path):
-    write(path)
-    victim = max((p for p in path.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size) if path.is_dir() else path
-    content = bytearray(victim.read_bytes())
-    content[len(content) // 2] ^= 1
-    victim.write_bytes(content)
-    with pytest.raises(DataError, match="changed since it was written"):
-        write(path)
-    assert write(path, overwrite=True).rows == 16
-
-
 def test_an_output_without_manifest_is_refused(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("precious")

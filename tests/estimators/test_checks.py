@@ -32,9 +32,10 @@ from dkernel import (
 )
 from tests.estimators.data import SMALL, ball, wave
 
+QUICK = {"kernel": "gaussian", "metric": "identity", "gamma": 0.1, "n_components": 32, "alpha": 1e-3}
 ESTIMATORS = [
-    KernelClassifier(),
-    KernelRegressor(),
+    KernelClassifier(**QUICK),
+    KernelRegressor(**QUICK),
     BinningFeatures(n_grids=8, n_bins=64),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
@@ -50,10 +51,11 @@ ESTIMATORS = [
     Tuner(KernelClassifier("gaussian", metric="identity", n_components=16), {"gamma": [0.3], "alpha": [1e-3]}),
 ]
 
+# Most of them choose kernels and metrics in every check, which takes ten times as long.
 OTHER_SETTINGS = [
-    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3),
+    KernelClassifier(),
+    KernelRegressor(),
     KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="platt"),
-    KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
     KernelFeatures(features="random", n_components=32),
 ]
 

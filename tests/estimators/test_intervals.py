@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, UnsupportedError
 from tests.streaming.sources import rings
 from tests.training.test_uncertainty import waves
 
@@ -86,16 +86,8 @@ def test_sparse_rows_and_objects_have_intervals():
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
-        (lambda m, X, _: m.predict_interval(X, 1.5), RecipeError, "coverage=1.5"),
-        (lambda m, X, _: m.predict_interval(X, 0.9999), DataError, "needs 9,999 rows"),
         (lambda m, X, y: m.predict_interval(X, groups=y), UnsupportedError, "have no groups"),
-        (lambda m, X, y: m.conformalize(X, y[:-1]), DataError, "y has 99"),
-        (lambda m, X, y: m.conformalize(X, y, groups=y[:5].astype(str)), DataError, "groups has 5"),
-        (lambda m, X, y: m.conformalize(X, y, -np.ones(100)), DataError, "below 0"),
-        (lambda m, X, y: m.conformalize(X, np.where(y > 0, np.nan, y)), DataError, "no finite number"),
         (lambda m, X, y: m.conformalize(X, y, groups=y), DataError, "list of text"),
-        (lambda m, X, y: m.fit(X, y, groups=np.zeros(100)), DataError, "There is one group"),
-        (lambda m, X, y: m.fit(X, y, groups=[None] * 100), DataError, "every row needs a group"),
         (lambda m, X, y: m.fit(X, y, groups=y[:3]), DataError, "one for each row"),
         (lambda m, X, y: m.fit(X, y, groups=y > 0, eval_set=(X, y)), DataError, "give one of them"),
     ],

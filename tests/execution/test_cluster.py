@@ -587,7 +587,7 @@ def test_a_scheduler_that_comes_back_is_waited_for(tmp_path, monkeypatch):
 
     def restart():
         started[0].kill()
-        time.sleep(4)
+        time.sleep(1.5)  # longer than one try
         start()
 
     start()

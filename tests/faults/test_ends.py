@@ -61,7 +61,7 @@ def test_a_killed_scheduler(point, learner, plan, reference, data, tmp_path, rec
         record_property("limit", 2 * limit)  # two runs
         plan.set("kill_other", harness.POINTS[point])
         name_victim(plan, hand.scheduler)
-        status, errors = begin(plan, hand, learner, data, tmp_path, "--cluster-timeout", "12").end(limit)
+        status, errors = begin(plan, hand, learner, data, tmp_path, "--cluster-timeout", "6").end(limit)
     assert (status, plan.fired) == (75, 1), errors
     assert "tcp://127.0.0.1" in errors
     assert "run the same command again" in errors.lower()

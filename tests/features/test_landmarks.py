@@ -9,6 +9,7 @@ from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select_
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
 from dkernel.kernels.strings_and_sets import SpectrumKernel
 from dkernel.parameters import PARAMETERS
+from tests.combinations import every_two
 from tests.reference import leverage
 
 ROWS_OF = [rule for rule in RULES if rule != "kmeans"]
@@ -51,8 +52,7 @@ def test_the_recipe_knows_every_rule():
     assert PARAMETERS["landmarks"].words == RULES
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("n", [1, 7, 90, 399])
+@pytest.mark.parametrize(("rule", "kernel", "n"), every_two(list(RULES), KERNELS, [1, 7, 90, 399]), ids=repr)
 def test_there_are_as_many_as_asked_for_and_no_row_twice(rule, kernel, n):
     X = points(400)
     found = select_landmarks(rule, kernel, X, n, 0, some_classes(400))

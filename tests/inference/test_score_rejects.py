@@ -104,18 +104,6 @@ def test_a_resumed_run_keeps_its_reject_lists_and_a_new_one_has_its_own(tmp_path
     assert [n for n in lists(tmp_path) if not (tmp_path / "ref" / n).exists() and n != "_rejects.csv"] == []
 
 
-@pytest.mark.usefixtures("one_a_task")
-def test_a_list_that_is_damaged_means_scoring_the_part_again(tmp_path):
-    source, model = a_rejecting_source(), LinearModel([0, 1])
-    with pytest.raises(KeyboardInterrupt):
-        write_scores(model, source, tmp_path / "out", Watched(fail_at=4), max_bad_rows=7)
-    (staging,) = tmp_path.glob(".out.staging-*")
-    next(iter(staging.glob("rejects-00001.*"))).write_bytes(b"")
-    second = Watched()
-    assert write_scores(model, source, tmp_path / "out", second, max_bad_rows=7).rejected == 7
-    assert second.scored == [1, 4]
-
-
 def test_a_file_that_changed_is_refused_before_the_output_is_touched(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a,b,c\n1,2,3\n")

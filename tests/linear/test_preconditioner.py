@@ -10,6 +10,7 @@ from dkernel.linear import preconditioner
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import effective_dimension, factorize, ridge_for
 from tests import reference
+from tests.combinations import every_two
 
 N = 400  # a stochastic trace has an error of about (effective dimension)^(-1/2)
 
@@ -79,9 +80,9 @@ def test_leverage_is_the_95th_percentile_of_the_rows_forms(kind):
     np.testing.assert_allclose(factorize(S, M, 0.1, held).leverage, np.quantile(forms, 0.95), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kind", METRICS)
-@pytest.mark.parametrize("spectrum", ["polynomial", "flat", "low rank"])
-@pytest.mark.parametrize("target", [80.0, 240.0])
+@pytest.mark.parametrize(
+    ("kind", "spectrum", "target"), every_two(list(METRICS), ["polynomial", "flat", "low rank"], [80.0, 240.0])
+)
 def test_ridge_gives_the_effective_dimension(kind, spectrum, target):
     S, M = covariance(spectrum), metric(kind)
     rho = ridge_for(S, M, target, 0.0, rng(5))

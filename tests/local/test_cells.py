@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.linear.losses import parse_loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell, relearn_root, typical_distance
+from dkernel.local.cells import Cell, CellSettings, fit_cell, learned_root, relearn_root, typical_distance
+from dkernel.numerics import linalg
 
 SETTINGS = CellSettings(1.0, 0.1)
 
@@ -120,3 +121,11 @@ def test_a_metric_is_learned_in_float32_as_it_is_in_float64(nu, outputs):
     rows, Z, coef = (A.astype(np.float64) for A in (X @ root, cell.Z, cell.coef))
     moment = root @ gradient_moment(Matern(nu, cell.length), rows, Z, coef) @ root.T.astype(np.float64)
     np.testing.assert_allclose(relearn_root(cell, X), metric_root(moment, diagonal=False), atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_metric_has_the_same_bits_on_any_threads(monkeypatch, threads):
+    monkeypatch.setattr(linalg, "usable_cores", lambda: 3)
+    X, _, R = problem(1100)
+    one, other = (learned_root(X, R, 1e-3, 600, rounds=1, threads=count) for count in (1, threads))
+    np.testing.assert_array_equal(one, other)

@@ -30,13 +30,8 @@ def test_it_is_measured_once_for_a_machine(folder, monkeypatch):
     assert calibration.machine_speeds() == first
 
 
-def test_a_folder_without_room_or_a_broken_file_leave_the_table(folder, monkeypatch):
-    calibration.machine_speeds()
-    (kept,) = folder.iterdir()
-    kept.write_text("{")
-    calibration.machine_speeds.cache_clear()
-    assert set(calibration.machine_speeds().values()) == {1.0}
-    calibration.machine_speeds.cache_clear()
+@pytest.mark.usefixtures("folder")
+def test_without_a_folder_it_is_that_of_the_table(monkeypatch):
     monkeypatch.setattr(calibration, "loop_folder", lambda: "")
     assert set(calibration.machine_speeds().values()) == {1.0}
 

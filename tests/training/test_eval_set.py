@@ -64,26 +64,6 @@ def test_probabilities_are_by_them():
     assert largest[0] > largest[1] + 0.1
 
 
-def test_the_command_judges_by_the_same_rows(run, tmp_path):
-    frames = {}
-    for name, (X, y) in {"train": rough(4000, 0), "judges": rough(1000, 1, 1.0)}.items():
-        frames[name] = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
-        frames[name].to_parquet(tmp_path / f"{name}.parquet")
-    words = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "64", "--metric", "identity", "--seed", "0"]
-    done = run("train", tmp_path / "train.parquet", "--eval-set", tmp_path / "judges.parquet", "--label", "y",
-               "--local", "grids(n_grids=64)", "--out", tmp_path / "m", "--quiet", *words)  # fmt: skip
-    assert done.exit_code == 0, done.output
-    from dkernel import load
-
-    model = load(tmp_path / "m").model_
-    own = KernelRegressor(**SETTINGS, local=Grids(n_grids=64))
-    train, judges = frames["train"], frames["judges"]
-    own.fit(train[["a", "b"]], train["y"], eval_set=(judges[["a", "b"]], judges["y"]))
-    assert model.facts["holdout"]["rmse"] == pytest.approx(own.model_.facts["holdout"]["rmse"], rel=1e-3)
-    assert model.facts["conformal"] == {"rows": 1000, "of": "holdout"}
-    assert model.facts["rows"] == 4000
-
-
 @pytest.fixture
 def run():
     from click.testing import CliRunner

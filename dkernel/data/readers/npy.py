@@ -1,9 +1,13 @@
 """NPY and uncompressed NPZ: the header says where the rows lie; a part is read by its byte range, local or remote."""
 
 import ast
+import errno
+import math
 import struct
 import zipfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -74,19 +78,32 @@ def _look(file: File, request: ReadOptions) -> FileSchema:
 def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
     if file.suffix == ".npy":
         return {"": _header(file, opened, 0, file.size)}
-    try:
+    arrays = {}
+    with reading_npz(file):
         with zipfile.ZipFile(opened) as archive:
             infos = archive.infolist()
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{file.name}: the file is truncated or no NPZ ({error}).") from None
-    arrays = {}
-    for info in infos:
-        opened.seek(info.header_offset)
-        head = opened.read(_LOCAL_HEADER)
-        name_length, extra_length = struct.unpack("<HH", head[26:30])
-        start = info.header_offset + _LOCAL_HEADER + name_length + extra_length
-        arrays[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
+        for info in infos:
+            opened.seek(info.header_offset)
+            head = opened.read(_LOCAL_HEADER)
+            name_length, extra_length = struct.unpack("<HH", head[26:30])
+            start = info.header_offset + _LOCAL_HEADER + name_length + extra_length
+            arrays[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
     return arrays
+
+
+@contextmanager
+def reading_npz(file: File) -> Iterator[None]:
+    """Say of a damaged NPZ that it is one, whatever the zip format's reader stumbles over."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OverflowError) as error:
+        raise DataError(f"{file.name}: the file is truncated, damaged or no NPZ ({error}).") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a place before the file's beginning
+            raise
+        raise DataError(f"{file.name}: the file is truncated, damaged or no NPZ ({error}).") from None
 
 
 def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
@@ -98,15 +115,17 @@ def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
     width, code = (2, "<H") if head[6] == 1 else (4, "<I")
     raw_length = opened.read(width)
     length = struct.unpack(code, raw_length)[0] if len(raw_length) == width else 0
-    text = opened.read(length).decode("utf-8" if head[6] == 3 else "latin-1")
     try:
+        text = opened.read(length).decode("utf-8" if head[6] == 3 else "latin-1")
         said: dict[str, Any] = ast.literal_eval(text.strip())
         dtype = np.lib.format.descr_to_dtype(said["descr"])
         shape, column_major = tuple(said["shape"]), bool(said["fortran_order"])
+        if not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(shape)
     except (ValueError, SyntaxError, KeyError, TypeError):
         raise DataError(f"{file.name}: the header of the NPY array is truncated or damaged.") from None
     offset = start + 8 + width + length
-    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    needed = math.prod(shape) * dtype.itemsize
     if not dtype.hasobject and offset + needed > stop:
         raise DataError(
             f"{file.name}: the file is truncated: an array {shape} of {dtype} needs {needed} bytes, "

@@ -65,7 +65,7 @@ def _open(file: File) -> Iterator[pq.ParquetFile]:
                 yield stack.enter_context(opened_parquet(file.path))
             else:
                 yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help
         raise DamagedFileError(

@@ -93,9 +93,18 @@ class OutputPart:
         if part.rejected and not (listed.exists() and file_digest(listed)[1] == part.rejects_sha256):
             return None
         seen = path.with_name(part.seen_name)
-        if seen.exists():
-            part = replace(part, seen=json.loads(seen.read_bytes()))
-        return part if part.staged == path.name else None
+        if part.staged != path.name:
+            return None
+        return with_facts(part, seen.read_bytes()) if seen.exists() else part
+
+
+def with_facts(part: OutputPart, content: bytes) -> OutputPart | None:
+    """The part with what its rows were; None where that is damaged, so that the part is made again."""
+    try:
+        seen = json.loads(content)
+    except ValueError:
+        return None
+    return replace(part, seen=seen) if isinstance(seen, dict) else None
 
 
 @dataclass(frozen=True)

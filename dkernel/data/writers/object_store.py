@@ -10,12 +10,11 @@ A single file is one upload, and a store shows an object when it has all of it; 
 """
 
 import hashlib
-import json
 import os
 import posixpath
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -38,6 +37,7 @@ from dkernel.data.writers.manifest import (
     named_parts,
     refuse_other,
     staging_name,
+    with_facts,
     write_part,
 )
 from dkernel.errors import ClusterError, DataError, UnsupportedError
@@ -204,12 +204,14 @@ class StoreStaging:
             part = OutputPart.of_name(name, size)
             whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
             if part and whole and (not part.rejected or part.rejects in there):
-                parts.setdefault(part.index, self._with_seen(part) if part.seen_name in there else part)
+                found = self._with_seen(part) if part.seen_name in there else part
+                if found:
+                    parts.setdefault(part.index, found)
         return parts
 
-    def _with_seen(self, part: OutputPart) -> OutputPart:
+    def _with_seen(self, part: OutputPart) -> OutputPart | None:
         with explain_errors(self.url):
-            return replace(part, seen=json.loads(self.system.cat_file(f"{self.folder}/{part.seen_name}")))
+            return with_facts(part, self.system.cat_file(f"{self.folder}/{part.seen_name}"))
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """Reasons of all rejected rows of these parts, in order."""

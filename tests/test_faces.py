@@ -1,0 +1,101 @@
+"""What a fit can be asked for, in Python and by the command: the same bytes of model, the same refusals."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+from tests.faces import Command, Python
+
+FIXED = {"kernel": "gaussian", "gamma": 0.5, "metric": "identity", "n_components": 32, "alpha": 1e-4}
+STEPS = FIXED | {"solver": "psgd"}  # so few rows are solved exactly otherwise
+
+
+def table(n=400, seed=0):
+    """Two features, a label of text and one of numbers."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    return rows.assign(y=np.where(rows.a**2 + rows.b > 0.5, "in", "out"), price=rows.a * 2 + rows.b**2)
+
+
+SITES = np.arange(400) % 20
+CITY = np.resize(["Basel", "Genève", "Zug", None], 400)
+WHEN = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(400) * 7 % 400, "D")
+GAPS = np.where(np.arange(400) % 9, np.linspace(0, 1, 400), np.nan)
+
+# What is asked -> the label, the settings, the table if it is another
+FEATURES = {
+    "classes": ("y", FIXED),
+    "numbers": ("price", FIXED),
+    "nothing but a kernel": ("y", {"kernel": "gaussian", "metric": "identity"}),
+    "another kernel": ("y", STEPS | {"kernel": "Matern(nu=1.5, length=1.0)", "gamma": "auto"}),
+    "steps": ("y", STEPS),
+    "normal equations": ("price", FIXED | {"solver": "normal"}),
+    "a loss": ("y", STEPS | {"loss": "logistic"}),
+    "a quantile": ("price", STEPS | {"loss": "quantile(0.9)"}),
+    "Fourier features": ("y", STEPS | {"features": "fourier"}),
+    "C of a support vector machine": ("y", FIXED | {"alpha": "C=10"}),
+    "a scale": ("y", STEPS | {"scale": "minmax"}),
+    "a metric": ("y", STEPS | {"metric": "diagonal"}),
+    "a seed": ("y", STEPS | {"random_state": 3}),
+    "double precision": ("y", STEPS | {"dtype": "float64"}),
+    "passes": ("y", STEPS | {"passes": 2}),
+    "rows held out": ("y", FIXED | {"holdout": 0.2}),
+    "none held out": ("price", STEPS | {"holdout": 0}),
+    "groups held out": ("price", STEPS | {"group": "site"}, {"site": SITES}),
+    "rows to judge by": ("price", STEPS | {"judges": table(200, 1).drop(columns="y")}),
+    "balanced classes": ("y", FIXED | {"class_weight": "balanced"}),
+    "weights": ("y", FIXED | {"weight": "w"}, {"w": np.linspace(0.5, 2, 400)}),
+    "calibrated by a curve": ("y", FIXED | {"calibration": "platt"}),
+    "calibrated by steps": ("y", STEPS | {"calibration": "isotonic", "holdout": 0.2}),
+    "little effort": ("y", STEPS | {"effort": "low", "max_seconds": 20}),
+    "a small model": ("y", STEPS | {"max_model_size": "1MB"}),
+    "grids": ("y", STEPS | {"local": "grids(n_grids=16)"}),
+    "grids alone": ("y", {"features": "none", "local": "grids(n_grids=16)"}),
+    "cells": ("price", STEPS | {"local": "cells(rows=100, overlap=0.25)"}),
+    "categories": ("y", FIXED, {"city": CITY}),
+    "numbers that are categories": ("y", FIXED | {"categorical_features": ["site"]}, {"site": SITES}),
+    "missing values": ("y", FIXED, {"gap": GAPS}),
+    "missing values as the mean": ("y", FIXED | {"missing": "mean"}, {"gap": GAPS}),
+    "dates": ("y", FIXED, {"when": WHEN}),
+    "dates by the calendar": ("y", FIXED | {"dates": "calendar"}, {"when": WHEN}),
+}
+
+
+@pytest.mark.parametrize("asked", FEATURES)
+def test_both_make_the_same_bytes(asked, tmp_path):
+    label, settings, *more = FEATURES[asked]
+    rows = table().assign(**dict(*more)).drop(columns="price" if label == "y" else "y")
+    made = [face(tmp_path).fit(rows, label, **settings) for face in (Python, Command)]
+    one, other = (dkernel.load(path).model_ for path in made)
+    if {"weight", "group"} & settings.keys():  # columns whose names the command alone knows
+        assert one.coef.tobytes() == other.coef.tobytes()
+    else:
+        assert made[0].read_bytes() == made[1].read_bytes()
+    recipe = one.recipe.to_dict()
+    for name in {"effort", "max_seconds"} & settings.keys():
+        assert recipe[name] == settings[name]
+
+
+# What is refused -> a part of the answer, the label, the settings, the table if it is another
+REFUSED = {
+    "a constant label": ("one value in all rows", "price", FIXED, {"price": 0.1}),
+    "a label that is constant but for its size": ("one value in all rows", "price", FIXED, {"price": 1e12 + 0.1}),
+    "a label without squares": ("does not fit float64", "price", FIXED, {"price": table().price * 1e200}),
+    "one class": ("two classes", "y", FIXED, {"y": "in"}),
+    "a missing number": ("'gap'", "y", FIXED | {"missing": "error"}, {"gap": GAPS}),
+    "text": ("'city'", "y", FIXED | {"categorical_features": None}, {"city": CITY}),
+    "an infinite number": ("the value inf", "y", FIXED, {"c": [np.inf, *SITES[1:]]}),
+    "one group": ("one group", "price", STEPS | {"group": "site"}, {"site": "all"}),
+    "negative weights": ("egative", "y", FIXED | {"weight": "w"}, {"w": -1.0}),
+    "another word": ("efort", "y", FIXED | {"loss": "efort"}),
+    "too few seconds": ("max_seconds is 0.5", "y", STEPS | {"n_components": 2800, "max_seconds": 0.5}),
+    "too little room": ("max", "y", STEPS | {"local": "grids(n_grids=512)", "max_model_size": "10kB"}),
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+def test_both_refuse_it(asked, face):
+    words, label, settings, *more = REFUSED[asked]
+    rows = table().assign(**dict(*more)).drop(columns="price" if label == "y" else "y")
+    face.refuses(words, rows, label, **settings)
