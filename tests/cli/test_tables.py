@@ -132,20 +132,6 @@ def test_holes_in_numbers_are_found_by_the_fit(run, tmp_path, monkeypatch, suffi
     assert "row 301" in refused.stderr
 
 
-def test_options_say_which_columns_are_categories(run, there):
-    there["zip"] = np.arange(len(there)) % 7
-    there.to_parquet("zip.parquet", index=False)
-    ok(run, "train", "zip.parquet", "--label", "y", "--out", "m", *FIXED, "--categorical", "zip")
-    encoding = dkernel.load("m").model_.encoding
-    assert encoding.kinds["zip"] == encoding.kinds["city"] == "category"
-    refused = run("train", "zip.parquet", "--label", "y", "--out", "n", "--categorical", "none")
-    assert refused.exit_code == 65
-    assert "'city' holds text" in refused.stderr
-    wrong = run("train", "zip.parquet", "--label", "y", "--out", "n", "--categorical", "zpi")
-    assert wrong.exit_code == 65
-    assert "Did you mean 'zip'?" in wrong.stderr
-
-
 @pytest.mark.usefixtures("there")
 def test_tune_takes_tables(run):
     args = ["--grid", "gamma=0.1|0.5", "--n-components", "32", "--quiet"]

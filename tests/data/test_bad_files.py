@@ -102,11 +102,6 @@ def test_other_types_of_numbers(tmp_path: Path) -> None:
     assert read(path).tolist() == [[1, 1.5, 1, 7], [2, 2.5, 0, 7]]
 
 
-def test_negative_weights(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"row 2, column 'w': the weight is -1"):
-        read(frame(tmp_path / "a.parquet", x=[1.0, 2], w=[1, -1]), weight="w")
-
-
 def test_several_files_need_the_same_columns_in_any_order(tmp_path: Path) -> None:
     frame(tmp_path / "p.2.parquet", x=[1.0], y=[2.0])
     frame(tmp_path / "p.10.parquet", y=[4.0], x=[3.0])

@@ -56,19 +56,6 @@ def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
     assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
-def test_the_bytes_of_the_command_on_the_same_npy_file(tmp_path):
-    X, y = wave(900)
-    np.save(tmp_path / "t.npy", np.column_stack([X, y]))
-    options = ["--label", "3", "--loss", "squared", "--n-components", 64, "--scale", "none"]
-    command("train", tmp_path / "t.npy", "--out", tmp_path / "a", *options)
-    [rows] = {unit.rows for unit in open_source(str(tmp_path / "t.npy"), label="3").units}
-    stored = da.from_array(np.load(tmp_path / "t.npy", mmap_mode="r"), chunks=(rows[0], -1))
-    label = dd.from_pandas(pd.Series(np.asarray(stored[:, 3]), name="3"), npartitions=1)
-    machine = KernelRegressor(n_components=64, scale=None).fit(stored[:, :3], label)
-    dkernel.save(machine, tmp_path / "b")
-    assert digest(tmp_path / "a") == digest(tmp_path / "b")
-
-
 def test_serial_threads_and_the_estimator_have_the_same_bits():
     X, y = ball(3000)
     lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]

@@ -189,17 +189,6 @@ def test_fewer_rows_than_landmarks_uses_them_all_and_says_so():
     assert error(result.model, X, y) < 0.3
 
 
-@pytest.mark.parametrize("y", [np.zeros(100, int), np.array(["only"] * 100), np.ones(100, bool)])
-def test_one_class_is_refused(y):
-    with pytest.raises(DataError, match=r"has the one value .* in all 100 rows; a classifier needs two classes"):
-        fit(rings(100)[0], y, RECIPE)
-
-
-def test_one_value_to_predict_is_refused():
-    with pytest.raises(DataError, match="has one value in all rows"):
-        fit(rings(100)[0], np.full(100, 3.7), RECIPE.replace(loss="squared"))
-
-
 def test_a_positive_label_that_no_row_has_is_refused():
     X, y = rings(100)
     with pytest.raises(DataError, match=r"No row has the label 7.*there are 0, 1"):
