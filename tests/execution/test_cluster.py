@@ -281,7 +281,7 @@ def sums_of(executor, chunks):
     return executor.compute([Call(f"sum-{i}", np.sum, (Item(chunk, (0,)),)) for i, chunk in enumerate(chunks)])[0]
 
 
-@pytest.mark.score("shared")
+@pytest.mark.score("threads")
 def test_runs_in_threads_with_one_collection_outlive_all_workers(executor, tmp_path):
     settled(executor)
     (tmp_path / "hold").touch()

@@ -58,7 +58,7 @@ def imported(tmp_path, monkeypatch):
     sys.modules.pop(NAME)
 
 
-@pytest.mark.score("shared")
+@pytest.mark.score("logs")
 def test_logs_of_the_workers_are_theirs(client):
     before = client.run(levels)
     with ClusterExecutor(client) as executor:
@@ -68,7 +68,7 @@ def test_logs_of_the_workers_are_theirs(client):
 
 
 @pytest.mark.usefixtures("imported")
-@pytest.mark.score("shared")
+@pytest.mark.score("modules")
 def test_modules_of_the_user_leave_the_workers(client):
     with ClusterExecutor(client) as executor:
         executor.settings = replace(executor.settings, lease=0.2)
@@ -89,7 +89,7 @@ def end_of_lease():
 
 
 @pytest.mark.usefixtures("imported")
-@pytest.mark.score("shared")
+@pytest.mark.score("modules")
 def test_a_module_of_others_with_that_name_stays(client):
     first = min(client.nthreads())
     client.run(occupy, first)
@@ -114,7 +114,7 @@ def fitted(seed, client=None):
         return digest_of(model.fit(*rows).model_)
 
 
-@pytest.mark.score("shared")
+@pytest.mark.score("clients")
 def test_two_clients_at_one_time(shared_cluster):
     alone = [fitted(seed) for seed in (0, 1)]
     with (
@@ -125,7 +125,7 @@ def test_two_clients_at_one_time(shared_cluster):
         assert list(pool.map(fitted, (0, 1), (one, two))) == alone
 
 
-@pytest.mark.score("shared")
+@pytest.mark.score("threads")
 def test_several_fits_in_threads_of_one_client(shared_cluster):
     seeds = (0, 0, 1)  # two of them are the same fit
     alone = [fitted(seed) for seed in seeds]
@@ -146,7 +146,7 @@ def test_each_run_of_a_client_has_its_units_where_it_wants_them(client, tmp_path
             assert run.places(chunks) == [workers[0]]
 
 
-@pytest.mark.score("shared")
+@pytest.mark.score("asyncio")
 def test_an_asyncio_client_is_refused(shared_cluster):
     asyncio.run(refused(shared_cluster))
 

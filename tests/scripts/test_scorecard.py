@@ -67,7 +67,8 @@ def test_every_figure_is_counted(tmp_path):
     status, printed, card = run(tmp_path)
     assert status == 1
     assert {name: line["here"] for name, line in card.items()} == {
-        "faults": "2/3", "resume": "1/1", "workers": "-", "shared": "-", "committed": "-", "poller": "0/1",
+        "faults": "2/3", "resume": "1/1", "workers": "-", "clients": "-", "threads": "-",
+        "asyncio": "-", "logs": "-", "modules": "-", "committed": "-", "poller": "0/1",
         "rows": "1/1", "bad-input": "0/1", "hostile": "0/20", "mutations": "12,000/12,000", "deploy": "-",
         "hangs": "2 in 9",
     }  # fmt: skip
