@@ -21,6 +21,7 @@ class SmoothedLoss:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dkernel.linear.losses import Quantile
     >>> loss = SmoothedLoss(Quantile(0.5), 1.0)
     >>> loss.derivative(np.zeros(3), np.array([-0.5, 0.25, 0.5])).tolist(), loss.curvature

@@ -76,9 +76,9 @@ def chosen_once(monkeypatch):
     for stage, name in LEARNED:
         once = getattr(stage, name)
 
-        def chosen(*args, of=(stage, name), found=once):
+        def chosen(*args, of=(stage, name), found=once, **settings):
             if of not in known:
-                known[of] = found(*args)
+                known[of] = found(*args, **settings)
             return known[of]
 
         monkeypatch.setattr(stage, name, chosen)
