@@ -90,7 +90,7 @@ def chosen_once(monkeypatch):
 )
 @pytest.mark.parametrize("stage", STAGES)
 def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds, chosen_once):
-    """The mean difference over some seeds is within half a standard error of a refit's error."""
+    """The mean error over some seeds is at most half a standard error above that of a refit."""
     X_test, y_test = rows(10_000, 99)
     off, errors = [], []
     for seed in range(seeds):
@@ -104,7 +104,7 @@ def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds,
             model = update_model(model, Block(X[n:], y[n:], None), run, Block(X[:n], None, None))
         off.append(np.square(model.predict(X_test) - y_test).mean() - whole.mean())
         errors.append(whole.std())
-    assert abs(np.mean(off)) <= 0.5 * np.mean(errors) / np.sqrt(len(y_test)), (off, errors)
+    assert np.mean(off) <= 0.5 * np.mean(errors) / np.sqrt(len(y_test)), (off, errors)
 
 
 @pytest.mark.parametrize("stage", STAGES)
