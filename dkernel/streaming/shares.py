@@ -99,7 +99,7 @@ def _chunks_of(
 
 
 def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
-    """True if each worker has a chunk, or none has many more rows than its share."""
+    """True if no worker has many more rows than its share."""
     rows = {worker: sum(sum(sizes[chunk]) for chunk in chunks) for worker, chunks in own.items()}
     return is_even(rows, threads)
 
