@@ -12,7 +12,7 @@ from dkernel.errors import DataError
 
 
 class NoGoodFileError(DataError):
-    """All files are bad, and as many may be."""
+    """All files are bad, though no more of them than are allowed."""
 
 
 def without_bad_files(

@@ -1,4 +1,4 @@
-"""What every search is: candidates of a grid that are refused together, a journal, a budget, and what it has chosen."""
+"""Base class of the searches, which check all candidates of a grid first and keep a journal and a budget."""
 
 import math
 from abc import ABC, abstractmethod
