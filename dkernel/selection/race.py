@@ -16,6 +16,7 @@ from dkernel.execution.base import Call
 from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.selection.candidates import Candidate
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import (
     CandidateLoss,
     Fidelity,
@@ -32,7 +33,6 @@ from dkernel.selection.sampled_stages import (
     constant_scores,
     learns_rest,
 )
-from dkernel.selection.stage_settings import Place
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
