@@ -21,7 +21,7 @@ from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.fit_problem import SampledProblem, Setup
-from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.kept_block import pieces_of
 
@@ -288,7 +288,7 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
             for _ in range(2):  # twice: what the first leaves may be nothing but rounding
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
-            at = sampled.coefficients(P.half_transposed(block))
+            at = coefficients_of(coordinates, P.half_transposed(block))
             total = rows.fold(CovarianceProduct(problem), 2048, f"directions-{step}", at)
             check_finite(problem.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
