@@ -20,7 +20,7 @@ from dkernel.problem.objective import CovarianceProduct
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.fit_problem import SampledProblem, Setup
+from dkernel.solving.fit_problem import FitProblem, SampledProblem, Setup
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.kept_block import pieces_of
@@ -65,7 +65,7 @@ LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def on_client(sampled: Sampled, small: bool = False) -> Sampled:
+def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
     executor = sampled.run.executor
     if not (small or executor.keeps_work_here(large=not needs_sketch(sampled.coordinates))):
@@ -119,6 +119,32 @@ def prepare(
     start = warm_start(sampled, solver, start, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Setup(solver, start, facts, estimate.certificate)
+
+
+def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
+    """The setup of a fit for the alphas worth a place in its passes.
+
+    Parameters
+    ----------
+    flops : of the fit
+    in_rounds : whether its solver updates after each round of a pass
+    """
+    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, _on_client(fit)
+    alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
+    setup = prepare(fit, alphas, sizes.n, flops, sizes.polish > 0)
+    solver, best, path = setup.solver, 0, {}
+    if len(solver.alphas) > 1:  # judged on rows that the sample does not hold
+        with fit.keep(fit.split.unseen, "unseen") as block:
+            sums = fit.losses(block, setup.start, "alphas")
+        losses = (sums.loss / sums.weight).tolist()
+        path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
+        best = int(np.argmin(sums.loss))
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), not in_rounds)
+    heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+    solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
+    if not sizes.large and sizes.polish < SMALL_EPOCHS:
+        start = warm_start(fit, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
+    return replace(setup, solver=solver, start=start, sample_path=path)
 
 
 @dataclass(frozen=True)
@@ -309,7 +335,7 @@ def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range,
     problem, rows = sampled.of_sample, sampled.split.sample
     map = problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
-    sampled = on_client(sampled, flops <= rounds * LITTLE_FLOPS)
+    sampled = _on_client(sampled, flops <= rounds * LITTLE_FLOPS)
     pieces = pieces_of(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
