@@ -23,6 +23,7 @@ from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.persistence.model_file import save
 from dkernel.training import cell_stage, grid_stage
 from dkernel.training.update import update_model
+from tests.combinations import every_two
 
 GLOBAL = {"n_components": 64, "gamma": 0.3, "alpha": 1e-4}
 STAGES = {"cells": {"local": Cells(rows=600)}, "grids": {"local": Grids(n_grids=128)}}
@@ -115,6 +116,7 @@ def test_fifty_updates_are_one_update(stage):
     assert many < before - half_error
 
 
+@pytest.mark.slow  # fifty are as good as one, and one is as good as a refit, always
 @pytest.mark.usefixtures("chosen_once")
 @pytest.mark.parametrize("stage", STAGES)
 def test_fifty_updates_in_a_row_are_as_good_as_a_refit(stage):
@@ -179,8 +181,7 @@ def test_the_bytes_are_those_of_any_executor(stage, tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(("stage", "loss"), every_two(list(STAGES), ["squared_hinge", "logistic"]))
 def test_classes_learn_too(stage, loss):
     def label(rows):
         return np.where(rows[1] > 0.2, "high", "low")
