@@ -148,9 +148,9 @@ def test_kernels_by_name_text_and_value():
     X, y = ball(400)
     small = SMALL | {"gamma": 0.25}
     for kernel in ("gaussian", "rbf", 'Gaussian(gamma="auto")', Gaussian(gamma="auto"), Gaussian(gamma=0.25)):
-        machine = KernelClassifier(kernel, **small).fit(X, y)
+        machine = KernelClassifier(**small | {"kernel": kernel}).fit(X, y)
         assert machine.model_.recipe.kernel == "Gaussian(gamma=0.25)"
-    own = KernelClassifier(Gaussian(gamma=2.0) + 0.5 * Linear(), **small).fit(X, y)
+    own = KernelClassifier(**small | {"kernel": Gaussian(gamma=2.0) + 0.5 * Linear()}).fit(X, y)
     assert "gamma=2.0" in own.model_.recipe.kernel
     assert KernelClassifier(gamma="scale", n_components=32).fit(X, y).model_.recipe.kernel != "gaussian"
     with pytest.raises(RecipeError, match="gausian"):

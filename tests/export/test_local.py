@@ -17,7 +17,14 @@ from dkernel.export.onnx import write_onnx
 from dkernel.local.cells import SMOOTHNESS
 from tests.export.test_tables import feeds
 
-GLOBAL = {"n_components": 64, "gamma": 0.1, "alpha": 1e-4, "loss": "squared"}
+GLOBAL = {
+    "kernel": "gaussian",
+    "metric": "identity",
+    "n_components": 64,
+    "gamma": 0.1,
+    "alpha": 1e-4,
+    "loss": "squared",
+}
 STAGES = {
     "grids": Grids(n_grids=160),
     "cells": Cells(rows=300),

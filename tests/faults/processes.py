@@ -76,7 +76,7 @@ def options_for(learner, data):
     recipe = LEARNERS[learner]
     label, other = ("wave", "ring") if recipe.task == "regress" else ("ring", "wave")
     words = ["train", *sorted(map(str, Path(data).glob("*.npy"))), "--label", label, "--exclude", other, "--quiet"]
-    for name in ("features", "loss", "task", "kernel", "gamma", "n_components", "alpha", "scale", "solver"):
+    for name in ("features", "loss", "task", "kernel", "metric", "gamma", "n_components", "alpha", "scale", "solver"):
         words += [f"--{name.replace('_', '-')}", str(getattr(recipe, name))]
     return words
 

@@ -19,7 +19,15 @@ from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 
-RECIPE = Recipe(solver="psgd", kernel="Gaussian(gamma=0.3)", scale="none", n_components=1536, task="classify", rounds=8)
+RECIPE = Recipe(
+    solver="psgd",
+    kernel="Gaussian(gamma=0.3)",
+    metric="identity",
+    scale="none",
+    n_components=1536,
+    task="classify",
+    rounds=8,
+)
 
 
 def data(n=6000, chunks=1500):

@@ -15,7 +15,15 @@ from dkernel.training.fit import train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
 
-RECIPE = Recipe(solver="psgd", n_components=150, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, polish=0)
+RECIPE = Recipe(
+    solver="psgd",
+    n_components=150,
+    kernel="Gaussian(gamma=0.15)",
+    metric="identity",
+    scale="standard",
+    alpha=1e-6,
+    polish=0,
+)
 FOURIER = RECIPE.replace(features="fourier", n_components=300)
 MAPS = {"nystrom": RECIPE, "fourier": FOURIER}
 N, N_NEW = 5000, 2000
