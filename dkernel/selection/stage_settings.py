@@ -109,7 +109,9 @@ def best_width(loss: Callable[[Place], float], start: Place) -> Place:
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
     """The place of the smallest loss of cells near `start`, which fewer rows have said."""
-    place = descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS, WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS))
+    # A metric of its own rescales a cell, so the width is tried again with it.
+    moves = SMOOTHNESS_OF_CELLS, WIDTH_OF_CELLS, OWN_METRIC, WIDTH_OF_CELLS, RIDGE_OF_CELLS
+    place = descend(loss, start, SIZES, moves)
     further = descend(loss, place, SIZES, (WIDTH_WITH_RIDGE,))
     return place if further == place else descend(loss, further, SIZES, CELL_MOVES)
 

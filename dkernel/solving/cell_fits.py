@@ -13,7 +13,7 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
 from dkernel.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
 from dkernel.local.partition import CellTree, Visit, grow
-from dkernel.numerics.array_types import F32
+from dkernel.numerics.array_types import F32, F64
 from dkernel.persistence.journal import Journal
 from dkernel.solving.cell_runs import CellRows, CellRun, SortedRows, rows_of_cell
 from dkernel.solving.driver import State, StateMachine, solve
@@ -104,16 +104,16 @@ def fit_task(
 
 def judge_task(
     problem: CellProblem, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
-) -> tuple[float, float]:
-    """Loss of a cell's own held-out rows by a machine of the others, and their weight; runs on a worker."""
+) -> F64:
+    """A cell's own held-out rows, judged by a machine of the others: (3, rows), see `judge_settings`."""
     rows = rows_of_cell(runs, part)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
-    scores = (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    weight, losses = rows.weight[own], problem.loss.judged(rows.Y[own], scores).sum(axis=1, dtype=np.float64)
-    return float(weight @ losses), float(weight.sum(dtype=np.float64))
+    scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
+    losses = [problem.loss.judged(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
+    return np.array([rows.weight[own], *losses])
 
 
 def judge_settings(
@@ -123,12 +123,16 @@ def judge_settings(
     parts: Mapping[int, Sequence[Handle]],
     settings: CellSettings,
     key: str,
-) -> float:
-    """Mean loss of the held-out rows of some parts of the shuffle.
+) -> F64:
+    """Weight of the held-out rows of some parts of the shuffle, and their losses without cells and with them.
 
     Parameters
     ----------
     parts : with the runs that have their rows
+
+    Returns
+    -------
+    float64 (3, rows)
     """
     held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
     name = "-".join(map(str, astuple(settings)))
@@ -136,10 +140,9 @@ def judge_settings(
         Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
         for part, runs in parts.items()
     ]
-    sums = executor.compute(calls)[0]
+    judged = executor.compute(calls)[0]
     executor.release([held])
-    loss, weight = np.sum(sums, axis=0)
-    return float(loss / max(weight, np.finfo(float).tiny))
+    return np.concatenate(judged, axis=1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,7 +1,7 @@
 """Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
 
 from collections.abc import Callable
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import cache
 from math import ceil
 from typing import Any
@@ -14,8 +14,10 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.recipe import Recipe
+from dkernel.selection.evaluation import paired_difference
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.selection.stage_settings import NOTHING, SIZES, Place, RaceFindings, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
@@ -32,6 +34,10 @@ ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells
 LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
 # Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
 TRIED, TRIED_CELL_ROWS = 4, 2048
+# Of a dozen settings of cells that learn nothing the best gains one standard error by luck.
+HOPELESS_GAIN = 2.0
+# Weight and losses where no row that counts is held out: all settings are alike, and worth a fit.
+NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)
 CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
@@ -149,16 +155,38 @@ def fit_cell_stage(
     mean_weight = 1.0 if residual.weight is None else residual.weight / n
     problem = CellProblem(residual.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
-    def choose() -> tuple[float, float, float, int]:
+    def choose() -> tuple[Place, tuple[float, float, float]]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
         return _choose(residual, problem, rows, findings.place, all_over=recipe.effort == "high")
 
-    settings = CellSettings(*journal.stage("cells-settings", choose))
+    place, tried = journal.stage("cells-settings", choose)
+    settings = cell_settings(place)
+    if residual.judges and recipe.effort != "high" and _is_hopeless(*tried):
+        rows.close()
+        return _left_out(settings, *tried)
     fit = fit_cells(residual, problem, rows, settings, callback)
     rows.close()
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
     return _judge(residual, machine, fit.history, settings)
+
+
+def _is_hopeless(before: float, after: float, error: float) -> bool:
+    """True if the best settings gain so little on the tried cells that a fit of all cells is not worth it."""
+    return before - after <= HOPELESS_GAIN * error
+
+
+def _left_out(settings: CellSettings, before: float, after: float, error: float) -> LocalStage:
+    """The stage without a machine, and why."""
+    why = (
+        f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of {before:.4g} on "
+        f"rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors ({error:.2g})"
+    )
+    return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
+
+
+def _words(settings: CellSettings) -> str:
+    return f"width {settings.width:g}, ridge {settings.ridge:g}, smoothness {settings.nu:g}"
 
 
 def _judge(
@@ -171,10 +199,7 @@ def _judge(
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
     facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
-    words = (
-        f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, smoothness "
-        f"{settings.nu:g}"
-    )
+    words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
     own = machine.scores(residual.fit.split.holdout.X) / machine.unit
     scores = (residual.holdout.scores + own).astype(np.float32)
     return LocalStage.judged(machine, history, facts, words, residual, scores)
@@ -182,8 +207,9 @@ def _judge(
 
 def _choose(
     residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None, all_over: bool
-) -> tuple[float, float, float, int]:
-    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells.
+) -> tuple[Place, tuple[float, float, float]]:
+    """The place of the smallest loss on the held-out rows of a few cells, with their loss without cells, this loss, and
+    the standard error of the difference.
 
     Parameters
     ----------
@@ -195,10 +221,18 @@ def _choose(
     small = replace(problem, limit=min(problem.limit, TRIED_CELL_ROWS))
 
     @cache
-    def judged(place: Place) -> float:
-        return judge_settings(residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key)
+    def judged(place: Place) -> F64:
+        losses = judge_settings(residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key)
+        return losses if losses[0].any() else NO_ROWS
 
-    found = [] if start is None else [best_cells(judged, start)]
+    def loss(place: Place) -> float:
+        weight, _, after = judged(place)
+        return float(np.average(after, weights=weight))
+
+    found = [] if start is None else [best_cells(loss, start)]
     if start is None or all_over:
-        found.append(lowest(judged))
-    return astuple(cell_settings(min(found, key=judged)))
+        found.append(lowest(loss))
+    best = min(found, key=loss)
+    weight, before, after = judged(best)
+    gain, error = paired_difference(before, after, weight)
+    return best, (loss(best) + gain, loss(best), error)

@@ -32,3 +32,11 @@ def test_a_search_of_cells_asks_for_few_settings() -> None:
     assert best_cells(loss, (0, 0, 0, 0)) == (0, 0, 0, 0)
     assert set(asked) == {(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)}
     assert all(0 <= at < size for place in asked for at, size in zip(place, SIZES, strict=True))
+
+
+def test_a_metric_of_its_own_is_followed_by_another_width():
+    def loss(place: Place) -> float:
+        width, ridge, smoothness, rounds = place
+        return ridge + smoothness + abs(width - (5 if rounds else 1)) + (0.0 if rounds else 5.0)
+
+    assert best_cells(loss, (1, 0, 0, 0)) == (5, 0, 0, 1)
