@@ -13,7 +13,7 @@ import pytest
 import dkernel
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
-FIXED += ["--scale", "standard", "--quiet"]
+FIXED += ["--scale", "standard", "--solver", "psgd", "--quiet"]
 
 
 def mixed(n: int = 500, seed: int = 0) -> pd.DataFrame:
@@ -71,7 +71,7 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
         ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
     parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", **settings)
+    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
     frame = machine.fit(there.drop(columns="y"), there["y"]).model_
     lazy = dd.from_pandas(there, npartitions=1)
     dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_

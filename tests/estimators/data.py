@@ -2,9 +2,10 @@
 
 import numpy as np
 
-# Kernel and metric are said: to choose them is most of a small fit.
+# To choose kernel and metric, or to solve exactly, is most of a small fit; tests of these have settings of their own.
 SMALL = {
     "kernel": "gaussian", "metric": "identity", "gamma": 0.4, "n_components": 64, "alpha": 1e-4, "scale": "standard",
+    "solver": "psgd",
 }  # fmt: skip
 
 

@@ -59,9 +59,9 @@ def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
 def test_serial_threads_and_the_estimator_have_the_same_bits():
     X, y = ball(3000)
     lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
-    machine = KernelClassifier(**SMALL, solver="psgd").fit(*lazy)
+    machine = KernelClassifier(**SMALL).fit(*lazy)
     for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
-        model = train(from_arrays(*lazy), Recipe(task="classify", solver="psgd", **SMALL), executor).model
+        model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
         np.testing.assert_array_equal(machine.coef_, model.coef.T)
         np.testing.assert_array_equal(machine.intercept_, model.intercept)
 
