@@ -27,7 +27,7 @@ from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.race import Race
 from dkernel.selection.reasons import Reasons
 from dkernel.selection.rungs import FINALIST_RUNG, GRID_RUNG, LAST_RUNG, METRIC_RUNG, RUNGS, OpenWords, Search
-from dkernel.selection.sampled_stages import SampleProblem, learns_rest
+from dkernel.selection.sampled_stages import SampledStage, SampleProblem
 from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
 
@@ -44,7 +44,7 @@ class Choice:
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
     ways : to fit the machine, from which the choice takes one or two, and what each costs
-    problem : of their local stages
+    problem, stages : of their local stages
     """
 
     recipe: Recipe
@@ -59,6 +59,7 @@ class Choice:
     joint: Loss | None = None
     ways: Mapping[Way, WayCost] = field(default_factory=dict)
     problem: SampleProblem | None = None
+    stages: Mapping[str, SampledStage] = field(default_factory=dict)
 
 
 def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
@@ -73,7 +74,9 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
-        race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways)
+        race = (
+            None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
+        )
         search = Search(space, judge, candidates, race=race)
         best = climb(search)
         selected = _with_reasons(search, best)
@@ -107,7 +110,7 @@ def _with_reasons(search: Search, best: Trial) -> SelectedModel:
     rounds, components = search.metric_rounds.get(id(candidate.family), ([], 0))
     why = reasons.explain(rounds, components, best.loss, len(space.grid(candidate.family)) > 1)
     ways = (Way(),) if search.race is None else search.race.end()
-    open_components = any(way.features == "kernel" and not learns_rest(way.local) for way in ways)
+    open_components = any(way.size_is_open for way in ways)
     fidelities = (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG)
     enough = enough_components(judge, candidate, fidelities) if open_components else None
     return SelectedModel(
