@@ -4,7 +4,7 @@ Every stage states its `Cost` in its own room, beside its code; a plan is a sum 
 (`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 # --- the measured table, of one core of today
@@ -55,10 +55,13 @@ class Cost:
     flops : of its work;  client_flops : those of them that the client does, on one core, while the workers wait
     readings : of all rows
     task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
-    worker_bytes : of a worker, whatever its tasks
+    large_result : whether it takes longer to send a result than to make it
+    shared_bytes : threads -> bytes of the tasks where so many work in the process that takes their results, beside
+        client_bytes; None where they are those of workers
     row_bytes : of a row of the source;  kept_bytes : of a row that is kept in memory
     client_bytes : of the client meanwhile;  alone_bytes : of the client before the first and after the last task
     left_bytes : of the client while the stages after it work
+    throughout_bytes : of each worker while any stage works;  client_throughout_bytes : of the client
     model_bytes : of its part of the model file, at most
     scratch_bytes : of disk, while it works
     checkpoint_bytes : of disk, of a run with a checkpoint
@@ -71,12 +74,15 @@ class Cost:
     readings: int = 0
     task_bytes: int = 0
     result_bytes: int = 0
-    worker_bytes: int = 0
+    large_result: bool = False
+    shared_bytes: Callable[[int], int] | None = None
     row_bytes: int = 0
     kept_bytes: int = 0
     client_bytes: int = 0
     alone_bytes: int = 0
     left_bytes: int = 0
+    throughout_bytes: int = 0
+    client_throughout_bytes: int = 0
     model_bytes: int = 0
     scratch_bytes: int = 0
     checkpoint_bytes: int = 0

@@ -82,7 +82,8 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         selected = _with_reasons(search, best)
         if race is not None:
             why = {"way": race.explain(), **selected.why}
-            selected = replace(selected, why=why, ways=race.end(), instead=race.instead())
+            instead = race.instead(selected.enough or judge.components)
+            selected = replace(selected, why=why, ways=race.end(), instead=instead)
             selected = replace(selected, places=race.places, relevances=race.learned.get("grids"))
         else:
             selected = replace(selected, ways=tuple(ways))
@@ -110,7 +111,7 @@ def _with_reasons(search: Search, best: Trial) -> SelectedModel:
     rounds, components = search.metric_rounds.get(id(candidate.family), ([], 0))
     why = reasons.explain(rounds, components, best.loss, len(space.grid(candidate.family)) > 1)
     ways = (Way(),) if search.race is None else search.race.end()
-    open_components = any(way.size_is_open for way in ways)
+    open_components = any(way.features == "kernel" for way in ways)
     fidelities = (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG)
     enough = enough_components(judge, candidate, fidelities) if open_components else None
     return SelectedModel(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dkernel.execution.base import Call
 from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
+from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.evaluation import (
     CandidateLoss,
@@ -110,14 +111,21 @@ class Race:
         ]
         return (best, *sorted(others, key=lambda way: self.weighed(way))[:1])
 
-    def instead(self) -> Way | None:
-        """The way to fit where no local stage of those to fit gains anything: the best one with components.
+    def instead(self, components: int) -> Way | None:
+        """The way to fit where no local stage of those to fit gains anything: the best one with all of its components.
 
-        A linear kernel without its grids, or a constant without cells, has run no race.
+        A linear kernel without its grids, a constant without cells, or the few components that cells ask for have run
+        no race.
+
+        Parameters
+        ----------
+        components : that components alone are fitted with
         """
-        if any(way.features == "kernel" for way in self.end()):
+        taken = {way.learns_rest for way in self.end() if way.features == "kernel"}
+        if False in taken or (True in taken and components <= LEAST_COMPONENTS):
             return None
-        return min((way for way in self.ways if way.features == "kernel"), key=self.weighed, default=None)
+        whole = [way for way in self.ways if way.has_all_components]
+        return min(whole, key=self.weighed, default=Way() if Way() in self.costs and self.has_kernel else None)
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""

@@ -49,8 +49,8 @@ class Way:
         return stage_entry(self.local).learns_rest
 
     @property
-    def size_is_open(self) -> bool:
-        """True if a sample says how many components are enough."""
+    def has_all_components(self) -> bool:
+        """True if it has components, and no local stage before which few of them are enough."""
         return self.features == "kernel" and not self.learns_rest
 
     def of(self, recipe: Recipe) -> Recipe:

@@ -229,10 +229,10 @@ def _choose(
         weight, _, after = judged(place)
         return float(np.average(after, weights=weight))
 
-    found = [] if start is None else [best_cells(loss, start)]
+    ends = [] if start is None else [best_cells(loss, start)]
     if start is None or all_over:
-        found.append(lowest(loss))
-    best = min(found, key=loss)
+        ends.append(lowest(loss))
+    best = min(ends, key=loss)
     weight, before, after = judged(best)
     gain, error = paired_difference(before, after, weight)
     return best, (loss(best) + gain, loss(best), error)

@@ -13,10 +13,10 @@ from dkernel.recipe import Recipe
 from dkernel.selection.ways import Way, WayCost, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
+from dkernel.streaming.row_memory import HELD_SHARE
 from dkernel.streaming.survey import reading_seconds
 from dkernel.training.local_stage import local_cost
 
-HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
 USUAL_MEMORY = CORES * 2**30  # of the workers that the plain command is promised to do with
 
 

@@ -22,7 +22,7 @@ from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Stages
+from dkernel.training.stage_costs import StageCosts
 
 # First word of a phase -> part of the table.
 PARTS = {
@@ -56,7 +56,7 @@ def one(name: str) -> dict[str, Any]:
     recipe = Recipe(loss="squared_hinge" if classes else "squared", **given)
     source, executor, shown = from_arrays(X, y), ThreadsExecutor(2), Phases()
     outputs = classes if classes > 2 else 1
-    stages = Stages.of(source, recipe, executor, outputs)
+    stages = StageCosts.of(source, recipe, executor.slots, outputs)
     fitted = train(source, recipe, executor, progress=shown).model.recipe
     seconds: Counter[str] = Counter()
     ends = [*shown.began[1:], ("", time.process_time())]
