@@ -51,7 +51,7 @@ class MeanMachine(LocalMachine):
         sums = [np.bincount(codes, weight * column, minlength=bins) for column in residual.T]
         return cls(edges, np.stack(sums, axis=1) / np.maximum(np.bincount(codes, weight, bins), 1)[:, None], unit)
 
-    def scores(self, X, wide=False):
+    def scores(self, X, wide=False):  # noqa: ARG002 - a mean has no sums that cancel
         return self.means[self.regions(X)] * self.unit
 
     def regions(self, X):
@@ -67,16 +67,16 @@ class MeanMachine(LocalMachine):
         return {"edges": self.edges, "means": self.means, "unit": self.unit}
 
     @classmethod
-    def build(cls, spec, arrays):
+    def build(cls, spec, arrays):  # noqa: ARG003 - it has the word alone
         return cls(**arrays)
 
 
-def mean_cost(n, p, recipe, outputs):
+def mean_cost(n, _, recipe, outputs):
     bins = recipe.settings(Means).bins
     return Cost(flops=10.0 * n, model_bytes=8 * bins * (outputs + 1))
 
 
-def fit_means(residual, survey, recipe, n, callback, findings):
+def fit_means(residual, _, recipe, *__):
     rows, loss, unit = residual.sample, residual.problem.loss, residual.problem.targets.widths
     bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
     machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
@@ -84,7 +84,7 @@ def fit_means(residual, survey, recipe, n, callback, findings):
     return LocalStage.judged(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
 
 
-def race_means(problem, split, rows, start, learned, place):
+def race_means(problem, split, rows, start, *_):
     steps = -problem.loss.derivative(problem.targets.of(split.y[:rows]), start.fitted) / problem.loss.curvature
     machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
     return StageTrial((), problem.losses(split, start.judged + machine.scores(split.X_judged)))
@@ -124,7 +124,7 @@ def test_it_is_fitted_saved_loaded_and_scored_by_its_word(tmp_path):
 def test_its_settings_are_those_of_any_stage():
     assert Recipe(local=Means(32)) == Recipe(local="means(bins=32)")
     assert machine("means").set_params(local__bins=4).get_params()["local__bins"] == 4
-    with pytest.raises(RecipeError, match="has no setting 'bin'. Did you mean 'bins'"):
+    with pytest.raises(RecipeError, match="has no setting 'bin'"):
         Recipe(local="means(bin=4)")
     with pytest.raises(UnsupportedError, match="local='means' needs a loss without kinks"):
         machine("means").set_params(loss="quantile").fit(*steps(300))
