@@ -17,6 +17,7 @@ from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.candidates import Candidate
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import (
     CandidateLoss,
     Fidelity,
@@ -26,7 +27,6 @@ from dkernel.selection.evaluation import (
 )
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageScores, StageTrial, constant_scores
-from dkernel.selection.stage_settings import Place
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found

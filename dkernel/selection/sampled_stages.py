@@ -19,12 +19,12 @@ from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import FitValidationSplit
 from dkernel.selection.grid_inputs import relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
-    Place,
     best_grids,
     cell_settings,
     grid_gamma,

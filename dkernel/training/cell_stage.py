@@ -17,9 +17,10 @@ from dkernel.local_settings import Cells
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.recipe import Recipe
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import paired_difference
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.selection.stage_settings import NOTHING, SIZES, Place, RaceFindings, best_cells, cell_settings, lowest
+from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
