@@ -25,6 +25,7 @@ from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_in
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.sizes import flops_of
 from dkernel.problem.targets import Targets
+from dkernel.selection.descent import until_worse
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
 
@@ -233,22 +234,19 @@ def candidate_scores(
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
-    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards."""
+    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards.
+
+    Those that wait for a thread when it rises are not computed.
+    """
     first = 0 if near not in JUDGING_ALPHAS else max(0, JUDGING_ALPHAS.index(near) - 1)
-    best = _until_worse(over(JUDGING_ALPHAS[first:]))
+    best = min(until_worse(over(JUDGING_ALPHAS[first:]), _loss), key=_loss)
     if best[0].alpha == JUDGING_ALPHAS[first]:
-        best = _until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])))
+        best = min(until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])), _loss), key=_loss)
     return best
 
 
-def _until_worse(path: Iterator[Judged]) -> Judged:
-    """The last before the first that is no better; those that wait for a thread are not computed then."""
-    best = next(path)
-    for judged in path:
-        if best[0].loss < np.inf and not judged[0].loss < best[0].loss:
-            break
-        best = judged
-    return best
+def _loss(judged: Judged) -> float:
+    return judged[0].loss
 
 
 def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:

@@ -1,6 +1,6 @@
 """Local stages fitted to rows of the reservoir, in memory: pure functions that run on a worker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -19,12 +19,12 @@ from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import FitValidationSplit
 from dkernel.selection.grid_inputs import relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
-    Place,
     best_grids,
     cell_settings,
     grid_gamma,
@@ -209,27 +209,12 @@ class SampledStage:
     fit : (problem, rows, number of rows to fit, scores of the global stage, what was learned, place or None) -> the
         trial
     most_rows : that it is fitted to
-    learns_rest : whether few components are enough before it
     """
 
     learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
     fit: Callable[..., StageTrial]
     most_rows: float = inf
-    learns_rest: bool = False
 
     def takes(self, rows: int) -> bool:
         """True if it is fitted to this number of rows."""
         return rows <= self.most_rows
-
-
-SAMPLED_STAGES: Mapping[str, SampledStage] = {
-    "grids": SampledStage(learn_relevances, try_grids),
-    # After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
-    "cells": SampledStage(learn_root, try_cells, MOST_CELL_ROWS, learns_rest=True),
-}
-"""Word of a local stage -> how a race fits it. One that is not here runs in no race: it is fitted where it is named."""
-
-
-def learns_rest(stage: str) -> bool:
-    """True if few components are enough before the local stage of this word."""
-    return stage in SAMPLED_STAGES and SAMPLED_STAGES[stage].learns_rest

@@ -63,7 +63,7 @@ class SolverEntry:
             which = f"polish={polish}" if self.takes(loss) else f"solver={name!r}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={text!r} has them. Use solver='psgd' without "
-                f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
+                f"polish, or loss={loss.without_kinks!r}."
             )
         if polish and not self.in_rounds:
             raise RecipeError(
