@@ -1,10 +1,12 @@
 """What a stage of a fit takes: its cost, which it states from sizes alone, and the measured speeds behind it.
 
 Every stage states its `Cost` in its own room, beside its code; a plan is a sum over the stages
-(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again.
+(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again: speeds by whole
+fits, and with `--numbers` those that have a meaning alone. A number that a choice looks at stays as it is, whatever is
+measured, since another one would choose other models.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 # --- the measured table, of one core of today
@@ -23,10 +25,14 @@ PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numb
 # CPU seconds of the client and a scheduler together for one more call of a round (scripts/bench/workers.py). A busy
 # machine takes twice as many; the number of workers that a fit uses goes with the root of it.
 CALL_SECONDS = 3e-3
+ASK_SECONDS = 0.02  # from a call to its result, of a worker that has nothing else to do
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
 COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it
-COMPONENT64_FLOPS = 600.0  # the same in float64, where an exponential takes as long as 600 of a product
+# The same in float64, where an exponential, with the passes over memory around it, takes 13 ns: so many of the flops
+# that a part of a fit counts.
+COMPONENT64_FLOPS: Mapping[str, float] = {"choice": 200.0, "global": 600.0}
+L1_FLOPS = 30.0  # of a term of an L1 distance in float64, of the choice; one of a product is 2
 EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 SETUP_FLOPS = 6  # times D^3: the Gram matrix of six rows a component, and its factors
 GRID_FLOPS = 120.0  # of a row and a grid for one output: some 8 ns, half of it the codes
@@ -55,10 +61,13 @@ class Cost:
     flops : of its work;  client_flops : those of them that the client does, on one core, while the workers wait
     readings : of all rows
     task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
-    worker_bytes : of a worker, whatever its tasks
+    large_result : whether it takes longer to send a result than to make it
+    shared_bytes : threads -> bytes of the tasks where so many work in the process that takes their results, beside
+        client_bytes; None where they are those of workers
     row_bytes : of a row of the source;  kept_bytes : of a row that is kept in memory
     client_bytes : of the client meanwhile;  alone_bytes : of the client before the first and after the last task
     left_bytes : of the client while the stages after it work
+    throughout_bytes : of each worker while any stage works;  client_throughout_bytes : of the client
     model_bytes : of its part of the model file, at most
     scratch_bytes : of disk, while it works
     checkpoint_bytes : of disk, of a run with a checkpoint
@@ -71,12 +80,15 @@ class Cost:
     readings: int = 0
     task_bytes: int = 0
     result_bytes: int = 0
-    worker_bytes: int = 0
+    large_result: bool = False
+    shared_bytes: Callable[[int], int] | None = None
     row_bytes: int = 0
     kept_bytes: int = 0
     client_bytes: int = 0
     alone_bytes: int = 0
     left_bytes: int = 0
+    throughout_bytes: int = 0
+    client_throughout_bytes: int = 0
     model_bytes: int = 0
     scratch_bytes: int = 0
     checkpoint_bytes: int = 0

@@ -15,7 +15,8 @@ from dkernel.errors import DataError, MissingValueError, UnsupportedError
 DTYPES = ("auto", "float32", "float64")
 HEAD = 256  # rows that are looked at
 
-Place = Callable[[int], str]
+RowPlace = Callable[[int], str]
+"""Row of a block -> where it stands, in words."""
 
 
 def silent_overflow() -> np.errstate:
@@ -28,7 +29,7 @@ def _in_array(row: int) -> str:
 
 
 def as_features(
-    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", place: Place = _in_array
+    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", place: RowPlace = _in_array
 ) -> NDArray[np.floating]:
     """X as a C-contiguous (rows, p) block of `dtype`, or a DataError that names row and column.
 
@@ -59,7 +60,7 @@ def as_features(
     return block
 
 
-def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, place: Place) -> None:
+def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, place: RowPlace) -> None:
     bad = ~np.isfinite(block)
     if not bad.any():
         return

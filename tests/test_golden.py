@@ -71,12 +71,12 @@ def test_the_tiles_give_the_same_scores(golden):
 
 ELSEWHERE = """
 import json, numpy as np
-from dkernel.persistence import model_file as modelfile
+from dkernel.persistence.model_file import load_model
 from tests.golden.make import FOLDER, TILES, largest, numpy_scores
 
 found = {}
 for path in sorted(FOLDER.glob("*/*.safetensors")):
-    held, model = np.load(path.parent / "expected.npz"), modelfile.load(path)
+    held, model = np.load(path.parent / "expected.npz"), load_model(path)
     X, scores, exact = (held[name] for name in ("X", f"{path.stem}.scores", f"{path.stem}.exact"))
     far = np.abs(model.scores(X).astype(float) - scores) / largest(model) / TILES
     found[str(path)] = [bool((numpy_scores(model, X).astype(np.float32) == exact).all()), float(far.max())]

@@ -13,7 +13,7 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "duration", "o
 
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
 MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
-_CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
+CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     >>> chunk_limit(28), chunk_limit(784), chunk_limit(100_000)
     (131072, 20480, 2048)
     """
-    rows = _CHUNK_BYTES // max(1, p * itemsize)
+    rows = CHUNK_BYTES // max(1, p * itemsize)
     return min(_MOST_ROWS, max(PIECE_ROWS, rows // PIECE_ROWS * PIECE_ROWS))
 
 
@@ -229,7 +229,7 @@ def targets_in(y: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 1
 
 
-def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
+def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     """A label as bool, int64, float64 or fixed-width text; several targets, (rows, k), as float64.
 
     A missing one is refused with its row, and of several with its column.
@@ -262,7 +262,7 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
 
 
-def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
+def _as_targets(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.float64]:
     """Several targets as float64, each column through the gate of a label."""
     columns = [as_label(column, place, f"{name}[{j}]") for j, column in enumerate(values.T)]
     for j, column in enumerate(columns):
@@ -271,7 +271,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
     return np.stack(columns, axis=1, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
 
 
-def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
+def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     listed = [_decode(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
     _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
@@ -293,7 +293,7 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array(flags, bool).reshape(values.shape)
 
 
-def _decode(value: bytes, row: int, place: Place, name: str) -> str:
+def _decode(value: bytes, row: int, place: RowPlace, name: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -305,7 +305,7 @@ def _decode(value: bytes, row: int, place: Place, name: str) -> str:
 def _refuse(
     bad: NDArray[np.bool_],
     values: NDArray[Any],
-    place: Place,
+    place: RowPlace,
     name: str,
     what: str,
     advice: str,
@@ -317,7 +317,7 @@ def _refuse(
         raise kind(f"{place(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
 
 
-def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
+def as_weight(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.float64]:
     """Weights (rows,) as float64: from 0 to MOST_WEIGHT; one below LEAST_WEIGHT becomes 0."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
@@ -345,7 +345,7 @@ def cut_blocks(
     raw: UncheckedBlock,
     rows: tuple[int, ...],
     layout: Layout,
-    place: Place,
+    place: RowPlace,
     label: str | None = "y",
     weight: str | None = "weight",
 ) -> tuple[Block, ...]:

@@ -17,7 +17,7 @@ from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
@@ -86,7 +86,7 @@ def read_unit(
     return blocks
 
 
-def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
         valid = valid_rows(file, part, wanted, place)
@@ -95,7 +95,7 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: Place
     return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
 
 
-def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
+def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
     """The rows of one part that can be read, and why the others cannot."""
     reader, own = format_module(file.format), without_keys(wanted)
     valid: FilteredRows
@@ -124,7 +124,7 @@ def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> Unc
     return replace(raw, kept=columns)
 
 
-def _place_without(place: Place, part: FilePart) -> Place:
+def _place_without(place: RowPlace, part: FilePart) -> RowPlace:
     """The place of a row by its number among those that are not left out."""
     if not part.without:
         return place

@@ -16,7 +16,7 @@ from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.rows import first_not_finite
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 REJECTS = pa.schema(
     [
@@ -57,7 +57,7 @@ def sifted_blocks(
     valid: FilteredRows,
     rows: tuple[int, ...],
     wanted: ReadColumns,
-    place: Place,
+    place: RowPlace,
     where: tuple[str, int],
     odd: Sequence[int] = (),
     reason: str = "",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from dask.delayed import Delayed
 
-from dkernel.cost import THREADS_BASE
+from dkernel.cost import THREADS_BASE, Cost
 from dkernel.errors import DKernelError, UnsupportedError
 
 T = TypeVar("T")
@@ -169,15 +169,28 @@ class Executor(ABC):
         return 0
 
     @property
-    def counts_workers(self) -> bool:
-        """True if the memory of workers is counted apart from that of the client."""
-        return self.memory_limit is not None
+    def worker_threads(self) -> int:
+        """Threads of each worker."""
+        return max(1, self.slots // self.workers)
+
+    def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
+        """Bytes of the tasks of a stage that work at one time: of a worker, and of the client beside workers."""
+        if cost.shared_bytes is not None and self.memory_limit is None:
+            return cost.shared_bytes(self.slots), 0
+        return self.worker_threads * cost.task_bytes, 0
 
     def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:
-        """Bytes of a worker in the largest phase, or where it is this process, beside those of the client's largest."""
-        if self.counts_workers:
+        """Bytes of a worker in the largest phase, or where it is this process, beside those of the client's largest.
+
+        A limit is compared with all that the tasks hold.
+        """
+        if self.memory_limit is not None:
             return max(worker)
         return max(own + of_client for own, of_client in zip(worker, client, strict=True)) - max(client)
+
+    def fewer_slots(self, least: int) -> Iterator[int]:  # noqa: ARG002 - an idle thread saves nothing
+        """Numbers of slots, from `least` upwards, that a fit may use in place of all."""
+        return iter(())
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""

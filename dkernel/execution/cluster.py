@@ -21,7 +21,7 @@ from dask.base import annotate, get_annotations
 from dask.delayed import Delayed
 from dask.local import get_sync
 
-from dkernel.cost import CLIENT_BASE, WORKER_BASE
+from dkernel.cost import CLIENT_BASE, WORKER_BASE, Cost
 from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.execution.connection import PATIENCE, TICK, Connection
@@ -61,9 +61,19 @@ class RemoteExecutor(Executor):
     def received_bytes(self, n_bytes: int) -> int:
         return self.slots * n_bytes
 
-    @property
-    def counts_workers(self) -> bool:
-        return True
+    def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
+        if cost.shared_bytes is not None and self.keeps_work_here(cost.large_result):
+            return 0, cost.shared_bytes(self.slots)
+        return self.worker_threads * cost.task_bytes, 0
+
+    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:  # noqa: ARG002 - the client is another
+        return max(worker)
+
+    def fewer_slots(self, least: int) -> Iterator[int]:
+        most = self.slots
+        while least < most:
+            yield least
+            least *= 2
 
 
 class ClusterExecutor(RemoteExecutor):

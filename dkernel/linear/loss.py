@@ -49,6 +49,16 @@ class Loss(ABC):
     """Condition on the number of a loss that has one, in words."""
 
     @property
+    def smoothable(self) -> bool:
+        """True if it is smooth, or its kinks can be smoothed in a window: targets that are numbers have a unit."""
+        return self.smooth or self.regresses
+
+    @property
+    def without_kinks(self) -> str:
+        """Name of a loss without kinks for the same targets."""
+        return "huber" if self.regresses else "squared_hinge"
+
+    @property
     def number(self) -> float:
         """Parameter of the loss, 0 of a loss without one."""
         return float(getattr(self, fields(self)[0].name)) if is_dataclass(self) else 0.0

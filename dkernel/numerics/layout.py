@@ -10,7 +10,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells
 from dkernel.numerics.rows import object_places
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse
-from dkernel.validation import Place, as_features
+from dkernel.validation import RowPlace, as_features
 
 SUPPOSED = 128
 """Stored numbers of a sparse row, where nothing says how many there are before the rows are read."""
@@ -80,7 +80,7 @@ class Layout:
             return stored + OBJECT_OVERHEAD * p if stored else 256 * p
         return p * itemsize
 
-    def block(self, X: Any, place: Place) -> Any:
+    def block(self, X: Any, place: RowPlace) -> Any:
         """X, an array or a matrix of scipy, as a block; else a DataError that names row and column.
 
         Parameters

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 Objects = NDArray[np.object_]
 
@@ -27,7 +27,7 @@ _DEPTH = 32  # lists inside lists: Python's own parser of JSON ends near 1,000
 _NEEDED = "A cell is a text, or a list or set of texts, numbers and lists"
 
 
-def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], place: Place) -> Objects:
+def as_cells(X: NDArray[Any], columns: Sequence[str], objects: Sequence[str], place: RowPlace) -> Objects:
     """X as a block of objects (rows, p), or a DataError that names row and column.
 
     Parameters

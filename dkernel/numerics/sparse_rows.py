@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -264,7 +264,7 @@ class Transposed:
     rows: SparseRows
 
 
-def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: Place = "row {}".format) -> SparseRows:
+def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: RowPlace = "row {}".format) -> SparseRows:
     """The gate for sparse rows, as `checks.as_features` is for dense ones: real, finite, of the right width.
 
     Parameters

@@ -22,7 +22,7 @@ from dkernel.report.numbers import (
 )
 from dkernel.report.style import svg
 from dkernel.report.tradeoffs import by_components, by_seconds
-from dkernel.training.memory_plan import format_plan
+from dkernel.training.plan_format import format_plan
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }

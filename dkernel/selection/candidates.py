@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
-from dkernel.selection.stage_settings import Place
+from dkernel.selection.descent import Place
 from dkernel.selection.ways import Way
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.cost import COMPONENT64_FLOPS, L1_FLOPS
 from dkernel.data.block import Block
 from dkernel.features import Drawing, Scaling
 from dkernel.features.nystrom import NystromMap
@@ -22,7 +23,9 @@ from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F64
 from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
+from dkernel.problem.sizes import flops_of
 from dkernel.problem.targets import Targets
+from dkernel.selection.descent import until_worse
 
 MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
 
@@ -53,12 +56,12 @@ class Fidelity:
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
         """Predicted, of one candidate: components in float64, their Gram matrix, a factorization for each alpha.
 
-        An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
-        additions in a product of matrices; a term of an L1 distance as 30. Drawn components cost as in a pass.
+        Drawn components cost as in a pass.
         """
-        c, value = self.components, (2.0 if is_radial(kernel) else 30.0) * p + 200
-        value = 2.0 * p + 20 if drawn else value
-        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
+        c, rows = self.components, self.rows + self.judged
+        value = (2.0 if is_radial(kernel) else L1_FLOPS) * p + COMPONENT64_FLOPS["choice"]
+        components = flops_of(rows, p, c) if drawn else rows * c * value
+        return components + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,22 +234,19 @@ def candidate_scores(
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
-    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards."""
+    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards.
+
+    Those that wait for a thread when it rises are not computed.
+    """
     first = 0 if near not in JUDGING_ALPHAS else max(0, JUDGING_ALPHAS.index(near) - 1)
-    best = _until_worse(over(JUDGING_ALPHAS[first:]))
+    best = min(until_worse(over(JUDGING_ALPHAS[first:]), _loss), key=_loss)
     if best[0].alpha == JUDGING_ALPHAS[first]:
-        best = _until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])))
+        best = min(until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])), _loss), key=_loss)
     return best
 
 
-def _until_worse(path: Iterator[Judged]) -> Judged:
-    """The last before the first that is no better; those that wait for a thread are not computed then."""
-    best = next(path)
-    for judged in path:
-        if best[0].loss < np.inf and not judged[0].loss < best[0].loss:
-            break
-        best = judged
-    return best
+def _loss(judged: Judged) -> float:
+    return judged[0].loss
 
 
 def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:

@@ -5,13 +5,16 @@ table. A rung takes the leaders of the one before, judges candidates at its fide
 first. To change the choice, change a line of the table; to add a rung, add a line and its function.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
+from operator import attrgetter
 
 from dkernel.kernels import Kernel
 from dkernel.selection.candidate_space import CandidateSpace
 from dkernel.selection.candidates import Candidate, has, is_next
+from dkernel.selection.descent import until_worse
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.metric_learning import in_metric
@@ -25,6 +28,7 @@ METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
 METRIC_ENDS = 0.995  # share of the loss under which one more turn is worth it
 MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
+_loss = attrgetter("loss")
 
 
 @dataclass(frozen=True)
@@ -182,24 +186,28 @@ def try_finalists(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 
 
 def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """Extend the gammas of each family whose best trial has the smallest or the largest of them.
+    """Extend the gammas of each family whose best trial has the smallest or the largest of them."""
+    trials = list(trials)
+    for family in search.space.families:
+        best = next(trial for trial in trials if trial.candidate.family is family)
+        pairs = _pairs_beyond(search, best, fidelity)
+        trials += chain(*until_worse(pairs, lambda pair: pair[0].loss, CLEARLY, best.loss))
+    return sorted(trials, key=_loss)
 
-    A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
+
+def _pairs_beyond(search: Search, best: Trial, fidelity: Fidelity) -> Iterator[list[Trial]]:
+    """Trials of the two next gammas as long as the best one is the smallest or the largest that was tried.
+
+    A smaller gamma wants a smaller alpha, so none is tried where the alpha is given.
     """
-    space, judge, trials = search.space, search.judge, list(trials)
-    for family in space.families:
-        for _ in range(EXTENSIONS if len(space.grid(family)) > 1 else 0):
-            best = next(trial for trial in trials if trial.candidate.family is family)
-            now = best.candidate
-            tried = [c.factor for c in judge.judged if (c.family, c.scaling) == (now.family, now.scaling)]
-            lowest = now.factor == min(tried)
-            if (lowest and space.recipe.alpha != "auto") or min(tried) < now.factor < max(tried):
-                break
-            more = judge.trials(space.at_multiples(now, (0.5, 0.25) if lowest else (2.0, 4.0)), fidelity)
-            trials = sorted([*trials, *more], key=lambda trial: trial.loss)
-            if more[0].loss > CLEARLY * best.loss:
-                break
-    return trials
+    space, judge, now = search.space, search.judge, best.candidate
+    for _ in range(EXTENSIONS if len(space.grid(now.family)) > 1 else 0):
+        tried = [c.factor for c in judge.judged if (c.family, c.scaling) == (now.family, now.scaling)]
+        lowest = now.factor == min(tried)
+        if (lowest and space.recipe.alpha != "auto") or min(tried) < now.factor < max(tried):
+            return
+        yield (pair := judge.trials(space.at_multiples(now, (0.5, 0.25) if lowest else (2.0, 4.0)), fidelity))
+        now = pair[0].candidate
 
 
 # --- the metric, by rounds of fitting and learning
@@ -239,7 +247,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
         rounds.append(judge.trials(space.at_multiples(moved, multiples), fidelity)[0])
         if rounds[-1].loss > METRIC_ENDS * rounds[-2].loss:
             break
-    best = min(rounds[1:], key=lambda trial: trial.loss)
+    best = min(rounds[1:], key=_loss)
     search.metric_rounds[id(start.family)] = [trial.loss for trial in rounds], judge.within(fidelity).components
     return best if judge.is_better(best, before) or space.recipe.metric != "auto" else before
 
@@ -292,13 +300,10 @@ def try_more_components(search: Search, leaders: Sequence[Trial]) -> list[Trial]
         return list(leaders)
     if best.candidate.kernel != space.at_multiples(best.candidate, (1.0,))[0].kernel:  # a sum has gammas of its own
         return list(leaders)
-    last = judge.trials(space.at_multiples(best.candidate, multiples), fidelity)[0]
-    for _ in range(EXTENSIONS if last.candidate.factor < best.candidate.factor else 0):
-        wider = judge.trials(space.at_multiples(last.candidate, (0.25,)), fidelity)[0]
-        if not wider.loss < last.loss:
-            break
-        last = wider
-    return [last, *leaders[1:]]
+    first = judge.trials(space.at_multiples(best.candidate, multiples), fidelity)[0]
+    wider = (0.25**k for k in range(1, EXTENSIONS + 1) if first.candidate.factor < best.candidate.factor)
+    path = (judge.trials(space.at_multiples(first.candidate, (each,)), fidelity)[0] for each in wider)
+    return [min([first, *until_worse(path, _loss, least=first.loss)], key=_loss), *leaders[1:]]
 
 
 # --- the linear kernel, by which many features are learned
@@ -325,7 +330,7 @@ def try_linear(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
     """The best trial of each family, the best family first."""
     best: dict[int, Trial] = {}
-    for trial in sorted(trials, key=lambda trial: trial.loss):
+    for trial in sorted(trials, key=_loss):
         best.setdefault(id(trial.candidate.family), trial)
     return list(best.values())
 

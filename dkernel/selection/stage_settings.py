@@ -1,18 +1,13 @@
 """Settings of the local stages that a fit looks for: places on axes, and where a search on them begins and goes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.cells import SMOOTHNESS, CellSettings
-
-Place = tuple[int, ...]
-"""Number of a setting on each axis."""
-Move = tuple[int, ...]
-"""Steps on each axis."""
+from dkernel.selection.descent import Place, descend
 
 WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
@@ -49,28 +44,6 @@ class RaceFindings:
 
 
 NOTHING = RaceFindings()
-
-
-def descend(loss: Callable[[Place], float], place: Place, sizes: Place, moves: Sequence[Move]) -> Place:
-    """Repeat each of these moves while the loss falls, forwards and then backwards; the place where the walk ends.
-
-    Parameters
-    ----------
-    loss : asked again for places that were visited, so it should remember them
-    sizes : settings of each axis
-
-    Examples
-    --------
-    >>> descend(lambda place: (place[0] - 4) ** 2 + place[1], (2, 1), (6, 3), moves=((1, 0), (0, 1)))
-    (4, 0)
-    """
-    for move, direction in product(moves, (1, -1)):
-        while True:
-            other = tuple(at + direction * step for at, step in zip(place, move, strict=True))
-            if not all(0 <= at < size for at, size in zip(other, sizes, strict=True)) or not loss(other) < loss(place):
-                break
-            place = other
-    return place
 
 
 def grid_width(place: Place) -> float:

@@ -1,7 +1,9 @@
 """The cost of the setup of a solver: squares of the components of a sample, or a sketch where these have no room."""
 
+from functools import partial
+
 from dkernel.cost import Cost
-from dkernel.execution.base import Executor
+from dkernel.data.source import Source
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK_COLUMNS
@@ -13,24 +15,27 @@ from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.driver import HEADS, tile_bytes
 from dkernel.solving.sgd_setup import ALPHA_PATH, GRAM_LEAVES, WIDE_DIRECTIONS
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of, sketch_flops
+from dkernel.streaming.row_memory import held_row_bytes
 
 
-def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, executor: Executor) -> Cost:
+def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Cost:
     """Cost of the setup; memory alone for a solver that prepares nothing, and holds the same squares.
 
-    One square of the components outlives it: the metric of the landmarks.
+    One square of the components outlives it: the metric of the landmarks. The workers have the map until the end.
     """
-    D, squares = sizes.components, _squares(sizes, recipe)
+    D, squares, wide = sizes.components, _squares(sizes, recipe), _is_sketched(sizes, recipe)
     # A rule that evaluates the kernel holds a column of all candidates for each landmark.
     picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-    worker, beside = _tasks(executor, D, outputs, squares, _is_sketched(sizes, recipe))
-    landmarks = by_landmarks(recipe.features, auto=True)
+    landmarks, rows = by_landmarks(recipe.features, auto=True), D * held_row_bytes(source)
     return Cost(
         flops=setup_flops(sizes, recipe),
-        worker_bytes=worker,
-        client_bytes=max(squares, picking) + beside,
+        task_bytes=task_bytes(D, outputs, wide),
+        large_result=not wide,
+        shared_bytes=partial(_shared_bytes, D, outputs, squares, wide),
+        client_bytes=max(squares, picking),
         left_bytes=0 if D > MOST_DENSE or not landmarks else 8 * D * D,
-        checkpoint_bytes=min(squares, 24 * D**2) + 144 * D * HEADS * outputs,
+        throughout_bytes=rows + 16 * source.n_in if source.sparse else 4 * D * sizes.p,
+        checkpoint_bytes=min(squares, 24 * D**2) + 144 * D * HEADS * outputs + rows,
     )
 
 
@@ -50,7 +55,7 @@ def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
         return 0.0
     p, D = sizes.p, sizes.components
     products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
-    picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
+    picking = float(sizes.candidates) * D * D + flops_of(sizes.candidates, p, D) if sizes.candidates > D else 0.0
     return products + flops_of(sizes.sample, p, D) + picking
 
 
@@ -76,17 +81,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     return max(2 + 2 * landmarks, landmarks + factors) * 8 * D * D
 
 
-def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
-    """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
-    threads = max(1, executor.slots // executor.workers)
-    home = executor.keeps_work_here(large=not wide)
-    beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
-    if home and not executor.in_process:
-        return threads * tile_bytes(columns, outputs), beside
-    return (threads * task_bytes(columns, outputs, wide) if executor.counts_workers else beside), 0
-
-
-def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
+def _shared_bytes(columns: int, outputs: int, squares: int, wide: bool, threads: int) -> int:
     """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
 
     No sum is copied there: all leaves of the Gram matrix are there at its end, and the client has the metric.

@@ -22,11 +22,11 @@ from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
+from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
 from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
-ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
 WINDOW_TASKS = 8
 # A journal gets a long reading in parts: a sixteenth of the source at a time, and at least MOST_BYTES.
@@ -103,7 +103,7 @@ class BlockReader:
 
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
-        groups = group_units(source.units, source.row_bytes + ROW_OVERHEAD)
+        groups = group_units(source.units, held_row_bytes(source))
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
         self._held: set[int] = set()
@@ -185,7 +185,7 @@ class BlockReader:
         """Units of which a round's sums are made at a time, while as many are read: a bundle, enough for all slots."""
         if self.keep:
             return len(self.source.units)
-        bundle = bundle_size([unit.rows for unit in self.source.units], self.source.row_bytes + ROW_OVERHEAD)
+        bundle = bundle_size([unit.rows for unit in self.source.units], held_row_bytes(self.source))
         return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
@@ -361,7 +361,7 @@ class BlockReader:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
         if self.keep and self._homes:  # a window of few would have what one worker holds, and be copied to the others
             return [list(units)]
-        row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
+        row_bytes, slots = held_row_bytes(self.source), self.executor.slots
         windows: list[list[list[int]]] = []
         held = 0
         for group in self._by_group(units):

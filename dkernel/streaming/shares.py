@@ -18,7 +18,7 @@ BlockPiece = tuple[Handle, RowSlice]
 
 CHUNK_PARTS = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
-Sizes = Mapping[int, Sequence[int]]
+PieceRows = Mapping[int, Sequence[int]]
 """Position of a chunk in the sum -> rows of each of its pieces that a round has, in their order."""
 
 
@@ -56,7 +56,7 @@ class Node:
 
 
 def even_shares(
-    sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
+    sizes: PieceRows, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int, stay: bool = False
 ) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
@@ -89,7 +89,7 @@ def even_shares(
 
 
 def _chunks_of(
-    places: Mapping[int, str | None], sizes: Sizes, threads: Mapping[str, int]
+    places: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
 ) -> dict[str | None, list[int]]:
     """The chunks of each worker; under None those whose place is unknown."""
     own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
@@ -98,13 +98,13 @@ def _chunks_of(
     return own
 
 
-def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: Sizes, threads: Mapping[str, int]) -> bool:
+def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: PieceRows, threads: Mapping[str, int]) -> bool:
     """True if no worker has many more rows than its share."""
     rows = {worker: sum(sum(sizes[chunk]) for chunk in chunks) for worker, chunks in own.items()}
     return is_even(rows, threads)
 
 
-def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
+def _even(sizes: PieceRows, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
     """The pieces of these chunks in their order, cut into `parts` parts of about as many rows each."""
     total = sum(sum(sizes[chunk]) for chunk in chunks)
     cut: dict[int, list[PieceRun]] = {}
@@ -127,7 +127,7 @@ def _grains(pieces: int) -> list[tuple[int, int]]:
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[PieceRun]]]:
+def nodes_of(share: Share, sizes: PieceRows) -> list[tuple[Node, list[PieceRun]]]:
     """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
     nodes: list[tuple[Node, list[PieceRun]]] = []
     whole: list[PieceRun] = []

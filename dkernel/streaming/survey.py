@@ -24,6 +24,7 @@ from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice
 
 import_ahead(__name__)
@@ -34,9 +35,17 @@ MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
 COMPILED_ROWS = 2**17  # rows that are worth a compiled function
 
 
-def survey_cost(rows: int, columns: int) -> Cost:
-    """Cost of the survey."""
-    return Cost("survey", SURVEY_FLOPS * rows * columns, readings=1)
+def survey_cost(source: Source, sample: int) -> Cost:
+    """Cost of the survey, and of the rows of its sample, which the workers and the client have until the end."""
+    sampled = sample * held_row_bytes(source)
+    return Cost(
+        "survey",
+        SURVEY_FLOPS * source.n_rows * source.n_terms,
+        readings=1,
+        throughout_bytes=sampled,
+        client_throughout_bytes=3 * sampled,
+        checkpoint_bytes=2 * sampled,
+    )
 
 
 def reading_seconds(source: Source) -> float:

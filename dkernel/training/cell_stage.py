@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
+from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.recipe import Recipe
+from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import paired_difference
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.selection.stage_settings import NOTHING, SIZES, Place, RaceFindings, best_cells, cell_settings, lowest
+from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
 from dkernel.solving.residual import Residual
@@ -40,7 +41,6 @@ HOPELESS_GAIN = 2.0
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)
-CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -229,10 +229,10 @@ def _choose(
         weight, _, after = judged(place)
         return float(np.average(after, weights=weight))
 
-    found = [] if start is None else [best_cells(loss, start)]
+    ends = [] if start is None else [best_cells(loss, start)]
     if start is None or all_over:
-        found.append(lowest(loss))
-    best = min(found, key=loss)
+        ends.append(lowest(loss))
+    best = min(ends, key=loss)
     weight, before, after = judged(best)
     gain, error = paired_difference(before, after, weight)
     return best, (loss(best) + gain, loss(best), error)

@@ -21,12 +21,12 @@ from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import model_bytes_of
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.descent import Place
 from dkernel.selection.grid_inputs import RELEVANCE_ROWS, category_groups, feature_names, given_groups, relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
     NOTHING,
-    Place,
     RaceFindings,
     best_grids,
     best_width,

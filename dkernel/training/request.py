@@ -17,6 +17,7 @@ from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import given_landmarks
 from dkernel.streaming.read_groups import join_units
 from dkernel.training.memory_plan import Plan
+from dkernel.training.plan_checks import check_memory, check_model, check_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +62,9 @@ class FitRequest:
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
-        plan.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
-        plan.check_seconds(recipe.max_seconds)
-        plan.check_model(recipe.max_model_size)
+        check_memory(plan, lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+        check_seconds(plan, recipe.max_seconds)
+        check_model(plan, recipe.max_model_size)
         digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
@@ -111,8 +112,8 @@ class FitRequest:
         if not self.plan.local or outputs <= self.plan.outputs:
             return self.plan.local
         plan = Plan.of(self.source, self.recipe, executor, outputs)
-        plan.check(lambda columns: Plan.of(self.source, self.recipe.replace(n_components=columns), executor, outputs))
-        plan.check_model(self.recipe.max_model_size)
+        check_memory(plan, lambda n: Plan.of(self.source, self.recipe.replace(n_components=n), executor, outputs))
+        check_model(plan, self.recipe.max_model_size)
         return plan.local
 
 

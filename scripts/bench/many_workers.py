@@ -30,7 +30,8 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.homes import is_even
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import even_shares, nodes_of
-from dkernel.training.memory_plan import Plan, Stages
+from dkernel.training.memory_plan import Plan
+from dkernel.training.stage_costs import StageCosts
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result
@@ -120,7 +121,7 @@ def rows_of(n: int) -> Source:
 def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]:
     """A fit of n rows with so many workers."""
     source, place = rows_of(n), StatedExecutor({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
-    plan, stages = Plan.of(source, recipe, place), Stages.of(source, recipe, place, 1)
+    plan, stages = Plan.of(source, recipe, place), StageCosts.of(source, recipe, place.slots, 1)
     waits = stages.solve.readings * stages.sizes.rounds
     read = source.nbytes / READ_BYTES * (1 if plan.kept else plan.readings)
     work = core_seconds([stages.solve]) + read * stages.solve.readings / plan.readings

@@ -8,6 +8,7 @@ from dask.utils import parse_bytes
 from dkernel.data import from_arrays
 from dkernel.recipe import Recipe
 from dkernel.training.memory_plan import Plan
+from dkernel.training.plan_checks import check_memory
 from tests.deploy.places import DEPLOY
 from tests.execution.stand_ins import Apart
 
@@ -63,6 +64,6 @@ def test_the_files_ask_for_what_the_plan_states(files):
     place = Apart(limit, workers=replicas)
     recipe = Recipe(solver="psgd").for_columns(source.columns)
     plan = Plan.of(source, recipe, place)
-    plan.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
+    check_memory(plan, lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
     assert plan.client_bytes <= size(container(client)) <= 2 * plan.client_bytes
     assert plan.worker_bytes <= limit < size(container(worker)) <= 1.5 * limit

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
 from dkernel.selection.ways import Way, WayCost
 
 KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
+MANY = 2 * LEAST_COMPONENTS
 ROWS = (1024, 2048, 4096)
 SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 
@@ -81,9 +83,17 @@ def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
 def test_components_stand_by_where_a_local_stage_may_gain_nothing():
     losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
     alike = race(losses, costs)
-    assert (alike.end(), alike.instead()) == ((LINEAR,), KERNEL)
-    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).instead() is None  # components have lost
-    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).instead() is None  # and here they are fitted
+    assert (alike.end(), alike.instead(MANY)) == ((LINEAR,), KERNEL)
+    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).instead(MANY) is None  # components have lost
+    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).instead(MANY) is None  # and here they are fitted
+
+
+def test_all_components_stand_by_where_cells_ask_for_few():
+    found = race({BOTH: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 8.0})
+    assert found.end() == (BOTH,)
+    assert found.instead(MANY) == KERNEL
+    assert found.instead(LEAST_COMPONENTS) is None  # the fit of the cells has as many
+    assert race({CELLS: (0.4, 0.3, 0.2)}, {KERNEL: 9.0, CELLS: 2.0}).instead(MANY) is None  # components have lost
 
 
 def test_two_that_share_components_are_both_fitted():

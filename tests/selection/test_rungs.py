@@ -91,6 +91,21 @@ def test_grid_extends_to_a_minimum_beyond_its_end():
     assert max(c.factor for c in search.judge.judged) > 32.0
 
 
+@pytest.mark.parametrize(("alpha", "least"), [("auto", 0.5 * 4.0**-rungs.EXTENSIONS), (1e-3, 0.5)])
+def test_grid_goes_on_downwards_for_a_time_where_alpha_is_open(alpha, least):
+    search = search_of(lambda c: c.factor)
+    search.space.recipe = Recipe(alpha=alpha)
+    climb(search, ["grid"])
+    assert min(c.factor for c in search.judge.judged) == least
+
+
+def test_of_many_features_ever_smaller_gammas_are_tried():
+    search = search_of(lambda c: abs(np.log2(c.factor) + 6) + 1)
+    search.space.p = 1000
+    leaders = [search.judge.trials(search.candidates[1:2], rungs.FINALIST_RUNG)[0]]
+    assert rungs.try_more_components(search, leaders)[0].candidate.factor == 2.0**-6
+
+
 def test_grid_stays_where_the_minimum_is_inside():
     search = search_of(lambda c: abs(np.log2(c.factor)) + 1)
     climb(search, ["grid"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dkernel.selection.stage_settings import MIDDLE_CELLS, SIZES, Place, best_cells, lowest
+from dkernel.selection.descent import Place
+from dkernel.selection.stage_settings import MIDDLE_CELLS, SIZES, best_cells, lowest
 
 
 def valley(place: Place) -> float:

@@ -18,6 +18,7 @@ from dkernel.solving import sketch
 from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
+from dkernel.training.plan_checks import check_memory
 
 RECIPE = Recipe(
     solver="psgd",
@@ -213,7 +214,7 @@ def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
     plan = planned(200_000, "fourier", limit=8 * GIB)
     limit = plan.worker_bytes - 2**27
     with pytest.raises(MemoryBudgetError) as refused:
-        replace(plan, memory_limit=limit).check(lambda columns: planned(columns, "fourier", limit=limit))
+        check_memory(replace(plan, memory_limit=limit), lambda columns: planned(columns, "fourier", limit=limit))
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
     assert 20_000 < columns < 200_000
     assert planned(columns, "fourier", limit=8 * GIB).worker_bytes <= limit

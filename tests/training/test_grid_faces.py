@@ -1,6 +1,7 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeyp
     needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
     base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=512)}), SerialExecutor())
     room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
-    monkeypatch.setattr("dkernel.training.memory_plan.memory_limit", lambda: room)
+    monkeypatch.setattr("dkernel.training.plan_checks.memory_limit", lambda: room)
     KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
     with pytest.raises(MemoryBudgetError, match="This process needs"):
         KernelClassifier(**ALONE | {"local": Grids(n_grids=512)}).fit(X, np.arange(1500) % 26)
@@ -155,9 +156,9 @@ def test_weights_are_copies_of_rows():
 def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     began = []
     cells = local_stage.LOCAL_STAGES["cells"]
-    stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
+    stage = replace(cells, fit=lambda *some: began.append(some))
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr("dkernel.training.memory_plan.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
+    monkeypatch.setattr("dkernel.training.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(solver="psgd", local="auto"), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dkernel.cost import TIMED
+from dkernel.cost import CLIENT_BASE, TIMED, WORKER_BASE
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
@@ -16,7 +16,10 @@ from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
-from dkernel.training.memory_plan import FEW_SLOTS, Plan, format_plan
+from dkernel.training.memory_plan import FEW_SLOTS, Plan
+from dkernel.training.plan_checks import check_memory
+from dkernel.training.plan_format import format_plan
+from dkernel.training.stage_costs import StageCosts
 from dkernel.training.way_costs import repeated_seconds, way_cost
 from tests.execution.stand_ins import Apart
 
@@ -43,7 +46,7 @@ GIB = 2**30
 def checked(source, recipe, executor):
     """The plan; refused where it does not fit."""
     found = Plan.of(source, recipe, executor)
-    found.check(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    check_memory(found, lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
     return found
 
 
@@ -197,7 +200,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan.memory_limit", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.training.plan_checks.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
 
@@ -223,6 +226,33 @@ def test_needs_grow_with_columns_threads_and_outputs(source):
     assert needs(threads=4).worker_bytes > needs().worker_bytes
     assert needs(outputs=10).pass_flops > needs().pass_flops
     assert needs(2000).setup_flops > 3 * needs().setup_flops
+
+
+@pytest.mark.parametrize("n", [10**5, 10**8])
+def test_a_plan_is_the_sum_of_what_the_stages_state(n):
+    """The stages know sizes alone; what of their bytes is in which process is the executor's."""
+    source, recipe, executor = rows_of(n), Recipe(solver="psgd", n_components=2000), Apart(GIB)
+    found, stages = Plan.of(source, recipe, executor), StageCosts.of(source, recipe, executor.slots, 1)
+    costs = list(stages)
+    assert found.readings == sum(cost.readings for cost in costs)
+    assert found.survey_flops + found.choice_flops + found.flops + found.local_flops == sum(c.flops for c in costs)
+    assert found.model_bytes == stages.solve.model_bytes + max(
+        (c.model_bytes for c in stages.local.values()), default=0
+    )
+    throughout = sum(cost.throughout_bytes for cost in costs)
+    assert found.worker_bytes >= WORKER_BASE + throughout + max(executor.tasks_bytes(cost)[0] for cost in costs)
+    assert found.client_bytes >= CLIENT_BASE + 3 * stages.survey.throughout_bytes + stages.setup.client_bytes
+
+
+def test_squares_are_made_where_the_client_has_the_cores(monkeypatch):
+    setup = StageCosts.of(rows_of(10**5), Recipe(solver="psgd", n_components=2000), 2, 1).setup
+    places = {}
+    for cores in (1, 2):
+        monkeypatch.setattr("dkernel.execution.cluster.usable_cores", lambda cores=cores: cores)
+        places[cores] = Apart(GIB).tasks_bytes(setup)
+    assert places == {1: (setup.task_bytes, 0), 2: (0, setup.shared_bytes(2))}
+    assert ThreadsExecutor(2).tasks_bytes(setup) == (setup.shared_bytes(2), 0)
+    assert ThreadsExecutor(2, GIB).tasks_bytes(setup) == (2 * setup.task_bytes, 0)  # a limit counts all of them
 
 
 def test_a_source_is_kept_where_the_workers_together_have_room(source):

@@ -131,7 +131,7 @@ def test_twice(serial, tmp_path):
 @pytest.mark.cluster
 def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
     monkeypatch.setattr("dkernel.training.memory_plan.FEW_SLOTS", 1)
-    monkeypatch.setattr("dkernel.training.memory_plan.CALL_SECONDS", 1e3)
+    monkeypatch.setattr("dkernel.training.stage_costs.CALL_SECONDS", 1e3)
     expected, used = serial("open"), []
     monkeypatch.setattr(SGD, "round", lambda *args, _round=SGD.round: used.append(two_workers.slots) or _round(*args))
     assert digest("open", two_workers, tmp_path) == expected

@@ -12,7 +12,7 @@ from dkernel.data.arrow import column_array
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
@@ -65,7 +65,7 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
         return None
 
 
-def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     used = _plain(table, wanted)
     for name, column in zip(used.column_names, used.columns, strict=True):
@@ -136,7 +136,7 @@ def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
                 X[start:stop, j] = values[start:stop]
 
 
-def _refuse_null(column: pa.ChunkedArray, name: str, place: Place, kind: type[DataError]) -> None:
+def _refuse_null(column: pa.ChunkedArray, name: str, place: RowPlace, kind: type[DataError]) -> None:
     row = pc.index(pc.is_null(column), True).as_py()
     more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
     raise kind(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")

@@ -23,7 +23,7 @@ from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 _KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
@@ -243,7 +243,7 @@ def scan(
     )
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The rows of one byte range."""
     data, header = file.read(*part.marks), part.extra
     types = {name: type_of(name, wanted) for name in wanted.names}

@@ -17,14 +17,14 @@ from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse_rows, s
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 MISSING_VALUE = "the value is missing"
 # Text that pyarrow surely reads as a number; other text is tried.
 _PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
     """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
     fields = split_fields(data, header.delimiter, part.marks[0], part.line)

@@ -6,14 +6,14 @@ import pyarrow.compute as pc
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import NULLS
 from dkernel.errors import DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 NULL_VALUES = pa.array(NULLS)
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
 
-def with_types(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
+def with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Table:
     """The table with nulls where categories are missing, and with dates in place of their texts."""
     for j, name in enumerate(table.column_names):
         if not (wanted.is_category(name) or wanted.is_date(name)):
@@ -26,7 +26,7 @@ def with_types(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
     return table
 
 
-def _dates(column: pa.ChunkedArray, name: str, place: Place) -> pa.ChunkedArray:
+def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
     for before, kind in DATES:
         try:
             return pc.binary_join_element_wise(before, column, "").cast(kind)

@@ -13,7 +13,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -25,7 +25,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return tables
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
     """The rows of one part."""
     with _open(file) as opened:
 

@@ -19,7 +19,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
@@ -41,7 +41,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [_look(file, request) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
     """The rows of one part."""
     with file.open() as opened:
         arrays = _arrays(file, opened)

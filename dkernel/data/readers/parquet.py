@@ -16,7 +16,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
@@ -24,19 +24,19 @@ def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     return [_look(file) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The row groups of one part."""
     return raw_of_table(_read(file, part, wanted), wanted, place)
 
 
-def head(file: File, wanted: ReadColumns, rows: int, place: Place) -> UncheckedBlock:
+def head(file: File, wanted: ReadColumns, rows: int, place: RowPlace) -> UncheckedBlock:
     """The first rows, without the rest of their row group."""
     with _open(file) as opened:
         batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
     return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
     """The rows without a missing value where none may be; whether they are finite is seen later."""
     table = _read(file, part, wanted)
     refused: dict[int, RejectedRow] = {}

@@ -26,7 +26,7 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
@@ -201,7 +201,7 @@ def _reason(text: bytes, n: int) -> str:
     return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
 
 
-def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> FilteredRows:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> FilteredRows:
     """The lines of one byte range that can be read, and why the others cannot."""
     data = file.read(*part.marks)
     ends, _last, _open = row_ends(data, b"", True)
@@ -211,7 +211,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> Fil
     return FilteredRows(_block(_join(lines, rows), file, part, wanted), rows, refused, lines)
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
     """The rows of one byte range."""
     return _block(file.read(*part.marks), file, part, wanted)
 

@@ -15,7 +15,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.validation import Place
+from dkernel.validation import RowPlace
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
@@ -23,7 +23,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     return [table_of_members(file, _members(_open(file)), request.exclude) for file in files]
 
 
-def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
     """The rows of one part."""
     opened = _open(file)
 

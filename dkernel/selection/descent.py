@@ -1,0 +1,58 @@
+"""The search of a choice: along a path until the loss is worse, and along the axes of several settings in turn."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from math import inf
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Place = tuple[int, ...]
+"""Number of a setting on each axis."""
+Move = tuple[int, ...]
+"""Steps on each axis."""
+
+
+def until_worse(path: Iterable[T], loss: Callable[[T], float], share: float = 1.0, least: float = inf) -> Iterator[T]:
+    """The path as far as the loss falls, and its first item with which it does not.
+
+    Parameters
+    ----------
+    share : of the loss before, below which that of an item must be
+    least : loss before the path; after an infinite one any may follow
+
+    Examples
+    --------
+    >>> list(until_worse([3, 1, 2, 0], loss=float))
+    [3, 1, 2]
+    """
+    for item in path:
+        yield item
+        if least < inf and not loss(item) < share * least:
+            return
+        least = loss(item)
+
+
+def descend(loss: Callable[[Place], float], place: Place, sizes: Place, moves: Sequence[Move]) -> Place:
+    """Repeat each of these moves while the loss falls, forwards and then backwards; the place where the walk ends.
+
+    Parameters
+    ----------
+    loss : asked again for places that were visited, so it should remember them
+    sizes : settings of each axis
+
+    Examples
+    --------
+    >>> descend(lambda place: (place[0] - 4) ** 2 + place[1], (2, 1), (6, 3), moves=((1, 0), (0, 1)))
+    (4, 0)
+    """
+    for move, direction in product(moves, (1, -1)):
+        place = min(until_worse(_path(place, [direction * step for step in move], sizes), loss), key=loss)
+    return place
+
+
+def _path(place: Place, steps: Sequence[int], sizes: Place) -> Iterator[Place]:
+    """This place and those after it, as far as the axes go."""
+    while all(0 <= at < size for at, size in zip(place, sizes, strict=True)):
+        yield place
+        place = tuple(at + step for at, step in zip(place, steps, strict=True))

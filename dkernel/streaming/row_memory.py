@@ -1,0 +1,76 @@
+"""Bytes of the rows of a source in the memory of workers: while they are read, and where they stay between readings."""
+
+from dataclasses import dataclass
+
+from dkernel.data.source import Source
+from dkernel.streaming.homes import MOST_UNEVEN
+from dkernel.streaming.schedule import bundle_size
+
+ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight, or what says where it stands
+COPIES = 4  # units of others that a worker may hold beside its own
+HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
+SPARE = 1.1  # times the bytes of a source that is kept, which have to be free
+
+
+def held_row_bytes(source: Source) -> int:
+    """Bytes of a row of a source in memory."""
+    return source.row_bytes + ROW_OVERHEAD
+
+
+@dataclass(frozen=True)
+class RowMemory:
+    """Bytes of the rows of a source.
+
+    Parameters
+    ----------
+    n : rows
+    nbytes : of the features of all
+    whole : of all, with what a block has beside the features
+    unit : of the largest unit
+    ahead : of the units that may be in one worker at one time
+    """
+
+    n: int
+    nbytes: int
+    whole: int
+    unit: int
+    ahead: int
+
+    @classmethod
+    def of(cls, source: Source) -> "RowMemory":
+        """The bytes of a source.
+
+        While one bundle is used the next is read, and one worker may have got all of it.
+        """
+        row, units = held_row_bytes(source), source.units
+        unit = row * max((unit.n_rows for unit in units), default=0)
+        ahead = unit * min(2 * bundle_size([unit.rows for unit in units], row), len(units))
+        return cls(source.n_rows, source.nbytes, row * source.n_rows, unit, ahead)
+
+    @property
+    def reading(self) -> int:
+        """Bytes of a task that reads a unit: as it was stored, and as a block."""
+        return 2 * self.unit
+
+    def kept(self, workers: int) -> int:
+        """Bytes of the worker with most of a source that is kept: it may have copies of units of others, where some
+        worker has no unit of a round.
+
+        Examples
+        --------
+        >>> RowMemory(n=100, nbytes=800, whole=1000, unit=10, ahead=20).kept(workers=4)
+        375
+        """
+        most = max(MOST_UNEVEN * self.whole, self.whole + workers * COPIES * self.unit)
+        return int(min(self.whole, most / workers))
+
+    def has_room(self, work: int, memory: int) -> bool:
+        """True if the source may stay in memory beside the work, with some to spare.
+
+        Examples
+        --------
+        >>> rows = RowMemory(n=10, nbytes=300, whole=400, unit=10, ahead=20)
+        >>> [rows.has_room(work, memory=1000) for work in (500, 700)]
+        [True, False]
+        """
+        return SPARE * self.nbytes + work < memory and self.nbytes < HELD_SHARE * memory
