@@ -50,7 +50,7 @@ def in_chunks(X, rows=500):
     ],
 )
 def test_a_fit_on_sparse_rows_is_that_on_the_rows(kernel, scale):
-    X, y = texts(1500, 2000)
+    X, y = texts(1500, 5000)
     given = {**FITTED, "kernel": kernel, "scale": scale} | ({} if kernel == "gaussian" else {"gamma": "auto"})
     sparse = KernelClassifier(**given).fit(in_chunks(X), da.from_array(y, chunks=500))
     dense = KernelClassifier(**given).fit(in_chunks(X.toarray()), da.from_array(y, chunks=500))
