@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.linear.losses import Loss
 from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
-from dkernel.local.cells import Cell, fit_cell, learned_root
+from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
@@ -35,7 +35,7 @@ CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a gro
 FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
 MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-METRIC_ROWS, METRIC_RIDGE, METRIC_GRADIENTS = 2048, 1e-3, 2000  # of the metric of cells, as in a fit of so few rows
+METRIC_ROWS = 2048  # that the metric of cells is learned on, as in a fit of so few rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def learn_root(problem: SampleProblem, split: FitValidationSplit, threads: int) 
     if len(spread):
         targets = problem.targets.of(split.y[:METRIC_ROWS])
         rows = np.ascontiguousarray(X[:, spread])
-        root[np.ix_(spread, spread)] = learned_root(rows, targets, METRIC_RIDGE, METRIC_GRADIENTS, threads=threads)
+        root[np.ix_(spread, spread)] = learned_root(rows, targets, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
     return root
 
 
