@@ -76,11 +76,8 @@ class Recipe(Parameters):
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
-        if self.curve and loss.joint:
-            raise RecipeError(
-                f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
-                "stand for probabilities. Leave calibration out, or use loss='logistic'."
-            )
+        if self.curve:
+            loss.check_curve(self.curve, self.loss)
         if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "

@@ -68,10 +68,8 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap
 
 def on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
-    executor = sampled.run.executor
-    if not (small or executor.keeps_work_here(large=not needs_sketch(sampled.coordinates))):
-        return sampled
-    return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
+    executor = sampled.run.executor.for_rows_here(small, large=not needs_sketch(sampled.coordinates))
+    return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
 def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
