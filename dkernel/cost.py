@@ -1,7 +1,9 @@
 """What a stage of a fit takes: its cost, which it states from sizes alone, and the measured speeds behind it.
 
 Every stage states its `Cost` in its own room, beside its code; a plan is a sum over the stages
-(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again.
+(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again: speeds by whole
+fits, and with `--numbers` those that have a meaning alone. A number that a choice looks at stays as it is, whatever is
+measured, since another one would choose other models.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,10 +25,14 @@ PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numb
 # CPU seconds of the client and a scheduler together for one more call of a round (scripts/bench/workers.py). A busy
 # machine takes twice as many; the number of workers that a fit uses goes with the root of it.
 CALL_SECONDS = 3e-3
+ASK_SECONDS = 0.02  # from a call to its result, of a worker that has nothing else to do
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
 COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it
-COMPONENT64_FLOPS = 600.0  # the same in float64, where an exponential takes as long as 600 of a product
+# The same in float64, where an exponential, with the passes over memory around it, takes 13 ns: so many of the flops
+# that a part of a fit counts.
+COMPONENT64_FLOPS: Mapping[str, float] = {"choice": 200.0, "global": 600.0}
+L1_FLOPS = 30.0  # of a term of an L1 distance in float64, of the choice; one of a product is 2
 EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 SETUP_FLOPS = 6  # times D^3: the Gram matrix of six rows a component, and its factors
 GRID_FLOPS = 120.0  # of a row and a grid for one output: some 8 ns, half of it the codes

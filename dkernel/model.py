@@ -17,6 +17,7 @@ from dkernel.linear.loss import of_classes
 from dkernel.linear.losses import Loss, parse_loss
 from dkernel.linear.metrics import class_of_scores
 from dkernel.linear.predictive_variance import Variance
+from dkernel.linear.solvers.catalogue import FEW_ROWS
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import MOST_FUSED_HEADS, PackedComponents
@@ -34,7 +35,6 @@ _Number = TypeVar("_Number", bound=np.floating)
 # first, which its own error hides, and float64 takes four to nine times as long: fits of 1,000 components round by 3e-5
 # (california) to 3.6e-3 (diamonds), and their errors agree with those of float64 scores to the fourth digit.
 FINE_SCORES, COARSE_SCORES = 5e-6, 5e-3
-FINE_ROWS = 4096  # as many as solver="exact" takes, in float64; their models are fine
 ROUNDING_LANDMARKS = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
 
@@ -262,7 +262,7 @@ class Model:
     def is_wide(self) -> bool:
         """True if the components of scores are float64: float32 would round them by more than it may.
 
-        It may by FINE_SCORES of the largest score in a model of at most FINE_ROWS rows, or of rows read in float64;
+        It may by FINE_SCORES of the largest score in a model of at most FEW_ROWS rows, or of rows read in float64;
         else by COARSE_SCORES.
         """
         return not self.rounding <= (FINE_SCORES if self._is_fine else COARSE_SCORES)
@@ -270,7 +270,7 @@ class Model:
     @property
     def _is_fine(self) -> bool:
         """True if scores may be rounded by FINE_SCORES alone; cells, whose coefficients cancel, are then in float64."""
-        return self.facts.get("rows", np.inf) <= FINE_ROWS or self.recipe.dtype == "float64"
+        return self.facts.get("rows", np.inf) <= FEW_ROWS or self.recipe.dtype == "float64"
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.

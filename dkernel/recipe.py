@@ -7,7 +7,7 @@ same words for the same thing, and they all pass through the checks of this room
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from dataclasses import replace as _replace
 from typing import Any, NewType
@@ -17,7 +17,7 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, Stage, named_stages, of_text, settings_of, stage_of
+from dkernel.local_settings import STAGES, Stage, named_stages, of_text, open_words, settings_of, stage_of, text_as
 from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
@@ -76,11 +76,8 @@ class Recipe(Parameters):
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         SOLVERS[self.solver].check(self.solver, loss, self.loss, 0 if self.polish == "auto" else int(self.polish))
-        if self.curve and loss.joint:
-            raise RecipeError(
-                f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
-                "stand for probabilities. Leave calibration out, or use loss='logistic'."
-            )
+        if self.curve:
+            loss.check_curve(self.curve, self.loss)
         if self.names_local and SOLVERS[self.solver].in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
@@ -149,7 +146,11 @@ class Recipe(Parameters):
 
     def local_as(self, word: str) -> str:
         """The text of a local stage, with its settings where it is the one that was asked for."""
-        return self.local if self.local_stage == word else word
+        return text_as(word, self.local)
+
+    def local_words(self, stages: Collection[str]) -> tuple[str, ...]:
+        """The words of `local` that are left open, "none" among them, where these stages may be fitted."""
+        return open_words(self.local, stages)
 
     @property
     def names_local(self) -> bool:
@@ -228,7 +229,7 @@ def _with_settings(values: dict[str, Any]) -> dict[str, Any]:
     stage = values["local"]
     names = FLAT.get(stage, {}) if isinstance(stage, str) else {}
     settings = {new: given[old] for old, new in names.items() if old in given}
-    return {**values, "local": STAGES[stage](**settings)} if settings else values
+    return {**values, "local": STAGES[stage].settings(**settings)} if settings else values
 
 
 def _refuse_unknown(name: str) -> None:

@@ -25,7 +25,7 @@ COLUMN_KINDS = ("bool", "int", "float", "digits", "text", "date", "duration", "o
 
 _MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
 MOST_WEIGHT = 1e30  # sums of the losses of more are no numbers in float32
-_CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
+CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     >>> chunk_limit(28), chunk_limit(784), chunk_limit(100_000)
     (131072, 20480, 2048)
     """
-    rows = _CHUNK_BYTES // max(1, p * itemsize)
+    rows = CHUNK_BYTES // max(1, p * itemsize)
     return min(_MOST_ROWS, max(PIECE_ROWS, rows // PIECE_ROWS * PIECE_ROWS))
 
 

@@ -128,7 +128,7 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     if trouble:
         findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
     limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
-    return Diagnosis(processes, plan, findings, limits)
+    return Diagnosis(processes, None if plan is None else plan.as_dict(), findings, limits)
 
 
 @contextmanager
@@ -177,14 +177,14 @@ def _ask(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tuple[Plan | None, str]:
     if job.source is None:
         return None, job.trouble
     limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
     limit = min(limits, default=None)
     threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
     place = StatedExecutor(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
-    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place).as_dict(), ""
+    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place), ""
 
 
 def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -259,10 +259,8 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
             )
 
 
-def _disks(
-    workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Mapping[str, Any] | None
-) -> Iterator[Finding]:
-    rows = plan["scratch_bytes"] / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
+def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Plan | None) -> Iterator[Finding]:
+    rows = plan.scratch_bytes / max(1, len(workers)) if plan and "--scratch" not in job.places else 0
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):
@@ -289,20 +287,19 @@ def _disks(
 
 
 def _memory(
-    client: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any] | None
+    client: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]], plan: Plan | None
 ) -> Iterator[Finding]:
     if plan is not None:
-        here = plan["client_bytes"] + (plan["worker_bytes"] if plan["in_process"] else 0)
-        if client["memory"] and here > client["memory"]:
+        if client["memory"] and plan.here_bytes > client["memory"]:
             yield Finding(
                 "memory",
                 CLIENT,
-                f"the plan needs {_size(here)} here, where {_size(client['memory'])} may be used",
+                f"the plan needs {_size(plan.here_bytes)} here, where {_size(client['memory'])} may be used",
                 "Use fewer --n-components, or run the command on a larger machine.",
             )
         for name, facts in workers.items():
-            if (limit := _limit_of(facts)) and limit < plan["worker_bytes"]:
-                needs = _size(plan["worker_bytes"])
+            if (limit := _limit_of(facts)) and limit < plan.worker_bytes:
+                needs = _size(plan.worker_bytes)
                 yield Finding(
                     "memory",
                     name,

@@ -164,6 +164,16 @@ class Executor(ABC):
         """True if work on rows of this process, whose result may be large, is better done in it than by the workers."""
         return True
 
+    def for_rows_here(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
+        """The executor of work on rows of this process: that of its threads where that is better.
+
+        Parameters
+        ----------
+        small : whether the work is little
+        large : whether its result may be large
+        """
+        return self
+
     def received_bytes(self, n_bytes: int) -> int:  # noqa: ARG002 - a result is no copy
         """Bytes of the copies of results in this process, of one of n_bytes on each slot."""
         return 0

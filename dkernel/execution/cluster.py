@@ -58,6 +58,9 @@ class RemoteExecutor(Executor):
         # The rows are here already, and a large result takes longer to travel than to make.
         return large and usable_cores() >= self.slots
 
+    def for_rows_here(self, small: bool, large: bool) -> Executor:
+        return self.on_this_process() if small or self.keeps_work_here(large) else self
+
     def received_bytes(self, n_bytes: int) -> int:
         return self.slots * n_bytes
 

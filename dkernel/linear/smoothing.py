@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dkernel.linear.losses import Loss
-from dkernel.numerics.array_types import Floats
+from dkernel.numerics.array_types import F64, Floats
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class SmoothedLoss:
         """The derivative in s, of the shape of s."""
         half = s.dtype.type(self.width / 2)
         return (self.loss.value(y, s + half) - self.loss.value(y, s - half)) / s.dtype.type(self.width)
+
+
+def window_widths(loss: Loss, widths: tuple[float, float], rounds: int) -> F64:
+    """Width of the window in each round, from the first of these to the last; 0 of a loss without kinks."""
+    return np.zeros(rounds) if loss.smooth else np.geomspace(*widths, rounds)
 
 
 def smooth_loss(loss: Loss, width: float) -> "Loss | SmoothedLoss":

@@ -29,6 +29,7 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 # as much as to solve.
 CELL_TOLERANCE = 1e-4
 CELL_GRADIENTS = 2000  # rows at which gradients are averaged
+CELL_METRIC_RIDGE = 1e-3  # of the machine whose gradients they are, as a share of k(x, x)
 CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.

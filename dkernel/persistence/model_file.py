@@ -22,7 +22,7 @@ from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
-from dkernel.local.catalogue import MACHINES, local_machine
+from dkernel.local_settings import STAGES, local_machine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import (
@@ -170,8 +170,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 def _by_parts(document: Mapping[str, Any]) -> set[str]:
     local = document.get("local")
-    machine = MACHINES.get(str(local.get("kind"))) if isinstance(local, dict) else None
-    return {f"local.{name}" for name in machine.by_parts} if machine else set()
+    stage = STAGES.get(str(local.get("kind"))) if isinstance(local, dict) else None
+    return {f"local.{name}" for name in stage.machine().by_parts} if stage else set()
 
 
 def _document_of(model: Model) -> dict[str, Any]:

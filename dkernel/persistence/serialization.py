@@ -29,7 +29,7 @@ from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.predictive_variance import Variance
 from dkernel.linear.solvers.full_batch import BatchState
 from dkernel.local.base import LocalMachine
-from dkernel.local.catalogue import local_machine
+from dkernel.local_settings import local_machine
 from dkernel.local_width import LocalWidth
 from dkernel.model import Model
 from dkernel.numerics import object_values

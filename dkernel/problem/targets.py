@@ -66,19 +66,9 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
             hint = loss.hint_for_classes
             raise DataError(f"The label holds text, which cannot be a regression target. Use {hint}.")
         return "regress"
-    regresses = loss.regresses
     if recipe.task == "classify" or recipe.positive is not None:
         return "classify"
-    if kind == "float" and not regresses:
-        raise RecipeError(
-            f"The label is floating, so task='auto' means a regression, and loss={loss.text!r} is for classes. "
-            "Use loss='squared', or task='classify' if the numbers are names of classes."
-        )
-    if regresses and kind in ("int", "bool"):
-        raise RecipeError(
-            f"loss={recipe.loss!r} on a label of type {kind} can mean classes or numbers. Say which: task='classify' "
-            "or task='regress'."
-        )
+    loss.check_label(kind, recipe.loss)
     return "regress" if kind == "float" else "classify"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.cost import COMPONENT64_FLOPS, L1_FLOPS
 from dkernel.data.block import Block
 from dkernel.features import Drawing, Scaling
 from dkernel.features.nystrom import NystromMap
@@ -22,6 +23,7 @@ from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
+from dkernel.problem.sizes import flops_of
 from dkernel.problem.targets import Targets
 from dkernel.selection.descent import until_worse
 
@@ -54,12 +56,12 @@ class Fidelity:
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
         """Predicted, of one candidate: components in float64, their Gram matrix, a factorization for each alpha.
 
-        An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
-        additions in a product of matrices; a term of an L1 distance as 30. Drawn components cost as in a pass.
+        Drawn components cost as in a pass.
         """
-        c, value = self.components, (2.0 if is_radial(kernel) else 30.0) * p + 200
-        value = 2.0 * p + 20 if drawn else value
-        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
+        c, rows = self.components, self.rows + self.judged
+        value = (2.0 if is_radial(kernel) else L1_FLOPS) * p + COMPONENT64_FLOPS["choice"]
+        components = flops_of(rows, p, c) if drawn else rows * c * value
+        return components + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
 
 
 @dataclass(frozen=True, eq=False)

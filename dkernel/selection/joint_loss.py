@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dkernel.cost import COMPONENT64_FLOPS
 from dkernel.features import Scaling
 from dkernel.kernels import Linear
 from dkernel.linear.losses import Loss
@@ -16,15 +17,16 @@ from dkernel.problem.targets import Targets
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
-JOINT_TOLERANCE, READINGS = 1e-3, 25  # by which scores may still move, and readings of the rows for an alpha
+# Of fits that only judge an alpha: by how much scores may still move, and readings of the rows at most.
+JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
 LEAST_JUDGED = 200  # rows: fewer have standard errors of some hundredths
 JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
 
 
 def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
     """Predicted, of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
-    values = 3.0 * outputs * (4 * p + 200)
-    return fidelity.rows * (len(JOINT_ALPHAS) * READINGS * values + float(p) * p)
+    values = 3.0 * outputs * (4 * p + COMPONENT64_FLOPS["choice"])
+    return fidelity.rows * (len(JOINT_ALPHAS) * JUDGING_READINGS * values + float(p) * p)
 
 
 def fit_linear(
@@ -35,12 +37,13 @@ def fit_linear(
         np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
         for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
     )
-    Y, Y_judged = targets.of(half.y[: fidelity.rows]), targets.of(half.y_judged[: fidelity.judged])
+    Y = targets.of(half.y[: fidelity.rows]).astype(np.float64)
+    Y_judged = targets.of(half.y_judged[: fidelity.judged])
     w = np.ones(len(F)) if half.weight is None else half.weight[: fidelity.rows]
     weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
     for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
-        start = minimize(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, JOINT_TOLERANCE, READINGS, start).v
+        start = minimize(F, Y, w / w.sum(), loss, each, 1.0, JUDGING_TOLERANCE, JUDGING_READINGS, start).v
         S = G @ start
         mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
         if not mean < best.loss:

@@ -19,7 +19,7 @@ from dkernel.linear.losses import parse_loss
 from dkernel.numerics.rows import n_terms, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_split import ReservoirSplit
-from dkernel.problem.sizes import CANDIDATES, Sizes
+from dkernel.problem.sizes import CANDIDATES, Sizes, flops_of
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.selection.model_selection import Choice, select_model
@@ -74,7 +74,7 @@ def certificate(
     """
     c, p = len(map.landmarks), n_terms(map.landmarks)
     # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
-    rows = int(min(len(X), 2000, max(0.01 * flops / (c * (c + 2 * p + 20)), 100)))
+    rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + flops_of(1, p, c)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))

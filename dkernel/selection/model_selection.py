@@ -36,7 +36,7 @@ from dkernel.selection.rungs import (
     OpenWords,
     Search,
 )
-from dkernel.selection.sampled_stages import SampleProblem
+from dkernel.selection.sampled_stages import SampledStage, SampleProblem
 from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
 
@@ -60,7 +60,7 @@ class Choice:
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
     ways : to fit the machine, from which the choice takes one or two, and what each costs
-    problem : of their local stages
+    problem, stages : of their local stages
     """
 
     recipe: Recipe
@@ -75,6 +75,7 @@ class Choice:
     joint: Loss | None = None
     ways: Mapping[Way, WayCost] = field(default_factory=dict)
     problem: SampleProblem | None = None
+    stages: Mapping[str, SampledStage] = field(default_factory=dict)
 
 
 def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
@@ -89,7 +90,9 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
-        race = None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways)
+        race = (
+            None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
+        )
         search = Search(space, judge, candidates, race=race)
         best = climb(search)
         selected = _with_reasons(search, best)

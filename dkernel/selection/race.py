@@ -25,13 +25,7 @@ from dkernel.selection.evaluation import (
     paired_difference,
 )
 from dkernel.selection.judge import Judge
-from dkernel.selection.sampled_stages import (
-    SAMPLED_STAGES,
-    SampleProblem,
-    StageTrial,
-    constant_scores,
-    learns_rest,
-)
+from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
@@ -77,6 +71,7 @@ class Race:
     n : rows of the fit
     effort : "low", "normal" or "high"
     costs : of each way that may be taken; those of one global stage share it
+    stages : word -> local stage of these ways
     ways : that are left; at first all that have a cost
     places : of the best settings of a way so far
     learned : relevances of grids and root of the metric of cells, once they are there
@@ -87,6 +82,7 @@ class Race:
     n: int
     effort: str
     costs: Mapping[Way, WayCost]
+    stages: Mapping[str, SampledStage] = field(default_factory=dict)
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     places: dict[Way, Place] = field(default_factory=dict)
@@ -124,15 +120,15 @@ class Race:
         ----------
         components : that components alone are fitted with
         """
-        taken = {learns_rest(way.local) for way in self.end() if way.features == "kernel"}
+        taken = {way.learns_rest for way in self.end() if way.features == "kernel"}
         if False in taken or (True in taken and components <= LEAST_COMPONENTS):
             return None
-        whole = [way for way in self.ways if way.features == "kernel" and not learns_rest(way.local)]
+        whole = [way for way in self.ways if way.has_all_components]
         return min(whole, key=self.weighed, default=Way() if Way() in self.costs and self.has_kernel else None)
 
     def added(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        alike = learns_rest(way.local) == learns_rest(first.local)  # else they want other numbers of components
+        alike = way.learns_rest == first.learns_rest  # else they want other numbers of components
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
 
@@ -210,7 +206,7 @@ class Race:
 
     def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
         """Judge the ways that are left with `rows` rows; those that cannot win leave."""
-        judged = [way for way in self.ways if way.local not in SAMPLED_STAGES or SAMPLED_STAGES[way.local].takes(rows)]
+        judged = [way for way in self.ways if way.local not in self.stages or self.stages[way.local].takes(rows)]
         self._judge(judged, kernel, linear, rows)
         # Two points say little of a slope: grids that learn nothing of 1,024 rows may learn much of 2,048.
         self.leave(margin, of_kernel, rows if rows < self.rungs()[-1] else self.n)
@@ -291,10 +287,10 @@ class Race:
 
     def _learn(self) -> None:
         """Relevances and the metric, where a way that is left needs them."""
-        names = sorted({way.local for way in self.ways} & (SAMPLED_STAGES.keys() - self.learned.keys()))
+        names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
         # One of the two takes three times as long as the other: it has all threads then.
         args = self.problem, self.judge.kept, self.judge.executor.threads_each(1)
-        calls = [Call(f"{self.judge.key}-{name}", SAMPLED_STAGES[name].learn, args) for name in names]
+        calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
     def _starts(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
@@ -314,9 +310,9 @@ class Race:
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
         key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
         args = self.problem, self.judge.kept
-        if way.local not in SAMPLED_STAGES:
+        if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
-        return Call(key, SAMPLED_STAGES[way.local].fit, (*args, rows, start, self.learned[way.local], place))
+        return Call(key, self.stages[way.local].fit, (*args, rows, start, self.learned[way.local], place))
 
 
 def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:

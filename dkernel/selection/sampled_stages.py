@@ -1,6 +1,6 @@
 """Local stages fitted to rows of the reservoir, in memory: pure functions that run on a worker."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.linear.losses import Loss
 from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
-from dkernel.local.cells import Cell, fit_cell, learned_root
+from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, Cell, fit_cell, learned_root
 from dkernel.local.grid_machine import coarse_to_fine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
@@ -35,7 +35,7 @@ CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a gro
 FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
 MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-METRIC_ROWS, METRIC_RIDGE, METRIC_GRADIENTS = 2048, 1e-3, 2000  # of the metric of cells, as in a fit of so few rows
+METRIC_ROWS = 2048  # that the metric of cells is learned on, as in a fit of so few rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def learn_root(problem: SampleProblem, split: FitValidationSplit, threads: int) 
     if len(spread):
         targets = problem.targets.of(split.y[:METRIC_ROWS])
         rows = np.ascontiguousarray(X[:, spread])
-        root[np.ix_(spread, spread)] = learned_root(rows, targets, METRIC_RIDGE, METRIC_GRADIENTS, threads=threads)
+        root[np.ix_(spread, spread)] = learned_root(rows, targets, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
     return root
 
 
@@ -195,27 +195,12 @@ class SampledStage:
     fit : (problem, rows, number of rows to fit, scores of the global stage, what was learned, place or None) -> the
         trial
     most_rows : that it is fitted to
-    learns_rest : whether few components are enough before it
     """
 
     learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
     fit: Callable[..., StageTrial]
     most_rows: float = inf
-    learns_rest: bool = False
 
     def takes(self, rows: int) -> bool:
         """True if it is fitted to this number of rows."""
         return rows <= self.most_rows
-
-
-SAMPLED_STAGES: Mapping[str, SampledStage] = {
-    "grids": SampledStage(learn_relevances, try_grids),
-    # After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
-    "cells": SampledStage(learn_root, try_cells, MOST_CELL_ROWS, learns_rest=True),
-}
-"""Word of a local stage -> how a race fits it. One that is not here runs in no race: it is fitted where it is named."""
-
-
-def learns_rest(stage: str) -> bool:
-    """True if few components are enough before the local stage of this word."""
-    return stage in SAMPLED_STAGES and SAMPLED_STAGES[stage].learns_rest

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import log2
 
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.local_settings import STAGES, stage_entry
 from dkernel.persistence.serialization import stored
 from dkernel.recipe import Recipe
 
@@ -24,7 +25,7 @@ class Way:
     Parameters
     ----------
     features : of the global stage: "kernel" as the recipe and the choice have it, "linear", or "none"
-    local : "none", "grids" or "cells"
+    local : "none" or the word of a local stage
     """
 
     features: str = "kernel"
@@ -41,6 +42,16 @@ class Way:
         """
         names = {"kernel": "components", "linear": "a linear kernel", "none": ""}
         return " + ".join(name for name in (names[self.features], self.local) if name not in ("", "none"))
+
+    @property
+    def learns_rest(self) -> bool:
+        """True if few components are enough before its local stage."""
+        return stage_entry(self.local).learns_rest
+
+    @property
+    def has_all_components(self) -> bool:
+        """True if it has components, and no local stage before which few of them are enough."""
+        return self.features == "kernel" and not self.learns_rest
 
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
@@ -80,8 +91,16 @@ class WayCost:
         return EARNED * log2(self.seconds) if self.reading else 0.0
 
 
-WAYS = Way(), Way("linear", "grids"), Way("none", "cells"), Way("kernel", "grids"), Way("kernel", "cells")
-"""All ways, the simplest first."""
+def racing_ways() -> tuple[Way, ...]:
+    """All ways that may run a race, the simplest first.
+
+    Examples
+    --------
+    >>> [way.text for way in racing_ways()]
+    ['components', 'a linear kernel + grids', 'cells', 'components + grids', 'components + cells']
+    """
+    behind = [Way(features, stage.word) for stage in STAGES.values() for features in stage.behind]
+    return Way(), *sorted(behind, key=lambda way: way.features == "kernel")
 
 
 def is_open(recipe: Recipe) -> bool:
@@ -100,7 +119,7 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     ['components + grids']
     """
     if is_open(recipe) and recipe.metric in ("auto", "identity"):
-        wanted = {"none", *stages} if recipe.local_stage == "auto" else {recipe.local_stage}
-        if racing := tuple(way for way in WAYS if way.local in wanted):
+        wanted = recipe.local_words(stages)
+        if racing := tuple(way for way in racing_ways() if way.local in wanted):
             return racing
     return tuple(Way(local=stage) for stage in stages or ("none",))

@@ -24,6 +24,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import metric_factor
+from dkernel.linear.solvers.catalogue import FEW_ROWS
 from dkernel.linear.solvers.full_batch import minimize
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
@@ -36,11 +37,9 @@ from dkernel.problem.objective import Problem, count_correct
 from dkernel.problem.reservoir_split import count_weighted, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
+from dkernel.selection.joint_loss import JUDGING_READINGS, JUDGING_TOLERANCE
 from dkernel.solving.driver import OneStepState, Solver, SolverResult
 from dkernel.streaming.kept_block import pieces_of
-
-FEW_ROWS = 4096
-"""Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
 
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
@@ -50,8 +49,7 @@ BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has foun
 
 ALIKE = 1.01  # a loss of up to this many times the smallest is as good
 WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
-EXACT_TOLERANCE, ROUGH = 1e-9, 1e-3  # of the last move of scores: of the fit, and of fits that only judge an alpha
-MOST_READINGS, FEW_READINGS = 300, 25  # readings of the batch solvers, likewise
+EXACT_TOLERANCE, MOST_READINGS = 1e-9, 300  # of the last move of scores, and readings of the batch solvers
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
 JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
@@ -247,7 +245,7 @@ def _judge(
     def judge(alpha: float) -> None:
         sums, scores = [], []
         for i, (fitted, judged) in enumerate(halves):
-            starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
+            starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, starts[i])[0]
             scores.append(judged[0] @ v)
             sums.append(matrix.figures(scores[-1], *judged[1:]))
             if i == 0 and matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
@@ -360,7 +358,7 @@ class _SplitRows:
         if self.expands:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
-        most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else FEW_READINGS
+        most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else JUDGING_READINGS
         state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution import process_cache
 from dkernel.execution.base import Handle
-from dkernel.linear.smoothing import SmoothedLoss
+from dkernel.linear.smoothing import SmoothedLoss, window_widths
 from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, pack_coef, unpack_coef
 from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, join_steps
@@ -318,8 +318,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
     ) -> None:
         self.residual, self.settings, self.reading, self.name = residual, settings, reading, name
         self.rounds = settings.n_grids // GRID_GROUP
-        smooth = residual.problem.loss.smooth
-        self.widths = np.zeros(self.rounds) if smooth else np.geomspace(*RESIDUAL_WIDTHS, self.rounds)
+        self.widths = window_widths(residual.problem.loss, RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         inputs = settings.inputs
         self.statistic = GridRound(

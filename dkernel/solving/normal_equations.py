@@ -57,7 +57,7 @@ class NormalEquations(Solver[OneStepState]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
         n, D = float(sizes.n), sizes.components
-        return n * D * (2 * sizes.p + COMPONENT64_FLOPS) + n * D**2 + cls.client_flops(sizes)
+        return n * D * (2 * sizes.p + COMPONENT64_FLOPS["global"]) + n * D**2 + cls.client_flops(sizes)
 
     @classmethod
     def client_flops(cls, sizes: Sizes) -> float:

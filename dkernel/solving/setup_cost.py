@@ -55,7 +55,7 @@ def setup_flops(sizes: Sizes, recipe: Recipe) -> float:
         return 0.0
     p, D = sizes.p, sizes.components
     products = sketch_flops(D, p) if _is_sketched(sizes, recipe) else float(sizes.sample) * D * D + 2.0 * D**3
-    picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
+    picking = float(sizes.candidates) * D * D + flops_of(sizes.candidates, p, D) if sizes.candidates > D else 0.0
     return products + flops_of(sizes.sample, p, D) + picking
 
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dkernel.cost import ASK_SECONDS, SPEEDS
 from dkernel.data.block import Block
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
@@ -61,16 +62,14 @@ MOST_HEADS = 64  # alphas times outputs; a round of more takes longer than one o
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
 SHARE = 0.25  # heads for noisy labels take this share of the step
 MOMENTUM_STEPS = 16.0  # heads for clean labels go this many steps with momentum
-LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask a worker takes as long, some 20 ms
+LITTLE_FLOPS = ASK_SECONDS * SPEEDS["global"]  # a smaller round of the start is done by the client
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
 def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
-    executor = sampled.run.executor
-    if not (small or executor.keeps_work_here(large=not needs_sketch(sampled.coordinates))):
-        return sampled
-    return replace(sampled, run=replace(sampled.run, executor=executor.on_this_process()))
+    executor = sampled.run.executor.for_rows_here(small, large=not needs_sketch(sampled.coordinates))
+    return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
 def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:

@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import CHUNK_BYTES
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import PIECE_ROWS
 
@@ -22,8 +23,7 @@ Numbers = NDArray[np.int64]
 
 LEAST_PIECE_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
-BUNDLE_BYTES = 64 * 2**20  # bytes of the units that are mixed: the size of a chunk
-LEAST_UNITS = 4  # units that are mixed, so that a round has rows of several places
+LEAST_UNITS = 4  # units that are mixed, beside those of the bytes of a chunk: a round has rows of several places
 TURNS = 4  # rounds whose pieces are held at one time
 
 
@@ -191,7 +191,7 @@ def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
     sizes = [sum(rows) * row_bytes for rows in units]
     if sum(sizes) <= SMALL_BYTES:
         return max(1, len(units))
-    return max(LEAST_UNITS, BUNDLE_BYTES // max(1, max(sizes)))
+    return max(LEAST_UNITS, CHUNK_BYTES // max(1, max(sizes)))
 
 
 def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:

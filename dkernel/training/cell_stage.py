@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_ROUNDS, CellSettings, learned_root
+from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
 from dkernel.numerics.array_types import F64
@@ -41,7 +41,6 @@ HOPELESS_GAIN = 2.0
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 CELL_METRIC_ROWS = (2048, 8192)
-CELL_METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 
 
 def cell_rows_of(recipe: Recipe) -> int:

@@ -1,5 +1,8 @@
 """Checks before a fit reads anything: data, recipe and kernel must fit together."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
@@ -14,6 +17,16 @@ from dkernel.selection.metric_learning import check_metric
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.local_stage import check_local
 
+# Values of these parameters with which all rows may be held in memory, none of them held out.
+OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {
+    "passes": ("auto", 1),
+    "polish": ("auto", 0),
+    "rounds": ("auto",),
+    "patience": (0,),
+    "holdout": (0, Recipe.holdout),
+    "local": ("auto", "none"),
+}
+
 
 def with_solver(recipe: Recipe, source: Source, validation: Block | None = None) -> Recipe:
     """The recipe with the solver that "auto" stands for: few rows are solved exactly, which is as quick and errs less.
@@ -23,15 +36,7 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
     """
     if recipe.solver != "auto":
         return recipe
-    asks = (
-        recipe.passes not in ("auto", 1)
-        or recipe.polish not in ("auto", 0)
-        or recipe.rounds != "auto"
-        or recipe.patience
-        or recipe.holdout not in (0, Recipe.holdout)
-        or recipe.names_local
-        or validation is not None
-    )
+    asks = validation is not None or any(getattr(recipe, name) not in words for name, words in OF_ANY_SOLVER.items())
     solvable = SOLVERS["exact"].takes(parse_loss(recipe.loss))
     return recipe.replace(solver="exact" if solvable and is_few(source) and not asks else "psgd")
 

@@ -21,7 +21,6 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.sampled_stages import learns_rest
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
@@ -228,7 +227,7 @@ def _fit_ways(
     """The ways that the race has left, fitted; the one of the smaller loss on the holdout."""
     by_stage: dict[tuple[str, bool], list[str]] = {}
     for way in chosen.ways:  # those that want the same global stage, and its number of components, share it
-        by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way.local)
+        by_stage.setdefault((way.features, way.learns_rest), []).append(way.local)
     fitted: list[FittedWay] = []
     notes = dict(run.chosen)
 
@@ -246,7 +245,7 @@ def _fit_ways(
         fit(features, rest, stages)
     other = chosen.instead
     if other is not None and not any(each.local and each.local.machine for each in fitted):
-        fit(other.features, learns_rest(other.local), [other.local])
+        fit(other.features, other.learns_rest, [other.local])
     best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)

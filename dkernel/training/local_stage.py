@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from dkernel.cost import TIMED, Cost
 from dkernel.data.source import Source
-from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local import binning, grids, inputs
+from dkernel.local_settings import STAGES, Cells, Grids, LocalSettings
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
@@ -20,6 +20,14 @@ from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
 from dkernel.selection.grid_inputs import GROUP_SAMPLE
+from dkernel.selection.sampled_stages import (
+    MOST_CELL_ROWS,
+    SampledStage,
+    learn_relevances,
+    learn_root,
+    try_cells,
+    try_grids,
+)
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
@@ -43,39 +51,43 @@ MOST_ROW_BYTES = 2**29
 
 @dataclass(frozen=True)
 class LocalKind:
-    """An entry of the catalogue of local stages.
+    """An entry of the catalogue of local stages: what fits the one whose settings these are, and what that costs.
 
     Parameters
     ----------
+    settings : their class, by which the stage is known in `dkernel.local_settings`
     fit : (residual, survey, recipe, rows, callback, what a race has found) -> LocalStage
     cost : (rows, features, recipe, outputs) -> Cost, what the plan states
-    smooths : whether it takes losses of numbers with kinks
+    race : how a race fits it, None of a stage that runs in none
     loops : compiled ones that it needs
     check : (recipe, source) -> refuses settings that these rows cannot have
     """
 
+    settings: type[LocalSettings]
     fit: Callable[..., LocalStage]
     cost: Callable[[int, int, Recipe, int], Cost]
-    smooths: bool = False
+    race: SampledStage | None = None
     loops: tuple[CompiledLoop, ...] = ()
     check: Callable[[Recipe, Source], None] | None = None
 
-    def takes(self, loss: Loss) -> bool:
-        """True if it can learn the residual of this loss."""
-        return loss.smooth or (self.smooths and loss.regresses)
 
+GRID_KIND = LocalKind(
+    Grids,
+    fit_grid_stage,
+    grid_cost,
+    SampledStage(learn_relevances, try_grids),
+    loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
+    check=check_groups,
+)
+CELL_KIND = LocalKind(Cells, fit_cell_stage, cell_cost, SampledStage(learn_root, try_cells, MOST_CELL_ROWS))
 
-LOCAL_STAGES = {
-    "grids": LocalKind(
-        fit_grid_stage,
-        grid_cost,
-        smooths=True,
-        loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
-        check=check_groups,
-    ),
-    "cells": LocalKind(fit_cell_stage, cell_cost),
-}
+LOCAL_STAGES: dict[str, LocalKind] = {kind.settings.word: kind for kind in (GRID_KIND, CELL_KIND)}
 """Word of a recipe -> its local stage."""
+
+
+def races() -> dict[str, SampledStage]:
+    """Word -> the local stages that run in a race."""
+    return {word: kind.race for word, kind in LOCAL_STAGES.items() if kind.race is not None}
 
 
 def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
@@ -86,12 +98,7 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
     if stage.check is not None:
         stage.check(recipe, source)
     source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
-    if not stage.takes(loss):
-        other = "huber" if loss.regresses else "squared_hinge"
-        raise UnsupportedError(
-            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
-            "or local='none'."
-        )
+    STAGES[recipe.local_stage].check(recipe.local, loss)
 
 
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
@@ -108,9 +115,10 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     ----------
     others : costs of the other stages of the fit
     """
-    costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in LOCAL_STAGES}
+    kinds = [word for word in recipe.local_words(races()) if word in LOCAL_STAGES]
+    costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
-        return {kind: cost for kind, cost in costs.items() if kind == recipe.local_stage}
+        return costs
     fits = parse_loss(recipe.loss).smooth and source.layout.numeric
     least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
     if not (is_open(recipe) and fits) or sizes.holdout < least:

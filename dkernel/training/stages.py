@@ -8,7 +8,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
-from dkernel.local_settings import Grids
+from dkernel.local_settings import Grids, stage_entry
 from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import CHECKED_ROWS, check_products
 from dkernel.problem.objective import Problem
@@ -20,7 +20,7 @@ from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.grid_inputs import GROUP_SAMPLE, category_groups
 from dkernel.selection.landmark_selection import landmarks_of
 from dkernel.selection.model_selection import Choice, select_model
-from dkernel.selection.sampled_stages import SampleProblem, learns_rest
+from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solving.sgd_round import PSGD
@@ -30,6 +30,7 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.local_stage import races
 from dkernel.training.request import FitRequest
 from dkernel.training.way_costs import repeated_seconds, way_cost
 
@@ -112,8 +113,8 @@ def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    if "way" in chosen.why and learns_rest(recipe.local_stage):
-        enough, why = LEAST_COMPONENTS, f"{recipe.local_stage} learn the rest"
+    if "way" in chosen.why:
+        enough, why = stage_entry(recipe.local_stage).enough(enough, why, LEAST_COMPONENTS)
     if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why
@@ -168,6 +169,7 @@ def choose_model(
         joint=_joint_loss(request, data),
         ways={way: way_cost(way, request.sizes, recipe, targets.outputs, reading) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
+        stages=races(),
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
     rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)

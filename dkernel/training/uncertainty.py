@@ -65,7 +65,7 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
     asked = model.recipe.calibration
     kind = asked
     if asked == "auto":
-        kind = "none" if out is None or targets.classes is None or model.loss.probable else "platt"
+        kind = "none" if out is None or targets.classes is None else model.loss.usual_calibration
     model = replace(model, recipe=SettledRecipe(model.recipe.replace(calibration=kind)))
     if kind == "none":
         return model

@@ -36,6 +36,7 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import count_weighted, part_of
 from dkernel.problem.targets import Targets
+from dkernel.selection.sampled_stages import CORRELATION_ROWS
 from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.schedule import RowRange, RowSlice
@@ -47,7 +48,6 @@ from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
-CORRELATION_SAMPLE = 4096  # rows that tell the correlations of grids
 LIGHT = 8  # an old row stands for at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
@@ -267,7 +267,7 @@ def _grids(
         return residuals
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
-    some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_SAMPLE)), machine.coef.copy()
+    some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_ROWS)), machine.coef.copy()
     share = weight[some] * (weight.sum() / weight[some].sum())
     for first in range(0, n_grids, GRID_GROUP):
         codes, bins = number_bins(machine.binning.part(first, first + GRID_GROUP).codes(X.T), n_bins)
@@ -288,7 +288,7 @@ def _held(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
     ----------
     old : rows of the training, all of its n rows or a uniform sample
     """
-    most = min(penalty / LIGHT * len(old) / n, len(old) / CORRELATION_SAMPLE)
+    most = min(penalty / LIGHT * len(old) / n, len(old) / CORRELATION_ROWS)
     return old[:: max(1, int(most))]
 
 

@@ -6,10 +6,10 @@ from math import exp
 
 from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
+from dkernel.local_settings import stage_entry
 from dkernel.problem.budget import CORES
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.sampled_stages import learns_rest
 from dkernel.selection.ways import Way, WayCost, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
@@ -46,8 +46,8 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     """
     recipe = way.of(recipe)
     of_kernel, of_global = sizes.components, sizes
-    if learns_rest(way.local) and recipe.components_open:
-        of_kernel = min(LEAST_COMPONENTS, sizes.components)
+    if recipe.components_open:
+        of_kernel, _ = stage_entry(way.local).enough(sizes.components, "", LEAST_COMPONENTS)
     components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))

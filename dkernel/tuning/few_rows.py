@@ -23,7 +23,7 @@ from dkernel.training.stages import choose_model, learn_labels, read_survey, spl
 from dkernel.tuning.base import ParameterSearch
 from dkernel.tuning.search_space import SearchCandidate
 
-SEARCH_PASSES = 2  # passes that a whole search counts as, as a race does
+SEARCH_PASSES = 2  # passes that a whole race reads, about, and that a whole search of few rows counts as
 
 
 def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:

@@ -47,13 +47,12 @@ from dkernel.training.request import FitRequest
 from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
 from dkernel.tuning.base import ParameterSearch, SearchRequest
-from dkernel.tuning.few_rows import FewRowsSearch, judges_by_rows_left_out
+from dkernel.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out
 from dkernel.tuning.search_space import Budget, SearchCandidate
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
 RACE_ROUNDS = 32  # rounds of a pass of the race
 RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
-RACE_PASSES = 2  # passes that a whole race reads, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +183,7 @@ class HalvingSearch(ParameterSearch):
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
-        passes = RACE_PASSES + -(-self.shares // RACE_ROUNDS)
+        passes = SEARCH_PASSES + -(-self.shares // RACE_ROUNDS)
         self.base = self._request(
             recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
         )
@@ -274,7 +273,7 @@ class HalvingSearch(ParameterSearch):
     def _race(self, maps: list[RacedMap], rounds: Sequence[Any], length: int, reader: BlockReader) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
-        first = max(1, RACE_PASSES * length // self.shares)
+        first = max(1, SEARCH_PASSES * length // self.shares)
         self.whole = first * self.shares
         done = rung = 0
         spent = 0.0

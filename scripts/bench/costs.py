@@ -1,8 +1,11 @@
 """Measure the table of `dkernel.cost` again: flops a CPU second of each part of a fit, and the speed of this machine.
 
-    python scripts/bench/costs.py [--only NAME ...] [--json]
+    python scripts/bench/costs.py [--only NAME ...] [--json]    # of whole fits: minutes
+    python scripts/bench/costs.py --numbers [--json]            # of single numbers: some seconds
 
-The fits are those of plans.py. A part's figure is that of one fit; take the median over fits for TIMED.
+The fits are those of plans.py. A part's figure is that of one fit; take the median over fits for TIMED, and what small
+fits take beyond it for STAGE_OVERHEAD. SPEEDS are those of the fits that the budgets were chosen by. `--numbers`
+measures what has a meaning alone (cost_numbers.py), each beside the table's value.
 """
 
 import argparse
@@ -10,6 +13,7 @@ import time
 from collections import Counter
 from typing import Any
 
+from cost_numbers import numbers
 from plans import FITS, rows
 from report import finish
 
@@ -75,10 +79,11 @@ def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
+    options.add_argument("--numbers", action="store_true", help="Single numbers in place of fits.")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    machine = measure()
-    finish("Costs", [one(name) for name in given.only], given.json, **machine)
+    lines = numbers() if given.numbers else [one(name) for name in given.only]
+    finish("Costs", lines, given.json, **measure())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ ROWS = 300
 NAMES = ["a", "b", "c"]
 LABEL = ["--label", "label"]  # of what names no other
 QUICK = ["--n-components", "32", "--gamma", "0.3", "--alpha", "1e-4", "--scale", "standard"]
-QUICK += ["--kernel", "gaussian", "--metric", "identity"]
+QUICK += ["--kernel", "gaussian", "--metric", "identity", "--solver", "psgd", "--baselines", "off"]
 SMALL = {
     "kernel": "gaussian",
     "metric": "identity",
@@ -21,6 +21,7 @@ SMALL = {
     "gamma": 0.3,
     "alpha": 1e-4,
     "scale": "standard",
+    "solver": "psgd",
 }
 LAST = (2, ROWS - 1)
 FIRST = (0, 0)

@@ -13,7 +13,7 @@ from tests.bad_input.doors import Doors
 from tests.bad_input.left_out import refuses
 from tests.bad_input.table import REFUSED, bad
 
-GRIDS = {**SMALL, "local": Grids(n_grids=16), "solver": "psgd"}
+GRIDS = {**SMALL, "local": Grids(n_grids=16)}
 
 
 def _file(at: Doors, data: pd.DataFrame, suffix: str = ".parquet") -> str:
@@ -157,5 +157,5 @@ def other_uncertainty(at: Doors) -> None:
     model, data = _model(at, _grids(KernelRegressor)), frame()
     at.asked_refuses(2, ("interval",), "score", model, rows, "--write", "set", "--out", "s.csv")
     at.asked_refuses(2, ("interval",), "score", model, rows, "--write", "std", "--out", "s.csv")
-    none = KernelRegressor(**SMALL, holdout=0, solver="psgd").fit(data[NAMES], data["a"])
+    none = KernelRegressor(**SMALL, holdout=0).fit(data[NAMES], data["a"])
     refuses("conformalize", lambda: none.predict_interval(data[NAMES]))

@@ -200,11 +200,12 @@ def test_dry_run_states_the_disk_and_leaves_no_trace(run, data, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+FULL, ALONE = OSError(errno.ENOSPC, "No space left on device", "rows"), ClusterError("There was no worker.")
 FAULTS = [
-    (cell_stage, OSError(errno.ENOSPC, "No space left on device", "rows"), 75),
-    (cell_stage, ClusterError("There was no worker for 300 seconds."), 75),
-    (cell_stage, DataError("the file changed"), 65),
-    (grid_stage, MemoryError(), 75),
+    pytest.param(cell_stage, FULL, 75, marks=pytest.mark.slow, id="full disk"),
+    pytest.param(cell_stage, ALONE, 75, marks=pytest.mark.slow, id="no workers"),
+    pytest.param(cell_stage, DataError("the file changed"), 65, id="other data"),
+    pytest.param(grid_stage, MemoryError(), 75, id="memory"),
 ]
 
 
@@ -224,7 +225,7 @@ def undisturbed(stripes, tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize(("module", "error", "code"), FAULTS, ids=["full disk", "no workers", "other data", "memory"])
+@pytest.mark.parametrize(("module", "error", "code"), FAULTS)
 def test_a_local_stage_that_fails_keeps_the_stages_before_it(
     module, error, code, run_to, undisturbed, tmp_path, monkeypatch
 ):

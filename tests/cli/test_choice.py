@@ -45,7 +45,7 @@ def test_fourier_features_are_judged_as_such():
     assert machine.score(X[10_000:], y[10_000:]) > 0.92
 
 
-@pytest.mark.parametrize(("noise", "components"), [(1.0, 1024), (0.0, 1280)])
+@pytest.mark.parametrize(("noise", "components"), [(1.0, 1024), pytest.param(0.0, 1280, marks=pytest.mark.slow)])
 def test_components_are_as_many_as_are_a_gain(noise, components):
     """Of a target that is mostly noise the first thousand find all there is to find."""
     rng = np.random.default_rng(0)

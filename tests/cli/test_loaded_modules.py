@@ -84,6 +84,7 @@ def test_a_fit_loads_neither_numba_nor_another_engine(folder):
     assert again(folder, f"train d.parquet --label y --out n.st --overwrite {GIVEN} --quiet") <= FIT
 
 
+@pytest.mark.slow  # a start of a process more
 def test_a_fit_of_text_files_loads_pandas_only_since_arrow_does(folder):
     found = again(folder, f"train d.csv --label y --out n.st --overwrite {GIVEN} --quiet")
     assert found <= FIT | {"pandas", "dateutil", "pytz", "six", "tzdata"}

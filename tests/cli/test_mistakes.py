@@ -11,7 +11,7 @@ import dkernel
 from dkernel.errors import DataError, ModelFileError
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "32", "--alpha", "1e-4", "--metric", "identity"]
-FIXED += ["--baselines", "off"]
+FIXED += ["--solver", "psgd", "--baselines", "off"]
 
 
 def table(n=400, seed=0):

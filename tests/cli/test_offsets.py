@@ -205,7 +205,7 @@ TRANSFORMERS = {
 }
 
 
-@pytest.mark.parametrize(("gamma", "kind"), every_two(["auto", "median", "scale"], list(TRANSFORMERS)))
+@pytest.mark.parametrize(("gamma", "kind"), list(zip(["auto", "median", "scale"], TRANSFORMERS, strict=True)))
 def test_transformers_have_the_gamma_and_the_kernel_of_float64(kind, gamma):
     make, exact, atol = TRANSFORMERS[kind]
     far = rows(1e9, n=300)[0]

@@ -15,6 +15,7 @@ from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.partitions import Partitioned
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "16", "--alpha", "1e-4", "--metric", "identity"]
+FIXED += ["--solver", "psgd", "--baselines", "off"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "32", "--alpha", "1e-4", "--metric", "identity"]
-FIXED += ["--baselines", "off", "--quiet"]
+FIXED += ["--solver", "psgd", "--baselines", "off", "--quiet"]
 REFUSED, USAGE, AGAIN = 65, 2, 75
 
 # line -> the words of the command, its exit code, words of the answer

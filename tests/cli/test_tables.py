@@ -13,7 +13,7 @@ import pytest
 import dkernel
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
-FIXED += ["--scale", "standard", "--quiet"]
+FIXED += ["--scale", "standard", "--solver", "psgd", "--quiet"]
 
 
 def mixed(n: int = 500, seed: int = 0) -> pd.DataFrame:
@@ -71,7 +71,7 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
         ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
     parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", **settings)
+    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
     frame = machine.fit(there.drop(columns="y"), there["y"]).model_
     lazy = dd.from_pandas(there, npartitions=1)
     dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_
@@ -81,11 +81,23 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
     assert csv.encoding.names == parquet.encoding.names
 
 
+@pytest.mark.cluster
 @pytest.mark.usefixtures("there")
-def test_workers_and_threads_give_the_same_bytes(run, tmp_path):
+def test_workers_and_threads_give_the_same_bytes(run, shared_cluster, tmp_path):
     pd.concat([mixed(seed=s) for s in range(3)]).to_parquet("three.parquet", index=False, row_group_size=500)
     ok(run, "train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
-    ok(run, "train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
+    ok(
+        run,
+        "train",
+        "three.parquet",
+        "--label",
+        "y",
+        "--out",
+        "b",
+        *FIXED,
+        "--scheduler",
+        shared_cluster.scheduler_address,
+    )
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError
+from tests.combinations import every_two
 
 KERNELS = {
     "polynomial": ("--kernel", "Polynomial(degree=3)"),
@@ -89,9 +90,10 @@ def test_the_estimators_name_the_row(kernel):
         KernelRegressor(kernel, **settings).fit(X, X[:, 0]).predict(far)
 
 
-@pytest.mark.parametrize("solver", ["auto", "psgd"])
-@pytest.mark.parametrize("kernel", ["Polynomial(degree=40)", "polynomial", "laplacian", "gaussian"])
-@pytest.mark.parametrize("big", [pytest.param(1e20, marks=pytest.mark.slow), 3e38])
+@pytest.mark.parametrize(
+    ("solver", "kernel", "big"),
+    every_two(["auto", "psgd"], ["Polynomial(degree=40)", "polynomial", "laplacian", "gaussian"], [3e38, 1e20]),
+)
 def test_a_refusal_comes_without_warnings_of_numpy(kernel, solver, big, recwarn):
     X = np.random.default_rng(0).normal(size=(2000, 3))
     y = X[:, 0] > 0

@@ -19,7 +19,15 @@ from dkernel.data.scratch import Scratch
 from dkernel.errors import DataError
 
 N = 3000
-QUICK = {"kernel": "gaussian", "gamma": 0.5, "n_components": 32, "alpha": 1e-4, "local": "none", "random_state": 0}
+QUICK = {
+    "kernel": "gaussian",
+    "metric": "identity",
+    "gamma": 0.5,
+    "n_components": 32,
+    "alpha": 1e-4,
+    "local": "none",
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")

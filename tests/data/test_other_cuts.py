@@ -52,7 +52,7 @@ def test_inputs_do_not_depend_on_files_chunks_or_partitions(label, weighted, tmp
         from_arrays(frame[COLUMNS], **beside(two[label], two["w"]), **TABLES),
         from_arrays(frame[COLUMNS], **beside(frame[[label]], frame[["w"]]), **TABLES),
     ]
-    for files in (1, 3, 150):
+    for files in (1, 3, 40):
         folder = tmp_path / f"{files} files"
         folder.mkdir()
         for i, rows in enumerate(np.array_split(np.arange(len(frame)), files)):

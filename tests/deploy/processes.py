@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from tests.deploy.places import ROOT
 
 RECIPE = ["--n-components", "32", "--gamma", "0.3", "--alpha", "1e-6", "--scale", "none"]
+RECIPE += ["--kernel", "gaussian", "--metric", "identity"]
 PROGRAMS = {"dkernel": "-m dkernel", "dask": "-m dask", "python": "", "python3": ""}
 PATIENCE = 300
 

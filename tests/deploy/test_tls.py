@@ -85,9 +85,8 @@ def secure(certs, tmp_path_factory):
             ["dask", "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", file],
             config,
         )
-        for i in range(2):
-            options = ["--host", "127.0.0.1", "--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
-            group.start(f"worker-{i}", ["dask", "worker", "--scheduler-file", file, *options], config)
+        options = ["--host", "127.0.0.1", "--nworkers", 2, "--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
+        group.start("workers", ["dask", "worker", "--scheduler-file", file, *options], config)
         wait_until(lambda: file.exists() and file.read_text() != "", "the scheduler file", alive=group.running)
         yield SimpleNamespace(group=group, folder=folder, address=json.loads(file.read_text())["address"])
 

@@ -43,12 +43,15 @@ ESTIMATORS = [
     TensorSketchFeatures(n_components=32),
     KernelFeatures(n_components=32),
     KernelPCA(n_components=4, n_map_components=32),
-    KernelKMeans(n_clusters=3, n_map_components=32, n_init=2),
-    SpectralClustering(n_clusters=3, n_map_components=32, n_init=2),
+    KernelKMeans(n_clusters=3, n_map_components=32, n_init=1),
+    SpectralClustering(n_clusters=3, n_map_components=32, n_init=1),
     KernelCCA(n_components=1, n_map_components=32),
     OneClassSVM(n_components=32),
     KernelPerceptron(),
-    Tuner(KernelClassifier("gaussian", metric="identity", n_components=16), {"gamma": [0.3], "alpha": [1e-3]}),
+    Tuner(
+        KernelClassifier("gaussian", metric="identity", n_components=16),
+        {"gamma": [0.3], "alpha": [1e-3]},
+    ),
 ]
 
 # Most of them choose kernels and metrics in every check, which takes ten times as long.

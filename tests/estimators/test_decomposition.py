@@ -90,12 +90,12 @@ def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
 
 
 def test_rings_that_no_plane_parts():
-    X, ring = rings(3000)
+    X, ring = rings(1500)
     machine = KernelKMeans(2, gamma=0.05, n_map_components=128, random_state=1)
     assert adjusted_rand_score(ring, machine.fit_predict(X)) > 0.99
     new, wanted = rings(500, seed=1)
     assert adjusted_rand_score(wanted, machine.predict(new)) > 0.99
-    lazy = machine.fit(chunked(X, 1000))
+    lazy = machine.fit(chunked(X, 500))
     assert isinstance(lazy.labels_, da.Array)
     assert adjusted_rand_score(ring, lazy.labels_.compute()) > 0.99
 

@@ -5,6 +5,7 @@ import pytest
 
 from dkernel import Gaussian, KernelClassifier, Polynomial
 from dkernel.errors import DataError
+from tests.combinations import every_two
 from tests.estimators.data import ball
 
 FOURIER = {"features": "fourier", "metric": "identity", "scale": "none", "solver": "psgd", "random_state": 0}
@@ -42,8 +43,10 @@ def test_one_row_far_off_does_not_spoil_a_fit():
         assert machine.fit(*with_a_row(X, y, far)).score(X, y) >= alone - 0.02
 
 
-@pytest.mark.parametrize("p", [2, 6, 20])
-@pytest.mark.parametrize("kernel", ["gaussian", "exponential", "matern", "cauchy", "rationalquadratic", "laplacian"])
+@pytest.mark.parametrize(
+    ("p", "kernel"),
+    every_two([2, 6, 20], ["gaussian", "exponential", "matern", "cauchy", "rationalquadratic", "laplacian"]),
+)
 def test_a_row_that_is_far_from_all_landmarks_is_like_none(kernel, p):
     X, y = ball(600, p=p)
     settings = {"features": "nystrom", "n_components": 64, "scale": "none", "metric": "identity", "solver": "psgd"}

@@ -59,9 +59,9 @@ def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
 def test_serial_threads_and_the_estimator_have_the_same_bits():
     X, y = ball(3000)
     lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
-    machine = KernelClassifier(**SMALL, solver="psgd").fit(*lazy)
+    machine = KernelClassifier(**SMALL).fit(*lazy)
     for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
-        model = train(from_arrays(*lazy), Recipe(task="classify", solver="psgd", **SMALL), executor).model
+        model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
         np.testing.assert_array_equal(machine.coef_, model.coef.T)
         np.testing.assert_array_equal(machine.intercept_, model.intercept)
 
@@ -148,9 +148,9 @@ def test_kernels_by_name_text_and_value():
     X, y = ball(400)
     small = SMALL | {"gamma": 0.25}
     for kernel in ("gaussian", "rbf", 'Gaussian(gamma="auto")', Gaussian(gamma="auto"), Gaussian(gamma=0.25)):
-        machine = KernelClassifier(kernel, **small).fit(X, y)
+        machine = KernelClassifier(**small | {"kernel": kernel}).fit(X, y)
         assert machine.model_.recipe.kernel == "Gaussian(gamma=0.25)"
-    own = KernelClassifier(Gaussian(gamma=2.0) + 0.5 * Linear(), **small).fit(X, y)
+    own = KernelClassifier(**small | {"kernel": Gaussian(gamma=2.0) + 0.5 * Linear()}).fit(X, y)
     assert "gamma=2.0" in own.model_.recipe.kernel
     assert KernelClassifier(gamma="scale", n_components=32).fit(X, y).model_.recipe.kernel != "gaussian"
     with pytest.raises(RecipeError, match="gausian"):

@@ -19,6 +19,7 @@ from dkernel import (
     Polynomial,
     TensorSketchFeatures,
 )
+from tests.combinations import every_two
 
 theirs = pytest.importorskip("sklearn.tests.test_kernel_approximation")
 CSR = CSR_CONTAINERS[0]
@@ -53,11 +54,13 @@ def test_the_sampler_of_a_gaussian(name, monkeypatch):
     getattr(theirs, name)()
 
 
-@pytest.mark.parametrize("gamma", [0.1, 1, 2.5])
-@pytest.mark.parametrize(("degree", "n_components"), [(1, 500), (2, 500), (3, 5000)])
-@pytest.mark.parametrize("coef0", [0, 2.5])
-def test_the_sketch_of_a_polynomial(gamma, degree, coef0, n_components, monkeypatch):
+SKETCHES = [(1, 500), (2, 500), (3, 5000)]  # degree, components
+
+
+@pytest.mark.parametrize(("gamma", "size", "coef0"), every_two([0.1, 1, 2.5], SKETCHES, [0, 2.5]))
+def test_the_sketch_of_a_polynomial(gamma, size, coef0, monkeypatch):
     monkeypatch.setattr(theirs, "PolynomialCountSketch", sketch)
+    degree, n_components = size
     theirs.test_polynomial_count_sketch(gamma, degree, coef0, n_components)
 
 

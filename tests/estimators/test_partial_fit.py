@@ -53,9 +53,10 @@ def test_the_same_blocks_give_the_same_model_and_a_pickle_goes_on():
 def test_small_blocks_are_collected_and_answer_at_once():
     X, y = ball(700)
     # The perceptron is fitted by the same steps, of so few rows too.
-    machine = KernelClassifier(**SMALL, loss="perceptron")
+    steps = SMALL | {"solver": "auto", "loss": "perceptron"}
+    machine = KernelClassifier(**steps)
     machine.partial_fit(X[:100], y[:100], classes=[False, True])
-    fitted = KernelClassifier(**SMALL, loss="perceptron").fit(X[:100], y[:100])
+    fitted = KernelClassifier(**steps).fit(X[:100], y[:100])
     np.testing.assert_array_equal(machine.coef_, fitted.coef_)
     stream_of(machine, X[100:], y[100:], 100)
     assert machine.model_.facts["rows"] == 700

@@ -100,7 +100,8 @@ def test_texts_by_hashing_and_svmlight_files(tmp_path):
     kinds = rng.integers(0, 2, 300)
     texts = [" ".join([*rng.choice(words[kind], 3), *rng.choice(["red", "fast", "old"], 2)]) for kind in kinds]
     labels = np.array(["food", "car"])[kinds]
-    machine = KernelClassifier("gaussian", gamma=0.5, n_components=48)
+    given = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity"}
+    machine = KernelClassifier("gaussian", **given)
     pipeline = make_pipeline(HashingVectorizer(n_features=2**12), machine).fit(texts[:200], labels[:200])
     assert pipeline.score(texts[200:], labels[200:]) > 0.98
     assert pipeline.predict(["an apple", "the road"]).tolist() == ["food", "car"]
@@ -108,5 +109,5 @@ def test_texts_by_hashing_and_svmlight_files(tmp_path):
     rows = HashingVectorizer(n_features=2**12).transform(texts)
     dump_svmlight_file(rows[:200], kinds[:200], str(tmp_path / "train.svmlight"))
     source = open_source(str(tmp_path / "train.svmlight"), label="label", n_features=2**12, zero_based=True)
-    from_file = KernelClassifier("gaussian", gamma=0.5, n_components=48, scale="none").fit(source)
+    from_file = KernelClassifier("gaussian", scale="none", **given).fit(source)
     assert np.mean(from_file.model_.predict(rows[200:].toarray()) == kinds[200:]) > 0.98

@@ -116,7 +116,7 @@ def test_callbacks_hear_every_line_and_may_end_the_passes():
     assert ended.score(*OTHERS) > 0.8
     for solver in ("exact", "lbfgs"):
         heard.clear()
-        exact = KernelClassifier(**SMALL, solver=solver, callbacks=[heard.append]).fit(X, y)
+        exact = KernelClassifier(**SMALL | {"solver": solver}, callbacks=[heard.append]).fit(X, y)
         assert heard == exact.history_
 
 

@@ -226,7 +226,7 @@ def test_few_rows_have_one_model_for_every_executor_and_input():
     ]
     assert by_passes == ["psgd"] * 4
     source = dkernel.data.from_arrays(X, y)
-    assert KernelClassifier(**SMALL).fit(source).model_.recipe.solver == "exact"
+    assert KernelClassifier(**SMALL | {"solver": "auto"}).fit(source).model_.recipe.solver == "exact"
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])

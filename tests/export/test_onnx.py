@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
+from tests.combinations import every_two
 from tests.export.models import NYSTROM, RANDOM, classifier, height, regressor, rows, wide_scores
 
 X = rows(10_000, seed=1)
@@ -37,9 +38,10 @@ def parity(machine, dtype, n=10_000):
     return found, S
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("features", ["nystrom", "fourier"])
-@pytest.mark.parametrize("which", ["two", "numbers", "texts"])
+@pytest.mark.parametrize(
+    ("which", "features", "dtype"),
+    every_two(["two", "numbers", "texts"], ["nystrom", "fourier"], ["float32", "float64"]),
+)
 def test_classes_and_probabilities(which, features, dtype):
     machine = classifier(which, kernel="Gaussian(gamma=0.3)", features=features)
     found, S = parity(machine, dtype)

@@ -27,7 +27,15 @@ ROWS = (700, 900, 300, 1100)
 LEAST_LIMIT = 60
 
 BASE = Recipe(
-    solver="psgd", n_components=48, kernel="gaussian", gamma=0.15, scale="standard", alpha=1e-6, rounds=4, passes=1
+    solver="psgd",
+    n_components=48,
+    kernel="gaussian",
+    metric="identity",
+    gamma=0.15,
+    scale="standard",
+    alpha=1e-6,
+    rounds=4,
+    passes=1,
 )
 LEARNERS = {
     "fourier-squared": BASE.replace(features="fourier", loss="squared", task="regress"),

@@ -31,8 +31,7 @@ class Hand:
         options = ["--scheduler-file", str(self.file), "--host", "127.0.0.1"]
         try:
             self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard", *options)
-            for _ in range(2):
-                self.start_worker()
+            self.start_workers(2)
             wait_until(lambda: self.file.exists() and self.file.read_text(), PATIENCE)  # it is empty at first
             with Client(json.loads(self.file.read_text())["address"], timeout=PATIENCE) as client:
                 client.wait_for_workers(2, timeout=PATIENCE)
@@ -42,10 +41,11 @@ class Hand:
         self.seconds = time.monotonic() - began
         return self
 
-    def start_worker(self):
-        """One more, with a nanny."""
+    def start_workers(self, number):
+        """So many more, with nannies in one process."""
         options = ["--scheduler-file", str(self.file), "--host", "127.0.0.1", "--no-dashboard"]
-        return self._start("worker", "--nthreads", "1", "--preload", "tests.faults.preload", *options)
+        words = ["--nworkers", str(number), "--nthreads", "1", "--preload", "tests.faults.preload"]
+        return self._start("worker", *words, *options)
 
     def _start(self, *words):
         process = subprocess.Popen(
@@ -76,7 +76,7 @@ def options_for(learner, data):
     recipe = LEARNERS[learner]
     label, other = ("wave", "ring") if recipe.task == "regress" else ("ring", "wave")
     words = ["train", *sorted(map(str, Path(data).glob("*.npy"))), "--label", label, "--exclude", other, "--quiet"]
-    for name in ("features", "loss", "task", "kernel", "gamma", "n_components", "alpha", "scale", "solver"):
+    for name in ("features", "loss", "task", "kernel", "metric", "gamma", "n_components", "alpha", "scale", "solver"):
         words += [f"--{name.replace('_', '-')}", str(getattr(recipe, name))]
     return words
 

@@ -36,7 +36,7 @@ class Watched(Progress):
             self.call()
 
 
-@pytest.mark.parametrize("where", ["between cells", "in the shuffle"])
+@pytest.mark.parametrize("where", [pytest.param("between cells", marks=pytest.mark.slow), "in the shuffle"])
 def test_a_worker_killed(where, tmp_path):
     # As many deaths as Dask allows a task by default; other tests want to see the first.
     failures = {name: value for name, value in CONFIG.items() if "failures" in name}

@@ -61,7 +61,8 @@ def clients(dask_scheduler):
     return len([name for name in dask_scheduler.clients if name.startswith("Client")])
 
 
-@pytest.mark.parametrize("who", ["scheduler", "worker"])
+# test_faults.py stops a worker too.
+@pytest.mark.parametrize("who", ["scheduler", pytest.param("worker", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_who_stands_still_for_a_while_is_waited_for(who, seconds, data, serial, tmp_path):
     (tmp_path / "plan").mkdir()

@@ -50,7 +50,7 @@ def test_a_killed_client_leaves_nothing_and_other_workers_can_join(data, tmp_pat
         assert client.run_on_scheduler(plugins) == before[0]
 
         (plan.folder / "old-numpy").touch()
-        other = hand.start_worker()
+        other = hand.start_workers(1)
         client.wait_for_workers(3, timeout=PATIENCE)
         assert client.submit(pow, 2, 5, workers=list(client.nthreads())[-1]).result(timeout=PATIENCE) == 32
         assert (len(client.nthreads()), other.poll()) == (3, None)

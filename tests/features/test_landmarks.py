@@ -169,13 +169,12 @@ def test_pivots_are_nearly_the_best_there_are():
 
 def test_the_first_pivot_is_drawn_by_the_diagonal():
     X = np.sqrt(np.arange(1.0, 9.0))[:, None]
-    drawn = [int(select_landmarks("rpcholesky", Linear(), X, 1, seed).rows[0]) for seed in range(1000)]
-    share = np.bincount(drawn, minlength=8) / 1000
-    np.testing.assert_allclose(share, np.arange(1, 9) / 36, atol=0.05)
+    drawn = [int(select_landmarks("rpcholesky", Linear(), X, 1, seed).rows[0]) for seed in range(400)]
+    share = np.bincount(drawn, minlength=8) / 400
+    np.testing.assert_allclose(share, np.arange(1, 9) / 36, atol=0.08)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(0.3), Polynomial(degree=2, c=1.0)], ids=repr)
-@pytest.mark.parametrize("dimension", [4, 8])
+@pytest.mark.parametrize(("kernel", "dimension"), every_two([Gaussian(0.3), Polynomial(degree=2, c=1.0)], [4, 8]))
 def test_leverage_scores_are_near_the_exact_ones(kernel, dimension):
     X = with_outliers(1100, few=30, p=3, seed=1)
     ridge = ridge_at(kernel, X, dimension)

@@ -17,6 +17,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import UnsupportedError
+from tests.combinations import every_two
 from tests.export.feeds import feed
 from tests.fuzz.commands import command
 from tests.fuzz.mixed_tables import table
@@ -89,8 +90,7 @@ def by_graph(machine, frame):
     return session.run(["score"], given)[0]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings.get("solver", "chosen"))
-@pytest.mark.parametrize("seed", [2, 9])
+@pytest.mark.parametrize(("seed", "settings"), every_two([2, 9], list(SETTINGS)), ids=str)
 def test_every_way_to_predict_says_the_same(seed, settings, tmp_path):
     assert max(differences(seed, settings, tmp_path).values()) <= TOLERANCE
 

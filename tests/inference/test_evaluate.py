@@ -14,7 +14,7 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
 
-SMALL = {"n_components": 48, "gamma": 0.3, "alpha": 1e-4, "scale": "none"}
+SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 48, "gamma": 0.3, "alpha": 1e-4, "scale": "none"}
 
 
 def rows(n, seed):

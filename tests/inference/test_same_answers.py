@@ -65,8 +65,8 @@ def test_conformity_scores_in_processes(fitted, known, two_workers):
 
 
 @pytest.mark.cluster
-def test_explanations_in_a_worker(fitted):
+def test_explanations_in_a_worker(fitted, shared_cluster):
     from dask.distributed import Client
 
-    with Client(n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0") as client:
+    with Client(shared_cluster) as client:
         assert client.submit(explanations, fitted).result() == explanations(fitted)

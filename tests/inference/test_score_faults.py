@@ -30,7 +30,7 @@ def script(*arguments):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=(pytest.mark.slow, pytest.mark.score("poller")))])
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=(pytest.mark.slow, pytest.mark.score("poller")))])
 def test_a_watcher_sees_the_old_output_or_the_new_one(tmp_path, kills, record_property):
     report = script("poll", tmp_path, kills)
     record_property("score", f"{report['kills'] - len(report['wrong'])}/{report['kills']}")

@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from dkernel.local.catalogue import local_machine
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, one_hot_groups
+from dkernel.local_settings import local_machine
 
 
 def one_hot(codes, levels):

@@ -6,6 +6,7 @@ import scipy.linalg as sl
 
 from dkernel.numerics import linalg
 from dkernel.numerics.threads import one_blas_thread
+from tests.combinations import every_two
 
 SIZES = [1, 2, 255, 256, 257, 512, 700, 1290]
 
@@ -26,8 +27,7 @@ def test_factor_and_solutions_are_those_of_scipy(n):
     )
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize(("n", "k"), every_two(SIZES, [1, 5]))
 def test_a_small_solution_is_that_of_scipy(n, k):
     A, B = square(n), np.random.default_rng(1).standard_normal((n, k))
     expected, held = sl.cho_solve(sl.cho_factor(A, lower=True), B), B.copy()

@@ -65,7 +65,7 @@ def test_a_search_writes_the_page_of_its_search(tmp_path):
     assert "<h3>Leaderboard</h3>" in (tmp_path / "search.html").read_text()
 
 
-@pytest.mark.parametrize("label", ["y", "price"])
+@pytest.mark.parametrize("label", ["y", pytest.param("price", marks=pytest.mark.slow)])
 def test_evaluate_writes_the_page_of_a_test(run, data, tmp_path, label):
     model, page = tmp_path / "m", tmp_path / "test.html"
     exclude = ["--exclude", {"y": "price", "price": "y"}[label] + ",id,note"]

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -60,6 +61,19 @@ def results():
     }
 
 
+@pytest.fixture(scope="module")
+def drawn(results, tmp_path_factory):
+    """The file of the page of a kind of fit, alone in its folder."""
+
+    @cache
+    def page(kind):
+        path = tmp_path_factory.mktemp("page") / "r.html"
+        write(path, results[kind], RECORD, TRAIL)
+        return path
+
+    return page
+
+
 EFFECTS = ["Permutation importance", "Partial dependence: 0", "Partial dependence: 1"]
 ALWAYS = ["Loss", "Error against seconds", "Rows a second, by round", "Time, by phase"]
 FIGURES = {
@@ -80,9 +94,8 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("kind", FIGURES)
-def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, results, tmp_path):
-    write(tmp_path / "r.html", results[kind], RECORD, TRAIL)
-    text = (tmp_path / "r.html").read_text()
+def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, drawn):
+    text = drawn(kind).read_text()
     page = Page(text)
     assert set(page.pictures) == {*ALWAYS, *FIGURES[kind], *(EFFECTS if kind != "no holdout" else ())}
     assert page.addresses
@@ -98,13 +111,12 @@ def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, resul
         assert title in page.titles
     assert "m&lt;b&gt;.safetensors" in text
     assert len(text) < 1_500_000
-    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+    assert [path.name for path in drawn(kind).parent.iterdir()] == ["r.html"]
 
 
-def test_equal_fits_draw_equal_pages(results, tmp_path):
-    for name in ("a", "b"):
-        write(tmp_path / name, results["two"], RECORD, TRAIL)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+def test_equal_fits_draw_equal_pages(results, drawn, tmp_path):
+    write(tmp_path / "again", results["two"], RECORD, TRAIL)
+    assert (tmp_path / "again").read_bytes() == drawn("two").read_bytes()
 
 
 def test_without_matplotlib_it_is_said_before_the_training(run, data, tmp_path, monkeypatch):
@@ -143,9 +155,8 @@ def test_a_page_that_cannot_be_written_does_not_fail_the_fit(run, data, tmp_path
 
 
 @pytest.mark.parametrize("kind", FIGURES)
-def test_the_page_has_no_error_of_html_and_every_figure_is_drawn(kind, results, tmp_path):
-    write(tmp_path / "r.html", results[kind], RECORD, TRAIL)
-    text = (tmp_path / "r.html").read_text()
+def test_the_page_has_no_error_of_html_and_every_figure_is_drawn(kind, drawn):
+    text = drawn(kind).read_text()
     parser = HTML5Parser()
     parser.parse(text)
     assert parser.errors == []

@@ -119,7 +119,7 @@ def test_the_checks_run_in_order_and_the_end_is_clear(check_with):
 def test_all_means_no_selection(check_with):
     stdout = check_with("--all").stdout
     assert "'-m', 'not cluster'] ''" in stdout
-    assert "'-m', 'cluster'] ''" in stdout
+    assert "'-m', 'cluster', 'tests/" in stdout
 
 
 def test_tests_of_real_processes_run_after_the_others(check_with):
@@ -128,7 +128,9 @@ def test_tests_of_real_processes_run_after_the_others(check_with):
     assert len(runs) == 2
     assert "'-n'" in runs[0]
     assert "'not slow and not cluster'" in runs[0]
-    assert "'-m', 'not slow and cluster'] ''" in runs[1]
+    assert "'-m', 'not slow and cluster', 'tests/" in runs[1]
+    assert "'tests/faults/test_ends.py'" in runs[1]
+    assert "'tests/test_faces.py'" not in runs[1]
     assert done.stderr.splitlines()[-1].endswith("types ok, tests ok, cluster tests ok")
 
 

@@ -22,7 +22,7 @@ def rings(n):
     return X, np.digitize(np.square(X).sum(axis=1), [0.8, 2.0])
 
 
-@pytest.mark.parametrize("solver", ["exact", "psgd"])
+@pytest.mark.parametrize("solver", ["exact", pytest.param("psgd", marks=pytest.mark.slow)])
 def test_classes_between_planes_are_learned_as_by_logistic_regression(solver):
     X, y = planes(2900)
     fit = KernelClassifier(solver=solver).fit(X[:900], y[:900])
@@ -46,6 +46,7 @@ def test_rings_are_learned_one_against_the_rest():
     assert fit.model_.recipe.loss == "squared_hinge"
 
 
+@pytest.mark.slow  # tests/training/test_same_bytes.py compares three classes and a choice
 def test_is_the_same_on_every_executor():
     X, y = planes(900)
     recipe = Recipe(task="classify", solver="psgd")

@@ -20,7 +20,7 @@ from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of, waves
 
 N = 6000
-BASE = Recipe(solver="psgd", n_components=60, kernel="gaussian", gamma=0.15, rounds=8, alpha=1e-5)
+BASE = Recipe(solver="psgd", n_components=60, kernel="gaussian", metric="identity", gamma=0.15, rounds=8, alpha=1e-5)
 LAYOUTS = [[(1500, 700), (2600,), (1, 199, 1000)], [(N,)], [(500,)] * 12]
 
 

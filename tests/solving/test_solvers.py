@@ -20,6 +20,7 @@ from dkernel.solving.driver import Solver
 from dkernel.solving.normal_equations import GRAM_FOLDS, NORMAL_ALPHAS
 from dkernel.solving.sgd_setup import ALPHA_PATH
 from dkernel.training.fit import plan, train
+from tests.combinations import every_two
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
 
@@ -64,9 +65,9 @@ def off(found, wanted):
     return float(np.sqrt(np.mean((found - wanted) ** 2)) / wanted.std())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("map", ["nystrom", "fourier"])
-@pytest.mark.parametrize("solver", SQUARED)
+@pytest.mark.parametrize(
+    ("solver", "map", "dtype"), every_two(list(SQUARED), ["nystrom", "fourier"], ["float32", "float64"])
+)
 def test_on_sorted_data_it_is_scipys_solution(solver, map, dtype):
     X, y = sorted_waves()
     model = fit(source_of(X, y, UNITS), solver=solver, features=map, dtype=dtype).model

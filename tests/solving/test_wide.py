@@ -20,7 +20,15 @@ from dkernel.training.fit import train
 from dkernel.training.memory_plan import Plan
 from dkernel.training.plan_checks import check_memory
 
-RECIPE = Recipe(solver="psgd", kernel="Gaussian(gamma=0.3)", scale="none", n_components=1536, task="classify", rounds=8)
+RECIPE = Recipe(
+    solver="psgd",
+    kernel="Gaussian(gamma=0.3)",
+    metric="identity",
+    scale="none",
+    n_components=1536,
+    task="classify",
+    rounds=8,
+)
 
 
 def data(n=6000, chunks=1500):

@@ -24,10 +24,12 @@ from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.shares import even_shares
+from tests.combinations import every_two
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import Sum
 
 CHUNKS, ROWS = 8, 1500
+SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -85,8 +87,8 @@ def fitted():
 @pytest.mark.parametrize(
     ("workers", "where", "moved"),
     [
-        (2, [0] * 4 + [1] * 4, 0), (2, [0] * 8, 2), (2, [0, 1] * 4, 0),
-        (4, [0, 1, 2, 3] * 2, 0), (4, [0] * 8, 5), (4, [0] * 3 + [1] * 3 + [2, 3], 0),
+        (2, [0] * 4 + [1] * 4, 0), pytest.param(2, [0] * 8, 2, marks=SLOW), pytest.param(2, [0, 1] * 4, 0, marks=SLOW),
+        pytest.param(4, [0, 1, 2, 3] * 2, 0, marks=SLOW), (4, [0] * 8, 5), (4, [0] * 3 + [1] * 3 + [2, 3], 0),
     ],
 )  # fmt: skip
 def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
@@ -105,8 +107,7 @@ def test_rows_stay_unless_one_worker_holds_too_many(workers, where, moved):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("held", ["persisted", "read"])
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(("held", "workers"), every_two(["persisted", "read"], [2, 4]))
 def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held, monkeypatch):
     monkeypatch.setattr(block_reader, "group_units", lambda units, _: [range(i, i + 1) for i in range(len(units))])
     X, y = rings(CHUNKS * ROWS)

@@ -14,7 +14,9 @@ from tests.streaming.sources import rings, source_of
 
 UNITS = [(300, 200), (400,), (300, 1, 199)]
 ROUNDS, EVERY = 20, 4
-RECIPE = Recipe(solver="psgd", n_components=16, kernel="gaussian", gamma=0.15, rounds=ROUNDS, alpha=1e-6)
+RECIPE = Recipe(
+    solver="psgd", n_components=16, kernel="gaussian", metric="identity", gamma=0.15, rounds=ROUNDS, alpha=1e-6
+)
 
 
 def a_source(seed=0, text=True):

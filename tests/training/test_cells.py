@@ -36,7 +36,7 @@ def test_every_smooth_loss_of_classes(loss):
     assert found.score(X, labels) > machine(loss=loss).fit(X, labels).score(X, labels)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
 def test_regressions_in_any_unit(loss):
     X, y = rough(1500)
     new, truth = rough(500, seed=1)
@@ -104,7 +104,7 @@ def test_threads_give_the_bytes_of_the_loop(tmp_path):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("at", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_fit_that_was_stopped_in_the_cells_goes_on_to_the_same_bytes(tmp_path, at):
     class StoppedError(Exception):
         pass

@@ -93,7 +93,7 @@ def test_a_search_leaves_whole_groups_out():
     labels = centres.sum(axis=1) + rng.normal(size=300)
     group = rng.integers(0, 300, 3000)
     X = centres[group] + 1e-3 * rng.normal(size=(3000, 2))
-    machine = KernelRegressor("gaussian", metric="identity", n_components=1024, local="none", random_state=0)
+    machine = KernelRegressor("gaussian", metric="identity", n_components=512, local="none", random_state=0)
     grid = {"gamma": [0.1, 300.0], "alpha": [1e-4]}
     assert Tuner(machine, grid).fit(X, labels[group]).best_params_["kernel"] == "Gaussian(gamma=300.0)"
     by_group = Tuner(machine, grid).fit(X, labels[group], groups=group)

@@ -15,10 +15,17 @@ from dkernel.training.fit import train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves
 
-RECIPE = Recipe(solver="psgd", n_components=300, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, polish=0)
-FOURIER = RECIPE.replace(features="fourier", n_components=600)
+RECIPE = Recipe(
+    solver="psgd",
+    n_components=150,
+    kernel="Gaussian(gamma=0.15)",
+    scale="standard",
+    alpha=1e-6,
+    polish=0,
+)
+FOURIER = RECIPE.replace(features="fourier", n_components=300)
 MAPS = {"nystrom": RECIPE, "fourier": FOURIER}
-N, N_NEW = 10_000, 4000
+N, N_NEW = 5000, 2000
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +83,7 @@ def test_several_passes_come_nearer(two_classes, loss):
 def test_a_regression():
     X, y = waves(N)
     X_new, y_new = waves(N_NEW, seed=1)
-    model = fit(X, y, RECIPE.replace(loss="squared"))
+    model = fit(X, y, RECIPE.replace(loss="squared", n_components=300))
     assert model.classes is None
     converged = exact_scores(model, X, y[:, None], X_new)[:, 0]
     best = np.sqrt(np.mean((converged - y_new) ** 2))
@@ -197,7 +204,7 @@ def test_a_positive_label_that_no_row_has_is_refused():
 
 def test_one_label_against_the_rest():
     X, y = rings(6000, classes=3)
-    model = fit(X, y, RECIPE.replace(positive=1))
+    model = fit(X, y, RECIPE.replace(positive=1, n_components=300))
     assert model.classes.tolist() == [False, True]
     assert model.coef.shape[1] == 1
     assert np.mean(model.predict(X) == (y == 1)) > 0.85

@@ -1,6 +1,7 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def test_weights_are_copies_of_rows():
 def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     began = []
     cells = local_stage.LOCAL_STAGES["cells"]
-    stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
+    stage = replace(cells, fit=lambda *some: began.append(some))
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
     monkeypatch.setattr("dkernel.training.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)

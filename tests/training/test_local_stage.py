@@ -71,7 +71,7 @@ def test_regressions_in_any_unit(loss):
     assert both.predict(new).shape == (500, 2)
 
 
-@pytest.mark.parametrize("loss", ["quantile(0.9)", "epsilon_insensitive(0.1)"])
+@pytest.mark.parametrize("loss", ["quantile(0.9)", pytest.param("epsilon_insensitive(0.1)", marks=pytest.mark.slow)])
 def test_losses_with_kinks_for_numbers(loss):
     X, y = rough()
     y = y + 0.5 * np.random.default_rng(2).exponential(size=len(y))
@@ -109,7 +109,7 @@ def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, sta
     np.testing.assert_allclose(found.decision_function(X[7:8]), found.decision_function(X)[7:8], rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("at", [16, 32])
+@pytest.mark.parametrize("at", [16, pytest.param(32, marks=pytest.mark.slow)])
 def test_a_fit_that_was_stopped_in_the_grids_goes_on_to_the_same_bytes(tmp_path, at):
     class StoppedError(Exception):
         pass

@@ -291,7 +291,7 @@ def test_numbers_that_are_text_stay_text(tmp_path):
 
 
 def test_long_texts_make_small_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(block, "_CHUNK_BYTES", 2**20)
+    monkeypatch.setattr(block, "CHUNK_BYTES", 2**20)
     frame = pd.DataFrame({"s": [f"{i}" + "AC" * 500 for i in range(3000)], "y": [0, 1] * 1500})
     frame.to_parquet(tmp_path / "long.parquet", row_group_size=3000)
     frame.to_csv(tmp_path / "long.csv", index=False)

@@ -33,6 +33,7 @@ def fit(name, recipe):
     return model, X, y
 
 
+@pytest.mark.slow
 def test_covtype_one_class_against_the_rest():
     recipe = Recipe(solver="psgd", kernel="Gaussian(gamma=0.05)", scale="standard", n_components=2000, positive=2)
     model, X, y = fit("covtype", recipe)
@@ -56,6 +57,7 @@ def test_letter():
     assert np.mean(model.predict(X) != y) <= 0.04
 
 
+@pytest.mark.slow
 def test_kin40k():
     recipe = Recipe(
         solver="psgd", kernel="Gaussian(gamma=0.2)", scale="standard", n_components=2000, loss="squared", task="regress"

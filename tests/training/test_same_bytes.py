@@ -25,7 +25,7 @@ from tests.streaming.sources import rings, source_of, waves
 
 N = 5000
 UNITS = [(800, 400), (1400,), (1, 99, 600), (1700,)]
-BASE = Recipe(solver="psgd", n_components=80, kernel="gaussian", gamma=0.15, rounds=8, passes=2)
+BASE = Recipe(solver="psgd", n_components=80, kernel="gaussian", metric="identity", gamma=0.15, rounds=8, passes=2)
 
 
 def _cases():

@@ -23,8 +23,10 @@ from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
 from dkernel.persistence.model_file import save
 from dkernel.training import cell_stage, grid_stage
 from dkernel.training.update import update_model
+from tests.combinations import every_two
 
-GLOBAL = {"n_components": 64, "gamma": 0.3, "alpha": 1e-4}
+FIXED = ["--kernel", "gaussian", "--metric", "identity", "--n-components", "64", "--gamma", ".3", "--quiet"]
+GLOBAL = {"kernel": "gaussian", "metric": "identity", "n_components": 64, "gamma": 0.3, "alpha": 1e-4}
 STAGES = {"cells": {"local": Cells(rows=600)}, "grids": {"local": Grids(n_grids=128)}}
 LARGER = {"cells": {"local": Cells(rows=2048)}, "grids": {"local": Grids(n_grids=256)}}
 
@@ -96,7 +98,7 @@ def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds,
     for seed in range(seeds):
         X, y = rows(n + n // 100, seed)
         chosen_once.clear()
-        settings = GLOBAL | {"gamma": 0.1, "metric": "identity", "random_state": seed}
+        settings = GLOBAL | {"gamma": 0.1, "random_state": seed}
         model = KernelRegressor(**LARGER[stage], **settings).fit(X[:n], y[:n]).model_
         whole = np.square(KernelRegressor(**LARGER[stage], **settings).fit(X, y).predict(X_test) - y_test)
         assert model.local is not None
@@ -115,6 +117,7 @@ def test_fifty_updates_are_one_update(stage):
     assert many < before - half_error
 
 
+@pytest.mark.slow  # fifty are as good as one, and one is as good as a refit, always
 @pytest.mark.usefixtures("chosen_once")
 @pytest.mark.parametrize("stage", STAGES)
 def test_fifty_updates_in_a_row_are_as_good_as_a_refit(stage):
@@ -179,8 +182,7 @@ def test_the_bytes_are_those_of_any_executor(stage, tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(("stage", "loss"), every_two(list(STAGES), ["squared_hinge", "logistic"]))
 def test_classes_learn_too(stage, loss):
     def label(rows):
         return np.where(rows[1] > 0.2, "high", "low")
@@ -231,7 +233,7 @@ def written(folder):
         if name == "new":
             frame.loc[:99, "kind"] = "never seen"
         frame.to_parquet(folder / f"{name}.parquet")
-    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
+    options = ["--local", "grids(n_grids=64)", *FIXED]
     command = ["train", str(folder / "old.parquet"), "--label", "y", "--out", str(folder / "m.safetensors"), *options]
     assert CliRunner().invoke(main, command).exit_code == 0
     return [
@@ -286,7 +288,7 @@ def test_the_command(tmp_path, monkeypatch):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "x", "z"), y=y)
         frame.to_parquet(f"{name}.parquet")
-    options = ["--local", "grids(n_grids=64)", "--n-components", "64", "--gamma", ".3", "--quiet"]
+    options = ["--local", "grids(n_grids=64)", *FIXED]
     run = CliRunner().invoke
     assert run(main, ["train", "old.parquet", "--label", "y", "--out", "m.safetensors", *options]).exit_code == 0
     command = ["update", "m.safetensors", "new.parquet", "--out", "n.safetensors"]
@@ -310,7 +312,7 @@ def test_processes_write_the_bytes_of_threads(stage, shared_cluster, tmp_path):
     for name, (X, y) in {"old": OLD, "new": NEW}.items():
         pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(tmp_path / f"{name}.parquet")
     old, new, model = (str(tmp_path / name) for name in ("old.parquet", "new.parquet", "m"))
-    fixed = ["--local", stage, "--n-components", "64", "--gamma", ".3", "--quiet"]
+    fixed = ["--local", stage, *FIXED]
     assert CliRunner().invoke(main, ["train", old, "--label", "y", "--out", model, *fixed]).exit_code == 0
     for name, place in {"threads": (), "processes": ("--scheduler", shared_cluster.scheduler_address)}.items():
         done = CliRunner().invoke(main, ["update", model, new, "--old", old, "--out", str(tmp_path / name), *place])

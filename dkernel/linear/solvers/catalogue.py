@@ -7,6 +7,7 @@ from typing import Any
 from dkernel.errors import RecipeError
 from dkernel.linear.losses import Loss
 
+FEW_ROWS = 4096  # that are solved exactly: their Gram matrix is 128 MiB, and factoring it takes a second or so
 SEEN = 1e-3  # a fit that ends with scores this far from the optimum is reported
 
 
@@ -62,7 +63,7 @@ class SolverEntry:
             which = f"polish={polish}" if self.takes(loss) else f"solver={name!r}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={text!r} has them. Use solver='psgd' without "
-                f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
+                f"polish, or loss={loss.without_kinks!r}."
             )
         if polish and not self.in_rounds:
             raise RecipeError(

@@ -100,10 +100,12 @@ class Batch(ABC):
 
     def _dot(self, a: F64, b: F64) -> F64:
         """Inner products for each α, (paths,)."""
-        return np.einsum("ij,ij->j", a, b).reshape(self.paths, -1).sum(axis=1)
+        products = np.einsum("ij,ij->j", a, b)
+        # Of few rows these calls are most of a fit: one output needs neither the sum nor the copies.
+        return products if self.problem.outputs == 1 else products.reshape(self.paths, -1).sum(axis=1)
 
     def _heads(self, each: NDArray[Any]) -> NDArray[Any]:
-        return np.repeat(each, self.problem.outputs)
+        return each if self.problem.outputs == 1 else np.repeat(each, self.problem.outputs)
 
     def _solve(self, gradient: F64) -> F64:
         """P g."""
@@ -246,10 +248,10 @@ class LBFGS(Batch):
         z = self._solve(q) / self.problem.loss.curvature
         for s, y, rho, a in reversed(kept):
             z += self._heads(a - rho * self._dot(y, z)) * s
-        decrement = np.sqrt(np.maximum(self._dot(state.gradient, self._solve(state.gradient)), 0.0))
+        plain = self._solve(state.gradient)
+        decrement = np.sqrt(np.maximum(self._dot(state.gradient, plain), 0.0))
         downhill = self._dot(state.gradient, z) > 0
-        plain = self._solve(state.gradient) / self.problem.loss.curvature
-        direction = -np.where(self._heads(downhill).astype(bool), z, plain)
+        direction = -np.where(self._heads(downhill).astype(bool), z, plain / self.problem.loss.curvature)
         return replace(state, direction=direction, decrement=decrement)
 
 
