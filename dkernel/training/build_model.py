@@ -21,7 +21,7 @@ from dkernel.solving.fit_problem import FitProblem
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.request import FitRequest
 from dkernel.training.result import LocalStage
-from dkernel.training.stages import FitData, features_of
+from dkernel.training.stages import FitData
 from dkernel.training.uncertainty import with_uncertainty
 
 
@@ -102,7 +102,7 @@ def settle_recipe(
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
-        "features": features_of(request, chosen),
+        "features": request.features_of(chosen),
         "n_components": fit.problem.components.map.n_components,
         "rounds": sizes.rounds,
         "passes": sizes.passes,

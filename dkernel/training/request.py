@@ -97,6 +97,10 @@ class FitRequest:
         """The entry of the recipe's solver in the catalogue."""
         return SOLVERS[self.recipe.solver]
 
+    def features_of(self, chosen: SelectedModel) -> str:
+        """The word of FEATURES of the map: with a loss of all classes at once they are the features themselves."""
+        return self.features if chosen.loss is None else "exact"
+
     def drawing(self, features: str) -> Drawing | None:
         """Drawing of the map of these features; None for landmarks."""
         if by_landmarks(features):

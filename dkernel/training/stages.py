@@ -93,18 +93,13 @@ def settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen:
         sizes = replace(sizes, polish=request.solver.in_passes(CONVERGED))
     recipe = request.recipe
     landmarks = len(split_rows(request, survey, sizes).landmarks.X)
-    if text := _describe_components(request, sizes, features_of(request, chosen), landmarks, why):
+    if text := _describe_components(request, sizes, request.features_of(chosen), landmarks, why):
         run.note("n_components", text)
     if recipe.passes == "auto" and sizes.passes > 1:
         run.note("passes", f"{sizes.passes}: {sizes.n / sizes.components:.0f} rows per component are few")
     if recipe.polish == "auto" and sizes.polish:
         run.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
     return sizes
-
-
-def features_of(request: FitRequest, chosen: SelectedModel) -> str:
-    """The word of FEATURES of the map: with a loss of all classes at once they are the features themselves."""
-    return request.features if chosen.loss is None else "exact"
 
 
 def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str]:
@@ -232,7 +227,7 @@ def _make_map(
     request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, sizes: Sizes, split: ReservoirSplit
 ) -> tuple[FeatureMap, ReservoirSplit]:
     recipe, kernel, scaling = data.recipe, chosen.kernel, chosen.scaling
-    drawing = request.drawing(features_of(request, chosen))
+    drawing = request.drawing(request.features_of(chosen))
     if drawing is not None:
         map = drawing.map(kernel, sizes.components)
         run.note("features", map.text)
