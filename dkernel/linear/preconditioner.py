@@ -78,11 +78,11 @@ class Preconditioner:
 
     def half(self, v: F64) -> F64:
         """L^{-1} v."""
-        return thin_linalg.solve_lower(self.factor, v)
+        return thin_linalg.solve_triangular(self.factor, v)
 
     def half_transposed(self, v: F64) -> F64:
         """L^{-T} v."""
-        return thin_linalg.solve_transposed(self.factor, v)
+        return thin_linalg.solve_triangular(self.factor, v, transposed=True)
 
     def step(self, batch: float, loss: Loss) -> float:
         """η = min(1, b / R^2, STABLE / (largest + peak / b)) / L for the mean gradient of b rows.

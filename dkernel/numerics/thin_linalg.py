@@ -48,29 +48,17 @@ def product(M: F64, v: F64) -> F64:
     return out[:heads].T
 
 
-def solve_lower(L: F64, v: F64) -> F64:
-    """L^{-1} v of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
+def solve_triangular(L: F64, v: F64, transposed: bool = False) -> F64:
+    """L^{-1} v, or L^{-T} v, of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
 
     Examples
     --------
-    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
+    >>> L = np.array([[2.0, 0.0], [1.0, 2.0]])
+    >>> solve_triangular(L, np.array([[4.0], [6.0]])).tolist()
     [[2.0], [2.0]]
-    """
-    return _solve(L, v, transposed=False)
-
-
-def solve_transposed(L: F64, v: F64) -> F64:
-    """L^{-T} v of the same.
-
-    Examples
-    --------
-    >>> solve_transposed(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [4.0]])).tolist()
+    >>> solve_triangular(L, np.array([[4.0], [4.0]]), transposed=True).tolist()
     [[1.0], [2.0]]
     """
-    return _solve(L, v, transposed=True)
-
-
-def _solve(L: F64, v: F64, transposed: bool) -> F64:
     if v.shape[1] > FEW_COLUMNS or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward

@@ -1,6 +1,5 @@
 """A candidate of the choice of kernel, scale and metric, and the result of the choice."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,13 +62,3 @@ class SelectedModel:
     relevances: NDArray[np.float64] | None = None
     alpha: float | None = None
     loss: str | None = None
-
-
-def has(candidates: Sequence[Candidate], family: Kernel) -> bool:
-    """True if one of the candidates is of this family."""
-    return any(candidate.family is family for candidate in candidates)
-
-
-def is_next(candidate: Candidate, best: Candidate) -> bool:
-    """True if it differs from `best` by one step of gamma upwards."""
-    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor

@@ -20,7 +20,7 @@ from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
-from dkernel.numerics.array_types import F64
+from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.sizes import flops_of
@@ -107,6 +107,20 @@ class CandidateLoss:
     losses: NDArray[np.float64] | None = None
     gain: float = np.inf
     error: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class StageScores:
+    """Scores of a global stage that was fitted to some rows.
+
+    Parameters
+    ----------
+    fitted : of these rows, float32 (rows, outputs)
+    judged : of the rows that judge, float32 (judged, outputs)
+    """
+
+    fitted: F32
+    judged: F32
 
 
 Over = Callable[..., Iterator[Any]]
@@ -216,8 +230,8 @@ def candidate_scores(
     fidelity: Fidelity,
     drawing: Drawing | None = None,
     plain: bool = False,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of the rows that a judged candidate was fitted to, and of those that judge."""
+) -> StageScores:
+    """Scores by a judged candidate; runs on a worker."""
     components = _components(kernel, scaling, half, fidelity, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
     made = component_dtype(components.map)
@@ -230,7 +244,7 @@ def candidate_scores(
         )
         for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
     )
-    return fitted.astype(np.float32), judged.astype(np.float32)
+    return StageScores(fitted.astype(np.float32), judged.astype(np.float32))
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:

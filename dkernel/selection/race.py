@@ -13,20 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.execution.base import Call
-from dkernel.features import Drawing
 from dkernel.numerics.array_types import F64
 from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import (
-    CandidateLoss,
     Fidelity,
     FitValidationSplit,
+    StageScores,
     candidate_scores,
     paired_difference,
 )
 from dkernel.selection.judge import Judge
-from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageScores, StageTrial, constant_scores
+from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
@@ -301,9 +300,9 @@ class Race:
         calls = {}
         for features, candidate in (("kernel", kernel), ("linear", linear)):
             if features in wanted:
-                trial = judge.trials([candidate], fidelity)[0]
-                args = trial.candidate, judge.kept, trial.result, fidelity, judge.drawing
-                calls[features] = Call(f"{judge.key}-{features}-scores-{judge.calls}", start_scores, args)
+                result = judge.trials([candidate], fidelity)[0].result
+                args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain
+                calls[features] = Call(f"{judge.key}-{features}-scores-{judge.calls}", candidate_scores, args)
         if "none" in wanted:
             calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.kept, judge.targets, rows))
         return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
@@ -314,15 +313,6 @@ class Race:
         if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
         return Call(key, self.stages[way.local].fit, (*args, rows, start, self.learned[way.local], place))
-
-
-def start_scores(
-    candidate: Candidate, split: FitValidationSplit, result: CandidateLoss, fidelity: Fidelity, drawing: Drawing | None
-) -> StageScores:
-    """The scores of a judged candidate; runs on a worker."""
-    return StageScores(
-        *candidate_scores(candidate.kernel, candidate.scaling, split, result, fidelity, drawing, candidate.plain)
-    )
 
 
 def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:

@@ -11,9 +11,8 @@ from itertools import chain
 from math import inf
 from operator import attrgetter
 
-from dkernel.kernels import Kernel
 from dkernel.selection.candidate_space import CandidateSpace
-from dkernel.selection.candidates import Candidate, has, is_next
+from dkernel.selection.candidates import Candidate
 from dkernel.selection.descent import until_worse
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.judge import Judge, Trial
@@ -95,11 +94,6 @@ KERNEL_MARGIN = 3.0
 LEAST_FIDELITY = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
 
 
-def affordable(judge: Judge, fidelity: Fidelity, families: Sequence[Kernel]) -> Fidelity:
-    """The fidelity, halved until fits of these kernels are within the budget."""
-    return judge.affordable(fidelity, families, LEAST_FIDELITY)
-
-
 # --- ways to fit the machine
 
 
@@ -160,12 +154,17 @@ def try_grid(search: Search, _: Sequence[Trial]) -> list[Trial]:
     leaders = trials[:FINALISTS]
     for family in search.space.families:
         of_family = [trial for trial in trials if trial.candidate.family is family and trial not in leaders]
-        leaders += [] if has([trial.candidate for trial in leaders], family) else of_family[:2]
+        leaders += [] if any(trial.candidate.family is family for trial in leaders) else of_family[:2]
     # At more components the next larger gamma may be better.
     for family in search.space.families:
         best = next(trial.candidate for trial in trials if trial.candidate.family is family)
-        leaders += [trial for trial in trials if is_next(trial.candidate, best) and trial not in leaders]
+        leaders += [trial for trial in trials if _is_next(trial.candidate, best) and trial not in leaders]
     return leaders
+
+
+def _is_next(candidate: Candidate, best: Candidate) -> bool:
+    """True if it differs from `best` by one step of gamma upwards."""
+    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
 
 
 def can_try_finalists(search: Search, leaders: Sequence[Trial]) -> bool:
@@ -226,7 +225,7 @@ def learn_metrics(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     """The best of the two best families enter; each leaves with or without a learned metric, judged alike."""
     finalists = best_of_families(leaders)
     families = [trial.candidate.family for trial in finalists for _ in range(6)]
-    fidelity = affordable(search.judge, METRIC_RUNG, families)
+    fidelity = search.judge.affordable(METRIC_RUNG, families, LEAST_FIDELITY)
     best, *others = finalists[:2]
     near = [trial for trial in others if trial.loss * CLEARLY * CLEARLY <= best.loss / CLEARLY]
     learned = [learn_metric(search, trial.candidate, fidelity) for trial in (best, *near)]
@@ -276,7 +275,7 @@ def try_sums(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     """Sums of the best with another kernel enter, then sums of the best sum; each stays where it is clearly better."""
     candidates = [trial.candidate for trial in leaders]
     families = [candidate.family for candidate in candidates[:2] for _ in range(4)]
-    fidelity, best = affordable(search.judge, METRIC_RUNG, families), leaders[0]
+    fidelity, best = search.judge.affordable(METRIC_RUNG, families, LEAST_FIDELITY), leaders[0]
     for _ in range(MOST_TERMS - 1):
         sums = search.judge.trials(search.space.sums(best.candidate, candidates), fidelity)
         if not sums or sums[0].loss > CLEARLY * best.loss:
@@ -295,7 +294,7 @@ def try_more_components(search: Search, leaders: Sequence[Trial]) -> list[Trial]
     many = space.p > FINALIST_RUNG.components
     multiples = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
     fidelity = judge.within(LAST_RUNG) if many else LAST_RUNG
-    fidelity = affordable(judge, fidelity, [best.candidate.family] * len(multiples))
+    fidelity = judge.affordable(fidelity, [best.candidate.family] * len(multiples), LEAST_FIDELITY)
     if len(search.candidates) == 1 or judge.within(fidelity).components <= FINALIST_RUNG.components:
         return list(leaders)
     if best.candidate.kernel != space.at_multiples(best.candidate, (1.0,))[0].kernel:  # a sum has gammas of its own
@@ -322,7 +321,7 @@ def try_linear(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
     if not judge.trials([linear], fidelity)[0].loss < CLEARLY * best.loss:
         return list(leaders)
     families = [best.candidate.family]
-    both = judge.trials([best.candidate, linear], affordable(judge, LAST_RUNG, families))
+    both = judge.trials([best.candidate, linear], judge.affordable(LAST_RUNG, families, LEAST_FIDELITY))
     of_linear, of_best = sorted(both, key=lambda trial: trial.candidate is best.candidate)
     return [of_linear, *leaders] if of_linear.loss < CLEARLY * of_best.loss else list(leaders)
 

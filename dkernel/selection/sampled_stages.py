@@ -20,7 +20,7 @@ from dkernel.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.targets import Targets
 from dkernel.selection.descent import Place
-from dkernel.selection.evaluation import FitValidationSplit
+from dkernel.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.selection.grid_inputs import relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
@@ -36,20 +36,6 @@ FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
 MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
 METRIC_ROWS = 2048  # that the metric of cells is learned on, as in a fit of so few rows
-
-
-@dataclass(frozen=True, eq=False)
-class StageScores:
-    """Scores of a global stage that was fitted to some rows.
-
-    Parameters
-    ----------
-    fitted : of these rows, float32 (rows, outputs)
-    judged : of the rows that judge, float32 (judged, outputs)
-    """
-
-    fitted: F32
-    judged: F32
 
 
 @dataclass(frozen=True, eq=False)

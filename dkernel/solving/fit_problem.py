@@ -13,7 +13,7 @@ from dkernel.execution.base import Executor
 from dkernel.features.base import Coordinates
 from dkernel.numerics.array_types import F64
 from dkernel.persistence.journal import Journal
-from dkernel.problem.objective import Coefficients, LossStatistic, LossSums, Problem
+from dkernel.problem.objective import LossStatistic, LossSums, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.sgd_round import PSGD, coefficients_of
@@ -90,17 +90,13 @@ class SampledProblem:
         """The problem of the rows in `split`, which leaves none of them out."""
         return replace(self.problem, threshold=-1)
 
-    def coefficients(self, v: F64) -> Coefficients:
-        """The coefficients for v, (n + 1, heads), as the workers get them."""
-        return coefficients_of(self.coordinates, v)
-
     def keep(self, block: Block, name: str) -> KeptBlock:
         """A block that the workers have until it is closed."""
         return KeptBlock(self.run.executor, block, f"{self.run.key}-{name}")
 
     def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
         """Loss and right answers on a block, of each group of heads of v."""
-        return block.fold(LossStatistic(self.of_sample), 2048, name, self.coefficients(v))
+        return block.fold(LossStatistic(self.of_sample), 2048, name, coefficients_of(self.coordinates, v))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Solver, SolverResult, State, best_of_alphas
 from dkernel.solving.fit_problem import FitProblem
-from dkernel.solving.sgd_round import mean_gradient
+from dkernel.solving.sgd_round import coefficients_of, mean_gradient
 
 MOST_PASSES = 100
 """Readings where the recipe sets no limit of its own: its `passes` is 1."""
@@ -82,7 +82,7 @@ class FullBatch(Solver[FullBatchState]):
             return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
         points = self.machine.candidates(state.state)
-        wanted: Any = self.fit.coefficients(points)
+        wanted: Any = coefficients_of(self.fit.coordinates, points)
         if isinstance(self.statistic, ExactGradient):
             wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
         return partial(self.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")

@@ -21,8 +21,8 @@ from dkernel.problem.objective import CovarianceProduct
 from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.fit_problem import SampledProblem, Setup
-from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, mean_gradient
+from dkernel.solving.fit_problem import FitProblem, SampledProblem, Setup
+from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
 from dkernel.solving.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.kept_block import pieces_of
 
@@ -66,7 +66,7 @@ LITTLE_FLOPS = ASK_SECONDS * SPEEDS["global"]  # a smaller round of the start is
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
-def on_client(sampled: Sampled, small: bool = False) -> Sampled:
+def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
     executor = sampled.run.executor.for_rows_here(small, large=not needs_sketch(sampled.coordinates))
     return replace(sampled, run=replace(sampled.run, executor=executor))
@@ -118,6 +118,32 @@ def prepare(
     start = warm_start(sampled, solver, start, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Setup(solver, start, facts, estimate.certificate)
+
+
+def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
+    """The setup of a fit for the alphas worth a place in its passes.
+
+    Parameters
+    ----------
+    flops : of the fit
+    in_rounds : whether its solver updates after each round of a pass
+    """
+    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, _on_client(fit)
+    alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
+    setup = prepare(fit, alphas, sizes.n, flops, sizes.polish > 0)
+    solver, best, path = setup.solver, 0, {}
+    if len(solver.alphas) > 1:  # judged on rows that the sample does not hold
+        with fit.keep(fit.split.unseen, "unseen") as block:
+            sums = fit.losses(block, setup.start, "alphas")
+        losses = (sums.loss / sums.weight).tolist()
+        path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
+        best = int(np.argmin(sums.loss))
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), not in_rounds)
+    heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+    solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
+    if not sizes.large and sizes.polish < SMALL_EPOCHS:
+        start = warm_start(fit, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
+    return replace(setup, solver=solver, start=start, sample_path=path)
 
 
 @dataclass(frozen=True)
@@ -287,7 +313,7 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
             for _ in range(2):  # twice: what the first leaves may be nothing but rounding
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
-            at = sampled.coefficients(P.half_transposed(block))
+            at = coefficients_of(coordinates, P.half_transposed(block))
             total = rows.fold(CovarianceProduct(problem), 2048, f"directions-{step}", at)
             check_finite(problem.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
@@ -308,7 +334,7 @@ def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range,
     problem, rows = sampled.of_sample, sampled.split.sample
     map = problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
-    sampled = on_client(sampled, flops <= rounds * LITTLE_FLOPS)
+    sampled = _on_client(sampled, flops <= rounds * LITTLE_FLOPS)
     pieces = pieces_of(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])

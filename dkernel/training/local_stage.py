@@ -32,6 +32,7 @@ from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.solving.residual import Residual
+from dkernel.solving.sgd_round import coefficients_of
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage
@@ -178,6 +179,6 @@ def residual_of(
     v : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
     """
-    start, sampled = fit.coefficients(v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
+    start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
     bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
     return Residual(fit, start, pieces, sampled, weight, bound, key)

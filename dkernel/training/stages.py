@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, parse_loss
@@ -26,16 +24,7 @@ from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solving.sgd_round import PSGD
-from dkernel.solving.sgd_setup import (
-    SMALL_EPOCHS,
-    WARM_EPOCHS,
-    alpha_path,
-    alpha_paths,
-    kept_setup,
-    on_client,
-    prepare,
-    warm_start,
-)
+from dkernel.solving.sgd_setup import kept_setup, prepare_fit
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
@@ -270,28 +259,8 @@ def prepare_solver(request: FitRequest, fit: FitProblem) -> FitProblem:
     fit.run.progress.phase("prepare")
     if not request.solver.prepared:
         return fit
-    return replace(fit, setup=kept_setup(fit, fit.run.journal, "prepare", lambda: _setup(fit, request)))
-
-
-def _setup(fit: FitProblem, request: FitRequest) -> Setup:
-    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, on_client(fit)
-    alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
-    setup = prepare(fit, alphas, sizes.n, request.plan.flops, sizes.polish > 0)
-    solver, best, path = setup.solver, 0, {}
-    if len(solver.alphas) > 1:
-        # The alphas worth a place in the passes, judged on rows that the sample does not hold.
-        with fit.keep(fit.split.unseen, "unseen") as block:
-            sums = fit.losses(block, setup.start, "alphas")
-        losses = (sums.loss / sums.weight).tolist()
-        path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
-        best = int(np.argmin(sums.loss))
-    exact = not request.solver.in_rounds
-    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), exact)
-    heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
-    solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
-    if not sizes.large and sizes.polish < SMALL_EPOCHS:
-        start = warm_start(fit, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
-    return replace(setup, solver=solver, start=start, sample_path=path)
+    flops, in_rounds = request.plan.flops, request.solver.in_rounds
+    return replace(fit, setup=kept_setup(fit, fit.run.journal, "prepare", lambda: prepare_fit(fit, flops, in_rounds)))
 
 
 def choose_order(

@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg as sl
 
 from dkernel.numerics import thin_linalg
+from dkernel.numerics.thin_linalg import solve_triangular
 from tests.combinations import every_two
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 513, 1030]
@@ -17,14 +18,10 @@ def test_products_and_solutions_are_those_of_scipy(n, heads):
     M = M @ M.T + n * np.eye(n)
     L = np.ascontiguousarray(sl.cholesky(M, lower=True))
     np.testing.assert_allclose(thin_linalg.product(M, v), M @ v, rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(solve_triangular(L, v), sl.solve_triangular(L, v, lower=True), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(solve_triangular(np.asfortranarray(L), v), solve_triangular(L, v), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
-        thin_linalg.solve_lower(L, v), sl.solve_triangular(L, v, lower=True), rtol=1e-9, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        thin_linalg.solve_lower(np.asfortranarray(L), v), thin_linalg.solve_lower(L, v), rtol=1e-9, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        thin_linalg.solve_transposed(L, v), sl.solve_triangular(L, v, lower=True, trans=1), rtol=1e-9, atol=1e-12
+        solve_triangular(L, v, transposed=True), sl.solve_triangular(L, v, lower=True, trans=1), rtol=1e-9, atol=1e-12
     )
 
 
@@ -32,8 +29,8 @@ def test_only_the_lower_half_of_a_factor_is_read_and_nothing_is_written():
     rng = np.random.default_rng(0)
     L, v = np.tril(rng.standard_normal((70, 70))) + 9 * np.eye(70), rng.standard_normal((70, 3))
     full, before = L + np.triu(np.full((70, 70), np.nan), 1), v.copy()
-    np.testing.assert_array_equal(thin_linalg.solve_lower(full, v), thin_linalg.solve_lower(L, v))
-    np.testing.assert_array_equal(thin_linalg.solve_transposed(full, v), thin_linalg.solve_transposed(L, v))
+    np.testing.assert_array_equal(solve_triangular(full, v), solve_triangular(L, v))
+    np.testing.assert_array_equal(solve_triangular(full, v, transposed=True), solve_triangular(L, v, transposed=True))
     np.testing.assert_array_equal(v, before)
 
 
@@ -46,6 +43,6 @@ def test_threads_move_no_bit(monkeypatch, processors, heads):
 
     def found(count):
         monkeypatch.setattr(thin_linalg, "usable_cores", lambda: count)
-        return thin_linalg.product(M, v), thin_linalg.solve_lower(L, v), thin_linalg.solve_transposed(L, v)
+        return thin_linalg.product(M, v), solve_triangular(L, v), solve_triangular(L, v, transposed=True)
 
     np.testing.assert_array_equal(found(1), found(processors))

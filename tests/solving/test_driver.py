@@ -18,7 +18,7 @@ from dkernel.problem.objective import Gradient
 from dkernel.recipe import Recipe
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.driver import Solver, SolverResult, State
-from dkernel.solving.sgd_round import mean_gradient
+from dkernel.solving.sgd_round import coefficients_of, mean_gradient
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
 from tests.training.fits import digest
@@ -44,7 +44,7 @@ class Descent(Solver[DescentState]):
         if state.steps == READINGS:
             return None
         statistic, name = Gradient(self.fit.problem), f"descent-{state.steps}"
-        return partial(self.over_all, statistic, self.fit.coefficients(state.v), name)
+        return partial(self.over_all, statistic, coefficients_of(self.fit.coordinates, state.v), name)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}
