@@ -82,11 +82,7 @@ def best_width(loss: Callable[[Place], float], start: Place) -> Place:
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
     """The place of the smallest loss of cells near `start`, which fewer rows have said."""
-    # A metric of its own rescales a cell, so the width is tried again with it.
-    moves = SMOOTHNESS_OF_CELLS, WIDTH_OF_CELLS, OWN_METRIC, WIDTH_OF_CELLS, RIDGE_OF_CELLS
-    place = descend(loss, start, SIZES, moves)
-    further = descend(loss, place, SIZES, (WIDTH_WITH_RIDGE,))
-    return place if further == place else descend(loss, further, SIZES, CELL_MOVES)
+    return _settled(loss, descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS,)))
 
 
 def lowest(loss: Callable[[Place], float]) -> Place:
@@ -94,7 +90,11 @@ def lowest(loss: Callable[[Place], float]) -> Place:
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, (RIDGE_OF_CELLS,)) for smoothness in range(len(SMOOTHNESS))
     )
-    best = min(starts, key=loss)
-    while (further := descend(loss, best, SIZES, CELL_MOVES)) != best:
-        best = further
-    return best
+    return _settled(loss, min(starts, key=loss))
+
+
+def _settled(loss: Callable[[Place], float], place: Place) -> Place:
+    """The place from which no move of cells gains: a metric of its own, or another ridge, wants another width."""
+    while (further := descend(loss, place, SIZES, CELL_MOVES)) != place:
+        place = further
+    return place

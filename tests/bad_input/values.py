@@ -16,13 +16,12 @@ from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
 
 def _not_finite(at: Doors, value: float, word: str) -> None:
     """Infinite numbers, through every door."""
-    for suffix in (".parquet", ".csv", ".npy"):
-        for part, row in (FIRST, LAST):
-            name = 1 if suffix == ".npy" else "b"
-            place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
-            at.train_refuses(three(suffix, cell(value, (part, row))), place)
-            if suffix == ".parquet":
-                at.score_refuses(three(suffix, cell(value, (part, row))), place.removesuffix(": the value"), word)
+    for suffix, (part, row) in ((".parquet", FIRST), (".parquet", LAST), (".csv", LAST), (".npy", FIRST)):
+        name = 1 if suffix == ".npy" else "b"
+        place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
+        at.train_refuses(three(suffix, cell(value, (part, row))), place)
+        if suffix == ".parquet":
+            at.score_refuses(three(suffix, cell(value, (part, row))), place.removesuffix(": the value"), word)
     at.score_rejects(three(".csv", cell(value, LAST)), 3 * ROWS - 1, "part-2.csv", "b")
     for row in (0, 399):
         X, y = arrays()
@@ -39,12 +38,11 @@ def _not_finite(at: Doors, value: float, word: str) -> None:
     "had none. `--missing error` refuses it with its place",
 )
 def nan(at: Doors) -> None:
-    for suffix in (".parquet", ".csv", ".npy"):
-        for part, row in (FIRST, LAST):
-            make = three(suffix, cell(np.nan, (part, row)))
-            name = 1 if suffix == ".npy" else "b"
-            place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
-            at.train_refuses(lambda folder, make=make: [*make(folder), "--missing", "error"], place)
+    for suffix, (part, row) in ((".parquet", FIRST), (".csv", LAST), (".npy", FIRST)):
+        make = three(suffix, cell(np.nan, (part, row)))
+        name = 1 if suffix == ".npy" else "b"
+        place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
+        at.train_refuses(lambda folder, make=make: [*make(folder), "--missing", "error"], place)
         assert at.trains(make).encoding.names[1:3] == (str(name), f"{name}=missing")
     found = at.scores(three(".csv", cell(np.nan, LAST)))
     assert len(found) == 3 * ROWS

@@ -44,7 +44,7 @@ def in_chunks(X, rows=500):
     ("kernel", "scale"),
     [
         ("gaussian", "none"),
-        ("Polynomial(2, 1.0)", "maxabs"),
+        pytest.param("Polynomial(2, 1.0)", "maxabs", marks=pytest.mark.slow),
         pytest.param("gaussian", "maxabs", marks=pytest.mark.slow),
         pytest.param("Polynomial(2, 1.0)", "none", marks=pytest.mark.slow),
     ],

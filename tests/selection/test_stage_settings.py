@@ -41,3 +41,11 @@ def test_a_metric_of_its_own_is_followed_by_another_width():
         return ridge + smoothness + abs(width - (5 if rounds else 1)) + (0.0 if rounds else 5.0)
 
     assert best_cells(loss, (1, 0, 0, 0)) == (5, 0, 0, 1)
+
+
+def test_another_ridge_is_followed_by_another_width():
+    def loss(place: Place) -> float:
+        width, ridge, *rest = place
+        return abs(width - (3 if ridge < 2 else 1)) + 2.5 * ridge + sum(rest)
+
+    assert best_cells(loss, (1, 2, 0, 0)) == (3, 0, 0, 0)

@@ -70,8 +70,8 @@ SLOWER = [pytest.param(loss, marks=pytest.mark.slow) for loss in ("logistic", "s
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", *SLOWER])
-def test_several_passes_come_nearer(two_classes, loss):
-    (X, y), (X_new, _) = two_classes
+def test_several_passes_come_nearer(loss):
+    (X, y), (X_new, _) = rings(2 * N), rings(N_NEW, seed=1)
     recipe = RECIPE.replace(loss=loss, task="classify", holdout=0.0)
     one, four = fit(X, y, recipe), fit(X, y, recipe.replace(passes=4))
     converged = exact_scores(four, X, (2.0 * y - 1)[:, None], X_new)

@@ -45,12 +45,12 @@ def _cases():
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
         "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
         "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
-        "grids": (X3, names[y3], None, BASE.replace(local="grids(n_grids=48)", alpha=1e-6)),
+        "grids": (X3, names[y3], None, BASE.replace(local="grids(n_grids=16)", alpha=1e-6)),
         "grids-weights": (
             XW,
             np.stack([yW, XW[:, 0] ** 2], axis=1),
             rng.integers(0, 3, N).astype(float),
-            BASE.replace(loss="squared", alpha=1e-6, local="grids(n_grids=32)"),
+            BASE.replace(loss="squared", alpha=1e-6, local="grids(n_grids=16)"),
         ),
         "sorted": (X[np.argsort(y)], np.sort(y), rng.random(N), BASE.replace(alpha=1e-6)),
     }

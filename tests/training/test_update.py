@@ -88,9 +88,13 @@ def chosen_once(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "n", "seeds"), [(data, 3000, 2), pytest.param(later, 50_000, 5, marks=pytest.mark.slow)]
+    ("stage", "rows", "n", "seeds"),
+    [
+        ("cells", data, 3000, 2),
+        pytest.param("grids", data, 3000, 2, marks=pytest.mark.slow),
+        *(pytest.param(stage, later, 50_000, 5, marks=pytest.mark.slow) for stage in STAGES),
+    ],
 )
-@pytest.mark.parametrize("stage", STAGES)
 def test_one_row_in_a_hundred_leaves_the_error_of_a_refit(stage, rows, n, seeds, chosen_once):
     """The mean error over some seeds is at most half a standard error above that of a refit."""
     X_test, y_test = rows(10_000, 99)
