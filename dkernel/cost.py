@@ -1,7 +1,7 @@
 """What a stage of a fit takes: its cost, which it states from sizes alone, and the measured speeds behind it.
 
 Every stage states its `Cost` in its own room, beside its code; a plan is a sum over the stages
-(`dkernel.training.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again: speeds by whole
+(`dkernel.planning.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again: speeds by whole
 fits, and with `--numbers` those that have a meaning alone. A number that a choice looks at stays as it is, whatever is
 measured, since another one would choose other models.
 """

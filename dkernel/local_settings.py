@@ -5,8 +5,8 @@
 The settings are objects with `get_params` and `set_params`, as scikit-learn has parts of an estimator: `local__rows` of
 the estimator is `rows` of them. They check nothing until a recipe is made of them, as an estimator does.
 
-The catalogue here has what recipes, model files and the choice ask of a stage. `dkernel.training.local_stage` has what
-fits it.
+The catalogue here has what recipes, model files and the choice ask of a stage. `dkernel.local_stages.catalogue` has
+what fits it.
 """
 
 import ast

@@ -22,10 +22,10 @@ from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.local_settings import STAGES
+from dkernel.local_stages.catalogue import LOCAL_STAGES
 from dkernel.parameters import EFFORTS, PARAMETERS, RENAMED
 from dkernel.recipe import FLAT, YOUNGER, Recipe
-from dkernel.training.local_stage import LOCAL_STAGES
-from tests.training.test_local_stage import rough
+from tests.local_stages.test_local_stage import rough
 
 MACHINES = (KernelClassifier, KernelRegressor)
 CATALOGUES = {

@@ -127,7 +127,7 @@ def _folder(path: str) -> str:
 
 def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.diagnostics.doctor import CHECKS
-    from dkernel.training.plan_format import format_plan
+    from dkernel.planning.plan_format import format_plan
 
     if "scheduler" in diagnosis:
         dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""

@@ -360,8 +360,8 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.cli.run_record import plain
     from dkernel.execution.connect import connect
     from dkernel.inference.baselines import baselines_cost
+    from dkernel.planning.plan_format import format_plan
     from dkernel.training.fit import plan
-    from dkernel.training.plan_format import format_plan
 
     with connect(**place) as executor, counting_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)

@@ -15,7 +15,7 @@ from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.stated import StatedExecutor
 from dkernel.execution.versions import versions
 from dkernel.numerics import resource_limits
-from dkernel.training.memory_plan import Plan
+from dkernel.planning.memory_plan import Plan
 
 # The checks, each with its sentence when nothing is wrong.
 CHECKS = {

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from dkernel.planning.plan_format import format_plan
 from dkernel.report import figures
 from dkernel.report.effects import columns_by_importance, dependences, strongest, why_none
 from dkernel.report.numbers import (
@@ -22,7 +23,6 @@ from dkernel.report.numbers import (
 )
 from dkernel.report.style import svg
 from dkernel.report.tradeoffs import by_components, by_seconds
-from dkernel.training.plan_format import format_plan
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel.execution.versions import versions
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local_stages.stage import LocalStage
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
 from dkernel.numerics.sparse_rows import named
@@ -20,7 +21,6 @@ from dkernel.solving.driver import SolverResult
 from dkernel.solving.fit_problem import FitProblem
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.request import FitRequest
-from dkernel.training.result import LocalStage
 from dkernel.training.stages import FitData
 from dkernel.training.uncertainty import with_uncertainty
 

@@ -10,12 +10,12 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.local_stages.catalogue import check_local
 from dkernel.problem.reservoir_split import count_weighted
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
 from dkernel.solving.exact import deduplicate, is_few
-from dkernel.training.local_stage import check_local
 
 # Values of these parameters with which all rows may be held in memory, none of them held out.
 OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {

@@ -13,11 +13,14 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Call, Executor
+from dkernel.local_stages.catalogue import LOCAL_STAGES, fit_local, local_pieces, residual_of
+from dkernel.local_stages.stage import LocalStage
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.planning.memory_plan import Plan
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
@@ -35,11 +38,9 @@ from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import check_together, settle_source, with_solver
 from dkernel.training.divide_rows import divide_source
-from dkernel.training.local_stage import LOCAL_STAGES, fit_local, local_pieces, residual_of
-from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.request import FitRequest
-from dkernel.training.result import LocalStage, TrainResult
+from dkernel.training.result import TrainResult
 from dkernel.training.stages import (
     FitData,
     choose_model,

@@ -11,13 +11,13 @@ from dkernel.features import Drawing, by_landmarks, features_of_sparse, resolve_
 from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.checkpoint import run_of
+from dkernel.planning.memory_plan import Plan
+from dkernel.planning.plan_checks import check_memory, check_model, check_seconds
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import given_landmarks
 from dkernel.streaming.read_groups import join_units
-from dkernel.training.memory_plan import Plan
-from dkernel.training.plan_checks import check_memory, check_model, check_seconds
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,9 @@ from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
 from dkernel.local_settings import Grids, stage_entry
+from dkernel.local_stages.catalogue import races
 from dkernel.model import ScaledComponents
+from dkernel.planning.way_costs import repeated_seconds, way_cost
 from dkernel.problem.finite_check import CHECKED_ROWS, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
@@ -30,9 +32,7 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.local_stage import races
 from dkernel.training.request import FitRequest
-from dkernel.training.way_costs import repeated_seconds, way_cost
 
 CONVERGED = 100  # passes of a polish that goes to the optimum, at most
 

@@ -29,6 +29,8 @@ from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.partition import CellTree
+from dkernel.local_stages.cell_stage import cell_rows_of, overlap_of
+from dkernel.local_stages.grids import RESIDUAL_WIDTHS
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
@@ -37,12 +39,10 @@ from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import count_weighted, part_of
 from dkernel.problem.targets import Targets
 from dkernel.selection.sampled_stages import CORRELATION_ROWS
-from dkernel.solving.grids import RESIDUAL_WIDTHS
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
-from dkernel.training.cell_stage import cell_rows_of, overlap_of
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
 from dkernel.training.uncertainty import errors_of
 

@@ -29,11 +29,11 @@ from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Gaussian, Kernel, Laplacian
 from dkernel.local.binning import Binning
+from dkernel.local_stages.catalogue import LOCAL_PIECE_ROWS
 from dkernel.model import ScaledComponents
 from dkernel.numerics.linalg import factor_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.components import with_intercept
-from dkernel.training.local_stage import LOCAL_PIECE_ROWS
 
 REPEATS = 3  # timings, of which the least counts
 ROWS, COLUMNS, GRIDS = 2048, 28, 16

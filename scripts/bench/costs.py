@@ -20,13 +20,13 @@ from report import finish
 from dkernel.data import from_arrays
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.calibration import measure
+from dkernel.planning.stage_costs import StageCosts
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
-from dkernel.training.stage_costs import StageCosts
 
 # First word of a phase -> part of the table.
 PARTS = {

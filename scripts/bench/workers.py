@@ -33,11 +33,11 @@ from dkernel.data import open_source
 from dkernel.execution.base import Call
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.persistence.model_file import save
+from dkernel.planning.memory_plan import FEW_SLOTS
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.task_groups import group_of
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import FEW_SLOTS
 
 COLUMNS = 28
 ROUNDS = ("pass", "polish")  # phases whose waits are rounds of calls

@@ -17,10 +17,10 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.errors import ClusterError, DataError
+from dkernel.local_stages import cell_stage, grid_stage
 from dkernel.persistence import checkpoint as checkpoints
 from dkernel.solving import sgd
 from dkernel.streaming.survey import Survey
-from dkernel.training import cell_stage, grid_stage
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ import yaml
 from dask.utils import parse_bytes
 
 from dkernel.data import from_arrays
+from dkernel.planning.memory_plan import Plan
+from dkernel.planning.plan_checks import check_memory
 from dkernel.recipe import Recipe
-from dkernel.training.memory_plan import Plan
-from dkernel.training.plan_checks import check_memory
 from tests.deploy.places import DEPLOY
 from tests.execution.stand_ins import Apart
 

@@ -18,9 +18,9 @@ from dkernel.data import open_source
 from dkernel.execution.base import resolve
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.persistence import model_file
+from dkernel.planning.memory_plan import Plan as MemoryPlan
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Plan as MemoryPlan
 from tests.streaming.sources import rings, waves
 
 ROWS = (700, 900, 300, 1100)

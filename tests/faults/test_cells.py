@@ -17,8 +17,8 @@ from tests.faults.harness import wait_until
 from tests.faults.preload import abort
 from tests.faults.test_clusters_of_others import clients
 from tests.faults.test_killed_client import known_tasks, plugins
+from tests.local_stages.test_cells import CELLS
 from tests.training.fits import digest, fit
-from tests.training.test_cells import CELLS
 
 pytestmark = pytest.mark.cluster
 

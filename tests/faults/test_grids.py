@@ -9,8 +9,8 @@ import pytest
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
 from tests.faults.conftest import CONFIG
+from tests.local_stages.test_local_stage import GRIDS
 from tests.training.fits import digest, fit
-from tests.training.test_local_stage import GRIDS
 
 pytestmark = pytest.mark.cluster
 

@@ -9,9 +9,9 @@ import pytest
 
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
+from dkernel.planning.memory_plan import Plan
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Plan
 from tests.faults.conftest import CONFIG, PATIENCE
 from tests.faults.harness import wait_until
 from tests.training.fits import digest

@@ -7,8 +7,8 @@ from dkernel.cost import SPEEDS, STAGE_OVERHEAD, TIMED
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.numerics import calibration
+from dkernel.planning.memory_plan import Plan
 from dkernel.recipe import Recipe
-from dkernel.training.memory_plan import Plan
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_machine_changes_the_stated_seconds_and_nothing_else(monkeypatch):
     plans = []
     for speed in (1.0, 4.0):
         each = dict.fromkeys(calibration.WORK_KINDS, speed)
-        monkeypatch.setattr("dkernel.training.memory_plan.machine_speeds", lambda each=each: each)
+        monkeypatch.setattr("dkernel.planning.memory_plan.machine_speeds", lambda each=each: each)
         plans.append(Plan.of(source, Recipe(), SerialExecutor()).as_dict())
     slow, fast = ({name: plan.pop(name) for name in ("seconds", "least_seconds")} for plan in plans)
     assert plans[0] == plans[1]

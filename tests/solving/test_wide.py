@@ -13,12 +13,12 @@ from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Gaussian
+from dkernel.planning.memory_plan import Plan
+from dkernel.planning.plan_checks import check_memory
 from dkernel.recipe import Recipe
 from dkernel.solving import sketch
 from dkernel.solving.sgd_setup import needs_sketch
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Plan
-from dkernel.training.plan_checks import check_memory
 
 RECIPE = Recipe(
     solver="psgd",

@@ -21,9 +21,9 @@ from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.score import write_scores
 from dkernel.kernels import FunctionKernel, Linear, Normalized, register
 from dkernel.persistence import model_file
+from dkernel.planning.memory_plan import Plan
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Plan
 
 LETTERS = Normalized(SpectrumKernel(2))
 SMALL = {"n_components": 32, "alpha": 1e-4}

@@ -15,11 +15,11 @@ from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
+from dkernel.planning.memory_plan import Plan
 from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
 from dkernel.solving.sgd_round import SGD
 from dkernel.training.fit import train
-from dkernel.training.memory_plan import Plan
 from tests.estimators import wide
 from tests.streaming.sources import rings, source_of, waves
 
@@ -130,8 +130,8 @@ def test_twice(serial, tmp_path):
 
 @pytest.mark.cluster
 def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan.FEW_SLOTS", 1)
-    monkeypatch.setattr("dkernel.training.stage_costs.CALL_SECONDS", 1e3)
+    monkeypatch.setattr("dkernel.planning.memory_plan.FEW_SLOTS", 1)
+    monkeypatch.setattr("dkernel.planning.stage_costs.CALL_SECONDS", 1e3)
     expected, used = serial("open"), []
     monkeypatch.setattr(SGD, "round", lambda *args, _round=SGD.round: used.append(two_workers.slots) or _round(*args))
     assert digest("open", two_workers, tmp_path) == expected

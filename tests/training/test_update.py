@@ -20,8 +20,8 @@ from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.linear.losses import parse_loss
 from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
+from dkernel.local_stages import cell_stage, grid_stage
 from dkernel.persistence.model_file import save
-from dkernel.training import cell_stage, grid_stage
 from dkernel.training.update import update_model
 from tests.combinations import every_two
 

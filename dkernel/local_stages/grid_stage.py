@@ -16,6 +16,9 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, bits_of
 from dkernel.local.inputs import GridInputs, Groups
 from dkernel.local_settings import Grids
+from dkernel.local_stages.grids import GridSettings, fit_grids, occupied_bins
+from dkernel.local_stages.residual import Residual
+from dkernel.local_stages.stage import LocalStage
 from dkernel.numerics.threads import usable_cores
 from dkernel.parameters import EFFORTS
 from dkernel.problem.budget import model_bytes_of
@@ -33,12 +36,9 @@ from dkernel.selection.stage_settings import (
     grid_gamma,
     grid_width,
 )
-from dkernel.solving.grids import GridSettings, fit_grids, occupied_bins
-from dkernel.solving.residual import Residual
 from dkernel.streaming.repeated_reading import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalStage
 
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for, some ten seconds of one core
 # More gain little: of covtype 1,024, 2,048 and 4,096 have 2.37, 2.21 and 2.18 %. Fewer make a coarse kernel.

@@ -7,6 +7,7 @@ from math import exp
 from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.local_settings import stage_entry
+from dkernel.local_stages.catalogue import local_cost
 from dkernel.problem.budget import CORES
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
@@ -15,7 +16,6 @@ from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.streaming.row_memory import HELD_SHARE
 from dkernel.streaming.survey import reading_seconds
-from dkernel.training.local_stage import local_cost
 
 USUAL_MEMORY = CORES * 2**30  # of the workers that the plain command is promised to do with
 

@@ -9,12 +9,12 @@ from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory
+from dkernel.planning.stage_costs import StageCosts
+from dkernel.planning.way_costs import gain_to_earn, repeated_seconds
 from dkernel.problem.budget import CORES
 from dkernel.recipe import Recipe
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
-from dkernel.training.stage_costs import StageCosts
-from dkernel.training.way_costs import gain_to_earn, repeated_seconds
 
 FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
 

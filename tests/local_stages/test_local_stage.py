@@ -13,12 +13,12 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.kernels import Linear
 from dkernel.linear.losses import parse_loss
+from dkernel.local_stages.catalogue import LOCAL_STAGES
+from dkernel.local_stages.grid_stage import automatic_grids, bits_of
+from dkernel.local_stages.stage import LocalStage
 from dkernel.recipe import Recipe
 from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
-from dkernel.training.grid_stage import automatic_grids, bits_of
-from dkernel.training.local_stage import LOCAL_STAGES
-from dkernel.training.result import LocalStage
 from tests.processor import WIDE
 from tests.streaming.sources import rings
 from tests.training.fits import RECIPE, digest, fit

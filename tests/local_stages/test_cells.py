@@ -7,12 +7,12 @@ import dkernel
 from dkernel import Cells, KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.local_stages.cell_stage import ROOM, cell_cost
 from dkernel.recipe import Recipe
 from dkernel.selection.stage_settings import SIZES, lowest
-from dkernel.training.cell_stage import ROOM, cell_cost
+from tests.local_stages.test_local_stage import machine, rough
 from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
-from tests.training.test_local_stage import machine, rough
 
 CELLS = RECIPE.replace(local="cells(rows=200)")
 

@@ -19,9 +19,9 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Call, Handle
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
+from dkernel.local_stages.residual import Residual
 from dkernel.numerics.array_types import F32
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.solving.residual import Residual
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows, load_piece
 

@@ -9,6 +9,7 @@ from dkernel.cost import CALL_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
+from dkernel.local_stages.catalogue import local_costs
 from dkernel.problem.budget import choice_flops
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
@@ -17,7 +18,6 @@ from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_cost
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import survey_cost
-from dkernel.training.local_stage import local_costs
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,10 @@ from dkernel.data.source import Source
 from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local import binning, grids, inputs
 from dkernel.local_settings import STAGES, Cells, Grids, LocalSettings
+from dkernel.local_stages.cell_stage import cell_cost, fit_cell_stage
+from dkernel.local_stages.grid_stage import check_groups, fit_grid_stage, grid_cost
+from dkernel.local_stages.residual import Residual
+from dkernel.local_stages.stage import LocalStage, best_stage
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
@@ -31,13 +35,9 @@ from dkernel.selection.sampled_stages import (
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
 from dkernel.solving.fit_problem import FitProblem
-from dkernel.solving.residual import Residual
 from dkernel.solving.sgd_round import coefficients_of
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cell_stage import cell_cost, fit_cell_stage
-from dkernel.training.grid_stage import check_groups, fit_grid_stage, grid_cost
-from dkernel.training.result import LocalStage, best_stage
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
 # Rows that "auto" judges by, a twentieth of the rows that are too many for an exact solution. Differences of the losses

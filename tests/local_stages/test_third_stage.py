@@ -13,12 +13,12 @@ from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.local.base import LocalMachine
 from dkernel.local_settings import STAGES, LocalSettings, register_stage
+from dkernel.local_stages.catalogue import LOCAL_STAGES, LocalKind
+from dkernel.local_stages.stage import LocalStage
 from dkernel.recipe import Recipe
 from dkernel.recipe_checks import parameter, whole
 from dkernel.selection.sampled_stages import SampledStage, StageTrial
 from dkernel.training.fit import plan, train
-from dkernel.training.local_stage import LOCAL_STAGES, LocalKind
-from dkernel.training.result import LocalStage
 
 
 @dataclass(repr=False)

@@ -13,12 +13,12 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.linear.losses import Loss
 from dkernel.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
 from dkernel.local.partition import CellTree, Visit, grow
+from dkernel.local_stages.cell_runs import CellRows, CellRun, SortedRows, rows_of_cell
+from dkernel.local_stages.residual import Residual
 from dkernel.numerics.array_types import F32, F64
 from dkernel.persistence.journal import Journal
-from dkernel.solving.cell_runs import CellRows, CellRun, SortedRows, rows_of_cell
 from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
-from dkernel.solving.residual import Residual
 
 JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
 

@@ -22,12 +22,12 @@ from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, pack_coef, unpack_coef
 from dkernel.local.grids import COUNT_BITS, GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.inputs import GridInputs
+from dkernel.local_stages.residual import Residual
 from dkernel.numerics.array_types import F32, F64, U32
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.driver import State, StateMachine, solve
 from dkernel.solving.fit_problem import Callback
-from dkernel.solving.residual import Residual
 from dkernel.streaming.repeated_reading import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 

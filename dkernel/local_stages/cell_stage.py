@@ -14,6 +14,10 @@ from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, CELL_METRIC_ROUNDS, CellSettings, learned_root
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
+from dkernel.local_stages.cell_fits import CellProblem, fit_cells, judge_settings
+from dkernel.local_stages.cell_runs import RowRouter, SortedRows, run_dtype
+from dkernel.local_stages.residual import Residual
+from dkernel.local_stages.stage import LocalStage
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.recipe import Recipe
@@ -21,11 +25,7 @@ from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import paired_difference
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
-from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
-from dkernel.solving.cell_runs import RowRouter, SortedRows, run_dtype
-from dkernel.solving.residual import Residual
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalStage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
 # their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.

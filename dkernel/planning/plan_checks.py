@@ -5,9 +5,9 @@ from math import ceil
 
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.numerics.resource_limits import memory_limit
+from dkernel.planning.memory_plan import Plan
+from dkernel.planning.plan_format import in_mib
 from dkernel.problem.budget import CORES
-from dkernel.training.memory_plan import Plan
-from dkernel.training.plan_format import in_mib
 
 FEWEST_ADVISED = 64  # components; a refusal advises no map of less
 

@@ -12,10 +12,10 @@ from dkernel.cost import Cost
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
+from dkernel.local_stages import catalogue
 from dkernel.recipe import Recipe
-from dkernel.training import local_stage
 from dkernel.training.fit import plan, train
-from tests.training.test_local_stage import rough
+from tests.local_stages.test_local_stage import rough
 
 ALONE = {"features": "none", "local": "grids(n_grids=64)"}
 
@@ -99,7 +99,7 @@ def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeyp
     needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
     base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=512)}), SerialExecutor())
     room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
-    monkeypatch.setattr("dkernel.training.plan_checks.memory_limit", lambda: room)
+    monkeypatch.setattr("dkernel.planning.plan_checks.memory_limit", lambda: room)
     KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
     with pytest.raises(MemoryBudgetError, match="This process needs"):
         KernelClassifier(**ALONE | {"local": Grids(n_grids=512)}).fit(X, np.arange(1500) % 26)
@@ -155,10 +155,10 @@ def test_weights_are_copies_of_rows():
 
 def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     began = []
-    cells = local_stage.LOCAL_STAGES["cells"]
+    cells = catalogue.LOCAL_STAGES["cells"]
     stage = replace(cells, fit=lambda *some: began.append(some))
-    monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr("dkernel.training.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
+    monkeypatch.setitem(catalogue.LOCAL_STAGES, "cells", stage)
+    monkeypatch.setattr("dkernel.planning.stage_costs.local_costs", lambda *_: {"grids": Cost(), "cells": Cost()})
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(solver="psgd", local="auto"), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip

@@ -12,15 +12,15 @@ from dkernel.cost import CLIENT_BASE, TIMED, WORKER_BASE
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.planning.memory_plan import FEW_SLOTS, Plan
+from dkernel.planning.plan_checks import check_memory
+from dkernel.planning.plan_format import format_plan
+from dkernel.planning.stage_costs import StageCosts
+from dkernel.planning.way_costs import repeated_seconds, way_cost
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.selection.ways import Way
 from dkernel.training.fit import plan, train
-from dkernel.training.memory_plan import FEW_SLOTS, Plan
-from dkernel.training.plan_checks import check_memory
-from dkernel.training.plan_format import format_plan
-from dkernel.training.stage_costs import StageCosts
-from dkernel.training.way_costs import repeated_seconds, way_cost
 from tests.execution.stand_ins import Apart
 
 
@@ -59,7 +59,7 @@ def rows_of(n, p=28):
 
 @pytest.mark.parametrize("n", [10**5, 10**6, 10**7, 10**8, 10**9])
 def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monkeypatch):
-    monkeypatch.setattr("dkernel.training.memory_plan.available_memory", lambda: 0)  # no rows are kept here
+    monkeypatch.setattr("dkernel.planning.memory_plan.available_memory", lambda: 0)  # no rows are kept here
     page = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
     assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
     source, data = rows_of(n), 4 * 28 * n
@@ -200,7 +200,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.training.plan_checks.memory_limit", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.planning.plan_checks.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
 
