@@ -60,12 +60,12 @@ else
     step lint "$PY" -m ruff check . || status=1
     step types "$PY" -m mypy dkernel || status=1
 fi
+cores="$(nproc 2>/dev/null || echo 2)" # before the next line: nproc takes OMP_NUM_THREADS for the number of cores
 # A process of pytest for each core fills them: threads of BLAS and OpenMP in each would wait for one another at work.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 # Tests of real processes come by themselves, two for each core: much of their time is waiting for processes to start,
 # or to be missed. Only their files are read, since each process of pytest reads all that it is given.
 if [ -z "$lowest" ] && [ ${#arguments[@]} -eq 0 ]; then
-    cores="$(nproc 2>/dev/null || echo 2)"
     real=()
     while IFS= read -r file; do real+=("$file"); done < <(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
     step tests "$PY" -m pytest -q -n "$cores" --dist loadfile -m "${selection:+$selection and }not cluster"
