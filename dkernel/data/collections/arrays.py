@@ -1,8 +1,8 @@
 """`from_arrays`: numpy, pandas and Dask collections as a Source; what is in memory already is viewed, not copied."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.data.collections.tables import (
+    Part,
     TableRows,
     column_kinds,
     encoded_array,
@@ -60,29 +61,6 @@ from dkernel.numerics.sparse_rows import RangeNames
 
 Units = tuple[list[Unit], Sequence[str], str, str | None, int]
 """The units of a source, the names of its inputs, its token, the kind of its label, and the bytes of a row."""
-
-
-@dataclass(frozen=True, eq=False)
-class Collections:
-    """Rows that stand in collections.
-
-    Parameters
-    ----------
-    X, y, weight : arrays, frames or lists, all in memory or all of Dask
-    names : of the columns of X, None where it has none
-    objects : names of the columns that are objects
-    encoding : of the columns; None where they are the inputs
-    notes : about it, for the report of a fit
-    """
-
-    X: Any
-    y: Any
-    weight: Any
-    names: Sequence[str] | None
-    objects: tuple[str, ...] = ()
-    encoding: Encoding | None = None
-    notes: Mapping[str, str] = field(default_factory=dict)
-
 
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
@@ -127,86 +105,82 @@ def from_arrays(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     X, y, weight = collections_of(X, y, weight)
-    parsed = None if kernel is None else parse(kernel)
-    encoded: dict[str, Any] = {"categorical": categorical, "missing": missing, "encoding": encoding}
     if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
         columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))
-        parsed, encoded = None, {}
+        kernel, encoding, categorical, missing = None, None, "none", "error"
     elif hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
-    options = ReadOptions(dtype=dtype, compute=compute, kernel=parsed, holes=holes, dates=dates, **encoded)
-    given = _with_objects(Collections(X, y, weight, columns, encoding=options.encoding), parsed)
-    if not is_dask(given.X):
+    again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
+    tables: dict[str, Any] = {"categorical": categorical, "missing": missing, "dates": dates}
+    objects: tuple[str, ...] = ()
+    parsed = None if kernel is None else parse(kernel)
+    if parsed is not None and holds_objects(parsed, X):
+        X = object_table(X)
+        every = _columns(columns or _names_of(X), int(X.shape[1]))
+        objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
+    if not is_dask(X):
         y, weight = concrete((y, weight), compute)
-    return _source_of(replace(given, y=y, weight=weight), options)
-
-
-def _with_objects(given: Collections, kernel: Kernel | None) -> Collections:
-    """The collections with the names of their columns, and of those that a kernel takes as objects."""
-    if kernel is None or not holds_objects(kernel, given.X):
-        return replace(given, names=given.names or _names_of(given.X))
-    X = object_table(given.X)
-    names = given.names or _names_of(X)
-    every = _columns(names, int(X.shape[1]))
-    return replace(given, X=X, names=names, objects=object_columns(kernel, kinds_of(X, every, kernel), "X"))
-
-
-def _source_of(given: Collections, options: ReadOptions) -> Source:
-    """The source of collections, whose columns are encoded where the options say so."""
-    rows, filled = given, None
-    if not given.objects and (
-        given.encoding is not None or options.missing != "error" or options.categorical != "none"
-    ):
-        rows = _encode(given, options)
-        if rows.encoding is None and options.missing != "error":
-            filled = partial(_source_of, given, replace(options, holes=True))
-    layout = Layout(rows.names or (), options.dtype, rows.objects)
-    units, inputs, token, kind, row_bytes = (
-        _dask_units(rows, layout, options.compute) if is_dask(rows.X) else _numpy_units(rows, layout)
-    )
+    names, beside = columns or _names_of(X), (y, weight)
+    notes: dict[str, str] = {}
+    filled = None
+    if not objects and (encoding is not None or missing != "error" or categorical != "none"):
+        request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
+        filled = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
+        X, beside, names, encoding, notes = _encode(X, names, beside, request, dtype, compute)
+    layout = Layout(names or (), dtype, objects)
+    if is_dask(X):
+        units, inputs, token, kind, row_bytes = _dask_units(X, *beside, layout, encoding, compute)
+    else:
+        units, inputs, token, kind, row_bytes = _numpy_units(X, *beside, layout, encoding)
     return Source(
         tuple(units),
         inputs,
-        None if rows.y is None else name_of(rows.y, "label"),
-        None if rows.weight is None else name_of(rows.weight, "weight"),
+        None if y is None else name_of(y, "label"),
+        None if weight is None else name_of(weight, "weight"),
         (),
         layout.array_dtype,
         token,
         kind,
-        objects=rows.objects,
+        objects=objects,
         row_bytes=row_bytes,
-        targets=targets_in(rows.y),
-        encoding=rows.encoding,
-        notes=rows.notes,
-        filled=filled,
+        targets=targets_in(y),
+        encoding=encoding,
+        notes=notes,
+        filled=filled if encoding is None else None,
     )
 
 
-def _encode(given: Collections, options: ReadOptions) -> Collections:
-    """The collections with the encoding of their columns; those of Dask with its inputs in place of the columns."""
-    X = given.X if is_dask(given.X) or hasattr(given.X, "iloc") else np.asarray(given.X)
+def _encode(
+    X: Any,
+    names: Sequence[str] | None,
+    beside: tuple[Any, Any],
+    request: ReadOptions,
+    dtype: str,
+    compute: Callable[..., Any],
+) -> tuple[Any, tuple[Any, Any], Sequence[str] | None, Encoding | None, dict[str, str]]:
+    """X, of Dask with the inputs in place of its columns, label and weight, names, encoding and notes about it."""
+    X = X if is_dask(X) or hasattr(X, "iloc") else np.asarray(X)
     # Arrays have one type for all columns: only data frames say which are categories or dates.
     if X.ndim != 2 or not (hasattr(X, "dtypes") or X.dtype.kind in "biuf"):
-        return replace(given, X=X, encoding=None)
-    names = _columns(given.names, int(X.shape[1]))
-    given = replace(given, X=X, names=names)
-    holes = options.holes or (options.missing != "error" and not is_dask(X) and has_missing(X))
-    options, parts = replace(options, holes=holes), []
-    if given.encoding is None:
-        kinds = kinds_to_encode(X, names, options)
+        return X, beside, names, None, {}
+    names = _columns(names, int(X.shape[1]))
+    holes = request.holes or (request.missing != "error" and not is_dask(X) and has_missing(X))
+    request, encoding = replace(request, holes=holes), request.encoding
+    notes: dict[str, str] = {}
+    parts: Sequence[Part] = ()
+    if encoding is None:
+        kinds = kinds_to_encode(X, names, request)
         if kinds is None:
-            return given
-        table = TableRows.of(X, given.y, given.weight, options.compute)
+            return X, beside, names, None, {}
+        rows = TableRows.of(X, *beside, compute)
         # The numbers of rows decide the folds of means of the label, which only categories have.
-        parts = table.parts(options.compute, weighed="category" in kinds[0].values())
-        encoding, notes = encoding_of(parts, *kinds, options, options.compute)
-        given = replace(given, X=table.X, y=table.label, weight=table.weight, encoding=encoding, notes=notes)
-    assert given.encoding is not None
-    if not is_dask(given.X):
-        return given
-    learned = parts if given.encoding.folded else ()
-    X = encoded_array(given.X, given.encoding, names, options.dtype, learned)
-    return replace(given, X=X, names=given.encoding.names)
+        parts = rows.parts(compute, weighed="category" in kinds[0].values())
+        X, beside = rows.X, (rows.label, rows.weight)
+        encoding, notes = encoding_of(parts, *kinds, request, compute)
+    if not is_dask(X):
+        return X, beside, names, encoding, notes
+    learned = parts if encoding.folded else ()
+    return encoded_array(X, encoding, names, dtype, learned), beside, encoding.names, encoding, notes
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:
@@ -227,15 +201,20 @@ def _columns(names: Sequence[str] | None, p: int) -> Sequence[str]:
     return columns
 
 
-def _numpy_units(given: Collections, layout: Layout) -> Units:
-    X, encoding = given.X, given.encoding
+def _numpy_units(
+    X: Any,
+    y: Any,
+    weight: Any,
+    layout: Layout,
+    encoding: Encoding | None = None,
+) -> Units:
     table = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
     if table.ndim != 2:
         raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    label, w = check_beside(given.y, given.weight, rows, place_in_memory)
+    label, w = check_beside(y, weight, rows, place_in_memory)
     columns = _columns(layout.columns, p)
     inputs: Sequence[str] = columns if encoding is None else encoding.names
     layout, stored = replace(layout, columns=columns), None
@@ -346,8 +325,14 @@ def _numbers(column: Any) -> NDArray[Any]:
     return column.to_numpy(dtype="float64", na_value=np.nan)
 
 
-def _dask_units(given: Collections, layout: Layout, compute: Callable[..., Any]) -> Units:
-    X, y, weight, encoding = given.X, given.y, given.weight, given.encoding
+def _dask_units(
+    X: Any,
+    y: Any,
+    weight: Any,
+    layout: Layout,
+    encoding: Encoding | None,
+    compute: Callable[..., Any],
+) -> Units:
     if hasattr(X, "dtypes") and not layout.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     X, y, weight = with_known_chunks(X, y, weight, partial(matrix, dtype=layout.array_dtype), compute)
