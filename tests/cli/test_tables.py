@@ -81,23 +81,11 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
     assert csv.encoding.names == parquet.encoding.names
 
 
-@pytest.mark.cluster
 @pytest.mark.usefixtures("there")
-def test_workers_and_threads_give_the_same_bytes(run, shared_cluster, tmp_path):
+def test_workers_and_threads_give_the_same_bytes(run, tmp_path):
     pd.concat([mixed(seed=s) for s in range(3)]).to_parquet("three.parquet", index=False, row_group_size=500)
     ok(run, "train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
-    ok(
-        run,
-        "train",
-        "three.parquet",
-        "--label",
-        "y",
-        "--out",
-        "b",
-        *FIXED,
-        "--scheduler",
-        shared_cluster.scheduler_address,
-    )
+    ok(run, "train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
