@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.numerics.array_types import F32, F64
 from dkernel.problem.objective import Coefficients, Problem, count_correct
+from dkernel.selection.evaluation import paired_difference
 from dkernel.solving.fit_problem import FitProblem, FitRun
 from dkernel.streaming.schedule import RowRange, RowSlice
 
@@ -101,7 +102,5 @@ class Residual:
         rows = self.holdout
         judged, share = self.problem.loss.judged, rows.weight / rows.weight.sum()
         before, after = (judged(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
-        difference = after - before
-        mean = float(share @ difference)
-        error = float(np.sqrt(np.square(share) @ np.square(difference - mean)))
+        _, error = paired_difference(after, before, rows.weight)
         return float(share @ before), float(share @ after), error

@@ -246,6 +246,7 @@ def _fit_ways(
         fit(features, rest, stages)
     other = chosen.instead
     if other is not None and not any(each.local and each.local.machine for each in fitted):
+        run.progress.message(f"no local stage gains anything: {other.text} are fitted too")
         fit(other.features, other.learns_rest, [other.local])
     best = min(fitted, key=_loss_to_compare(fitted))
     if len(fitted) > 1:

@@ -15,8 +15,14 @@ import dkernel
 from dkernel.encoding.columns import ONE_HOT
 from tests.cli.test_tables import FIXED, mixed, ok
 
-SETTINGS = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-SETTINGS |= {"solver": "psgd"}
+SETTINGS = {
+    "gamma": 0.5,
+    "n_components": 48,
+    "alpha": 1e-4,
+    "metric": "identity",
+    "scale": "standard",
+    "solver": "psgd",
+}
 FILES = ("t.parquet", "t.csv", "hive")
 ENTRIES = (*FILES, "pandas", "Dask")
 
