@@ -3,23 +3,20 @@
 import codecs
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any
 
-import dask.base
-from dask import config
 from dask.delayed import Delayed
-from dask.threaded import get as get_threaded
 from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
+from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
@@ -39,13 +36,6 @@ _Look = tuple[list[FileSchema], ReadColumns]
 EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name
 
 
-def computed(*tasks: Delayed) -> tuple[Any, ...]:
-    """`dask.compute`, which imports distributed to look for a client; where nobody has, there is none."""
-    alone = "distributed" not in sys.modules and not config.get("scheduler", None)
-    values: tuple[Any, ...] = dask.base.compute(*tasks, scheduler=get_threaded if alone else None)
-    return values
-
-
 def open_source(
     paths: Any,
     *,
@@ -60,7 +50,7 @@ def open_source(
     n_features: int | None = None,
     zero_based: bool | None = None,
     allow_extra: bool = False,
-    compute: Callable[..., Any] = computed,
+    compute: Callable[..., Any] = dask_compute,
     scan_bytes: int = 8 * 2**20,
     known: Sequence[str] = (),
     kept_as: str = "types",
@@ -109,9 +99,9 @@ def open_source(
         True where svmlight files count features from 0; by default decided from all of them together.
     allow_extra : bool, default=False
         If True, columns beside the wanted ones are passed over.
-    compute : callable, default=dask.base.compute
-        Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does; that imports distributed, so
-        where nobody has, and Dask's configuration names no scheduler, the default is threads.
+    compute : callable, default=dask_compute
+        Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does; by default on the client, and
+        where there is none, and Dask's configuration names no other scheduler, by threads.
     scan_bytes : int, default=8 * 2 ** 20
         Bytes of a text file that are scanned together.
     known : sequence of str, default=()

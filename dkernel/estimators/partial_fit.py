@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
+from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, MissingValueError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
@@ -150,7 +151,7 @@ def blocks_of(source: Source) -> Iterator[Block]:
     """The blocks of a source, one unit in memory at a time."""
     for unit in source.units:
         try:
-            blocks = unit.task.compute()
+            (blocks,) = dask_compute(unit.task)
         except MissingValueError as error:
             raise MissingValueError(
                 f"{error} fit takes missing values, for it sees all rows before it starts."

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import dask.base
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,6 +19,7 @@ from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, refuse_no_table
+from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import reading_of
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
@@ -95,7 +95,7 @@ def dtype_of_rows(X: Any) -> str:
         if is_dask(X):
             kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
             exact = all(kind == np.float32 for kind in kinds)
-            head = None if exact else first_rows(X, HEAD, numbers, dask.base.compute)
+            head = None if exact else first_rows(X, HEAD, numbers, dask_compute)
         else:
             head = numbers(X.iloc[:HEAD].select_dtypes("number")) if is_frame(X) else np.asarray(X[:HEAD])
     except (TypeError, ValueError, DataError):  # the later checks say what is wrong

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import dask.base
 import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
@@ -47,6 +46,7 @@ from dkernel.data.collections.tables import (
     table_of,
     table_token,
 )
+from dkernel.data.compute import dask_compute
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, object_columns
 from dkernel.data.readers.array_file import fill_block
@@ -73,7 +73,7 @@ def from_arrays(
     columns: Sequence[str] | None = None,
     dtype: str = "float32",
     kernel: Kernel | str | None = None,
-    compute: Callable[..., Any] = dask.base.compute,
+    compute: Callable[..., Any] = dask_compute,
     sparse: bool | None = None,
     categorical: str | tuple[str, ...] = "none",
     missing: str = "error",
