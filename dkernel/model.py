@@ -12,6 +12,7 @@ from dkernel.conformal import COVERAGE, Conformal
 from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
+from dkernel.features.base import COMPONENT_STRIP, in_tiles
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.loss import of_classes
 from dkernel.linear.losses import Loss, parse_loss
@@ -70,6 +71,34 @@ class ScaledComponents:
         if panels is None or (X.dtype == np.float64 and self.scaling.rotation is not None):
             return tiling.scores(self, X, coef, intercept)
         return fused_scores(panels, self.rows, X, coef, intercept)
+
+    @property
+    def pass_dtype(self) -> str:
+        """How the passes compute components: "tiles" if the map has a quick float32 loop, else "float64".
+
+        It is the same on all processors: a narrow kernel of few features has columns whose rounding a setup of exact
+        ones would not know.
+        """
+        return "tiles" if self.map.quick else "float64"
+
+    def with_intercept(self, X: NDArray, dtype: str | None = None, into: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The components of raw rows with the 1 of the intercept at the end, (n, D + 1).
+
+        Parameters
+        ----------
+        dtype : of the components, that of the map for None; or "tiles", in float32 as in the passes
+        into : where they are written, in its type; else into an array of float64
+        """
+        F = np.empty((len(X), self.map.n_components + 1)) if into is None else into
+        # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
+        for start in range(0, len(X), COMPONENT_STRIP):
+            rows, out = X[start : start + COMPONENT_STRIP], F[start : start + COMPONENT_STRIP, :-1]
+            if dtype == "tiles":
+                in_tiles(self, rows, out=out)
+            else:
+                out[...] = self.map.components(self.scaling.apply(rows), dtype or self.map.gram_dtype)
+        F[:, -1] = 1.0
+        return F
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,6 @@ ELSEWHERE = {
     "streaming.division": "training/test_divide_rows.py",
     "streaming.kept_block": "problem/test_objective.py",
     "streaming.repeated_reading": "local_stages/test_local_stage.py",
-    "streaming.task_groups": "execution/test_task_groups.py",
 }
 
 

@@ -23,10 +23,9 @@ from dkernel.numerics.rows import wide
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.targets import Targets
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.progress import Progress
+from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice
-from dkernel.streaming.task_groups import group_of
 from dkernel.streaming.unseen_rows import WithUnseen
 
 FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so

@@ -1,14 +1,17 @@
-"""The plan: memory and work of a fit, the sum of what its stages state before it runs."""
+"""The plan: memory and work of a fit, the sum of what its stages state before it runs; what has no room is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import Any
 
 from dkernel.cost import START_SECONDS, Cost, core_seconds
 from dkernel.data.source import Source
+from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.numerics.calibration import machine_speeds
-from dkernel.numerics.resource_limits import available_memory
+from dkernel.numerics.resource_limits import available_memory, memory_limit
+from dkernel.planning.plan_format import in_mib
 from dkernel.planning.stage_costs import StageCosts
 from dkernel.planning.way_costs import gain_to_earn, repeated_seconds
 from dkernel.problem.budget import CORES
@@ -16,7 +19,11 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
 
+FEWEST_ADVISED = 64  # components; a refusal advises no map of less
 FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
+
+WithComponents = Callable[[int], "Plan"]
+"""The plan of the same fit with this number of components."""
 
 
 @dataclass(frozen=True)
@@ -173,3 +180,59 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON."""
         return asdict(self) | {"local": list(self.local)}
+
+    def check_memory(self, with_components: WithComponents) -> None:
+        """Refuse a fit that needs more memory than there is, with both numbers and ones that fit."""
+        if not self.fits_workers:
+            assert self.memory_limit is not None
+            raise MemoryBudgetError(
+                f"Each worker needs about {in_mib(self.worker_bytes)} and has a limit of {in_mib(self.memory_limit)}. "
+                f"Raise --memory-limit to {_whole_mib(self.worker_bytes)}{self._fewer(with_components)}, or give a "
+                "source in smaller chunks."
+            )
+        here, limit, most = self.here_bytes, self.client_memory_limit, memory_limit()
+        if limit is not None and here > limit:
+            raise MemoryBudgetError(
+                f"This process needs about {in_mib(here)} and has a limit of {in_mib(limit)}. "
+                f"Raise --client-memory-limit to {_whole_mib(here)}{self._fewer(with_components)}."
+            )
+        if here > most:
+            raise MemoryBudgetError(
+                f"This process needs about {in_mib(here)}, most of it for n_components={self.columns}, and the "
+                f"machine or its container has {in_mib(most)}. Use a larger one{self._fewer(with_components)}."
+            )
+
+    def check_seconds(self, limit: float | None) -> None:
+        """Refuse a fit that is predicted to take longer than it may."""
+        if limit is not None and self.most_seconds > limit:
+            raise RecipeError(
+                f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores and max_seconds "
+                f"is {limit:g}. Raise it to {ceil(self.most_seconds)}, or leave n_components, solver, passes and local "
+                "to choose."
+            )
+
+    def check_model(self, limit: int | None) -> None:
+        """Refuse a model file that may be larger than it is to be."""
+        if limit is not None and self.model_bytes > limit:
+            fewer = "grids or components, or local='none'," if self.local else "components"
+            raise MemoryBudgetError(
+                f"The model file may have {self.model_bytes:,} bytes and max_model_size={limit}. Use fewer {fewer} "
+                "or raise max_model_size."
+            )
+
+    def _fewer(self, with_components: WithComponents) -> str:
+        """Advice of a number of components that fits; empty where none does."""
+        columns = self.columns
+        while (columns := columns // 4 * 2) >= FEWEST_ADVISED:  # even: sine and cosine come in pairs
+            if with_components(columns)._fits():
+                return f", or use n_components={columns}"
+        return ""
+
+    def _fits(self) -> bool:
+        limits = memory_limit(), self.client_memory_limit
+        return self.fits_workers and all(limit is None or self.here_bytes <= limit for limit in limits)
+
+
+def _whole_mib(n: int) -> str:
+    """Bytes as an option takes them."""
+    return f"{-(-n // 2**20)}MiB"

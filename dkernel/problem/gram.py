@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.features.base import COMPONENT_STRIP
 from dkernel.kernels import Kernel
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.threads import for_each, usable_cores
-from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
 from dkernel.streaming.reduction import Statistic
@@ -70,7 +70,7 @@ class Gram(Statistic[GramSum, GramSum]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
         components, rows = self.problem.components, self.problem.rows(block, piece)
-        return gram_of(components, *rows, component_dtype(components.map), components.map.gram_dtype, self.threads)
+        return gram_of(components, *rows, components.pass_dtype, components.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
@@ -107,20 +107,26 @@ def gram_of(
     X: NDArray[Any],
     Y: NDArray[np.float32],
     weight: NDArray[np.floating] | None,
-    made: str = "float64",
+    dtype: str = "float64",
     products: str = "float64",
     threads: int = 1,
 ) -> GramSum:
-    """The sums over some rows, with weights (n, 1) or none; of components made in one way, in products of one type."""
+    """The sums over some rows.
+
+    Parameters
+    ----------
+    weight : (n, 1)
+    dtype : of the components, see `ScaledComponents.with_intercept`
+    products : type of the products
+    """
     n = components.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
-    held = np.empty(
-        (min(COMPONENT_STRIP, len(X)), n + 1), products
-    )  # for all strips: fresh pages would take a fifth longer
+    # One array for all strips: fresh pages would take a fifth longer.
+    strip = np.empty((min(COMPONENT_STRIP, len(X)), n + 1), products)
     for start in range(0, len(X), COMPONENT_STRIP):
         part = slice(start, start + COMPONENT_STRIP)
-        F, T = with_intercept(components, X[part], made, into=held[: len(X) - start]), Y[part]
+        F, T = components.with_intercept(X[part], dtype, into=strip[: len(X) - start]), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])
             T = T * np.sqrt(weight[part])

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.process import import_ahead
+from dkernel.features.base import COMPONENT_STRIP
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
@@ -15,7 +16,6 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.components import COMPONENT_STRIP, with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -182,7 +182,7 @@ class ExactGradient(Gradient):
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[F64, F64]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
         for start in range(0, len(X), COMPONENT_STRIP):
-            F = with_intercept(self.problem.components, X[start : start + COMPONENT_STRIP], "float64")
+            F = self.problem.components.with_intercept(X[start : start + COMPONENT_STRIP], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.cost import COMPONENT64_FLOPS, L1_FLOPS
 from dkernel.data.block import Block
 from dkernel.features import Drawing, Scaling
+from dkernel.features.base import COMPONENT_STRIP
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
@@ -21,7 +22,6 @@ from dkernel.linear.losses import Loss
 from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
-from dkernel.problem.components import COMPONENT_STRIP, component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.sizes import flops_of
 from dkernel.problem.targets import Targets
@@ -150,7 +150,7 @@ def evaluate_candidate(
     """
     components = _components(kernel, scaling, half, fidelity, drawing, plain)
     map = components.map
-    judged = with_intercept(components, half.X_judged[: fidelity.judged], component_dtype(map))
+    judged = components.with_intercept(half.X_judged[: fidelity.judged], components.pass_dtype)
     Y_judged = targets.of(half.y_judged[: fidelity.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
@@ -234,11 +234,11 @@ def candidate_scores(
     """Scores by a judged candidate; runs on a worker."""
     components = _components(kernel, scaling, half, fidelity, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
-    made = component_dtype(components.map)
+    made = components.pass_dtype
     fitted, judged = (
         np.concatenate(
             [
-                (with_intercept(components, X[i : i + COMPONENT_STRIP], made) @ w)
+                (components.with_intercept(X[i : i + COMPONENT_STRIP], made) @ w)
                 for i in range(0, len(X), COMPONENT_STRIP)
             ]
         )
@@ -279,7 +279,7 @@ def _means(
 ) -> tuple[F64, F64]:
     """Means over the first rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = component_dtype(components.map), targets.of(half.y[:rows])
+    made, Y = components.pass_dtype, targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
 
     def part(first: int, stop: int) -> GramSum:

@@ -31,7 +31,6 @@ from dkernel.linear.solvers.newton import Newton
 from dkernel.model import ScaledComponents
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import contents
-from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
 from dkernel.problem.reservoir_split import count_weighted, rows_of
@@ -381,5 +380,5 @@ class _SplitRows:
 
 def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = with_intercept(problem.components, X, dtype)
+    F = problem.components.with_intercept(X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

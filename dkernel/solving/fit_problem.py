@@ -133,6 +133,7 @@ class FitProblem(SampledProblem):
     watched : whether the holdout is judged within a pass too
     setup : without preconditioners for a solver that needs none
     schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
+    order : of the rows, in words, where it is not the usual one
     """
 
     sizes: Sizes
@@ -144,6 +145,7 @@ class FitProblem(SampledProblem):
     watched: bool
     setup: Setup
     schedules: Sequence[Schedule] = ()
+    order: str = ""
 
     @property
     def pieces(self) -> Sequence[RowSlice]:

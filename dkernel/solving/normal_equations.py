@@ -18,7 +18,6 @@ from dkernel.cost import COMPONENT64_FLOPS, EIGEN_FLOPS
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve_ridge
 from dkernel.numerics.array_types import F64
-from dkernel.problem.components import with_intercept
 from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import part_of
@@ -171,7 +170,7 @@ class LeaveOneOut(Statistic[F64, F64]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> F64:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
-        F = with_intercept(self.problem.components, X)[:, :-1]
+        F = self.problem.components.with_intercept(X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         features = self.coordinates.reduce(F.T).T
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)

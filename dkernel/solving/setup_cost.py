@@ -5,10 +5,9 @@ from functools import partial
 from dkernel.cost import Cost
 from dkernel.data.source import Source
 from dkernel.features import by_landmarks
-from dkernel.features.base import MOST_DENSE
+from dkernel.features.base import COMPONENT_STRIP, MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK_COLUMNS
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.components import COMPONENT_STRIP
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.catalogue import SOLVER_CLASSES

@@ -14,7 +14,6 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.persistence.journal import Journal
-from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
 from dkernel.problem.objective import CovarianceProduct
@@ -287,7 +286,7 @@ def in_coordinates(coordinates: Coordinates, gram: F64) -> F64:
 
 def _held_components(sampled: SampledProblem, block: Block) -> F64:
     components, coordinates = sampled.problem.components, sampled.coordinates
-    F = with_intercept(components, block.X, component_dtype(components.map))
+    F = components.with_intercept(block.X, components.pass_dtype)
     if coordinates.basis is None:
         return F
     return np.concatenate([coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T

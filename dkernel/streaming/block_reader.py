@@ -18,13 +18,12 @@ from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.journal import Journal
-from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
-from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
+from dkernel.streaming.shares import MOST_UNEVEN, Node, calls_of, homes, is_even, sum_nodes, whole_chunks
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.

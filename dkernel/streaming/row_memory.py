@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from dkernel.data.source import Source
-from dkernel.streaming.homes import MOST_UNEVEN
 from dkernel.streaming.schedule import bundle_size
+from dkernel.streaming.shares import MOST_UNEVEN
 
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers: its label and its weight, or what says where it stands
 COPIES = 4  # units of others that a worker may hold beside its own

@@ -1,6 +1,7 @@
 """Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from dkernel.execution.versions import versions
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local.base import LocalMachine
 from dkernel.local_stages.stage import LocalStage
 from dkernel.model import Model
 from dkernel.numerics.rows import contents
@@ -25,41 +27,53 @@ from dkernel.training.stages import FitData
 from dkernel.training.uncertainty import with_uncertainty
 
 
-def build_model(
-    request: FitRequest,
-    data: FitData,
-    chosen: SelectedModel,
-    fit: FitProblem,
-    outcome: SolverResult,
-    order: Mapping[str, str],
-    local: LocalStage | None,
-) -> Model:
-    """The model of a fit.
+@dataclass(frozen=True, eq=False)
+class FittedWay:
+    """A way to fit the machine, fitted to all rows.
 
     Parameters
     ----------
-    order : of the rows, in words, where it is not the usual one
+    text : the way in words, with all local stages that were tried behind it
+    chosen : kernel and scaling
+    outcome : of the solver
     """
-    targets, components, source = data.targets, fit.problem.components, request.source
+
+    text: str
+    request: FitRequest
+    data: FitData
+    chosen: SelectedModel
+    problem: FitProblem
+    outcome: SolverResult
+    local: LocalStage | None
+
+    @property
+    def machine(self) -> LocalMachine | None:
+        """The local machine, if there is one that gained."""
+        return None if self.local is None else self.local.machine
+
+    @property
+    def holdout(self) -> dict[str, float]:
+        """Figures of the holdout."""
+        if self.local is not None and self.machine is not None and self.local.holdout:
+            return self.local.holdout
+        return self.outcome.holdout
+
+
+def build_model(way: FittedWay) -> Model:
+    """The model of a fit."""
+    fit, outcome, source = way.problem, way.outcome, way.request.source
+    targets, components = way.data.targets, fit.problem.components
     check_finite(components.map.kernel, "coefficients", outcome.v)
     check_finite(components.map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
-    digested = digest(source.n_rows, (*named(source.columns), source.label or ""), data.survey.sums)
-    facts = _facts(request, data, chosen, fit, outcome)
-    facts |= {"data": digested, "chosen": {**fit.run.chosen, **order}}
-    norm = fit.coordinates.norm(outcome.v[:-1]) * targets.width
-    facts["norm"] = np.broadcast_to(norm, outcome.v.shape[1:]).tolist()
-    if local is not None:
-        facts["local"] = local.facts
-        if local.machine is not None and local.holdout:
-            facts["holdout"] = local.holdout
+    facts = _facts(way)
     variance = None
-    if outcome.variance is not None and (local is None or local.machine is None):
+    if outcome.variance is not None and way.machine is None:
         variance = _in_columns(fit, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     coef = fit.coordinates.expand(outcome.v[:-1]) * targets.width
     landmarks = components.map.landmarks
     model = Model(
-        recipe=settle_recipe(request, data, chosen, fit, outcome, local),
+        recipe=_settle_recipe(way),
         scaling=components.scaling,
         map=components.map,
         coef=np.ascontiguousarray(coef) if landmarks is None else _merge(landmarks, coef),
@@ -70,7 +84,7 @@ def build_model(
         facts=facts,
         variance=variance,
         encoding=None if source.encoding is None else source.encoding.settle(),
-        local=None if local is None else local.machine,
+        local=way.machine,
     )
     return with_uncertainty(model, fit, outcome)
 
@@ -87,40 +101,34 @@ def _merge(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def settle_recipe(
-    request: FitRequest,
-    data: FitData,
-    chosen: SelectedModel,
-    fit: FitProblem,
-    outcome: SolverResult,
-    local: LocalStage | None,
-) -> SettledRecipe:
+def _settle_recipe(way: FittedWay) -> SettledRecipe:
     """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
-    asked, sizes = data.recipe, fit.sizes
+    asked, chosen, sizes = way.data.recipe, way.chosen, way.problem.sizes
     settled = {
         "loss": parse_loss(chosen.loss or asked.loss).text,
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
-        "features": request.features_of(chosen),
-        "n_components": fit.problem.components.map.n_components,
+        "features": way.request.features_of(chosen),
+        "n_components": way.problem.problem.components.map.n_components,
         "rounds": sizes.rounds,
         "passes": sizes.passes,
         "polish": sizes.polish,
-        "alpha": outcome.alpha,
+        "alpha": way.outcome.alpha,
     }
     if not asked.constant_map:
-        kind = "none" if local is None or local.machine is None else local.machine.kind
-        settled["local"] = asked.local_as(kind)
+        settled["local"] = asked.local_as("none" if way.machine is None else way.machine.kind)
     return SettledRecipe(asked.replace(**settled))
 
 
-def _facts(
-    request: FitRequest, data: FitData, chosen: SelectedModel, fit: FitProblem, outcome: SolverResult
-) -> dict[str, Any]:
-    targets, components, setup, held = data.targets, fit.problem.components, fit.setup, fit.split.held
-    map = components.map
+def _facts(way: FittedWay) -> dict[str, Any]:
+    source, survey, chosen, fit, outcome = way.request.source, way.data.survey, way.chosen, way.problem, way.outcome
+    targets, components, setup, held = way.data.targets, fit.problem.components, fit.setup, fit.split.held
+    map, norm = components.map, fit.coordinates.norm(outcome.v[:-1]) * targets.width
     facts: dict[str, Any] = {
+        "data": digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums),
+        "chosen": fit.run.chosen | ({"order": fit.order} if fit.order else {}),
+        "norm": np.broadcast_to(norm, outcome.v.shape[1:]).tolist(),
         "rows": fit.sizes.n,
         "columns": map.n_components,
         "iterate": outcome.iterate,
@@ -128,23 +136,25 @@ def _facts(
         "setup": {name: float(value) for name, value in setup.facts.items()},
         "versions": versions(),
     }
-    if request.source.passed_over:
-        facts["passed_over"] = list(request.source.passed_over)
+    if source.passed_over:
+        facts["passed_over"] = list(source.passed_over)
     if setup.certificate is not None:
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
-        facts["certificate"] = certificate(map, components.scaling.apply(held.X), request.plan.flops)
-    moments = data.survey.moments
+        facts["certificate"] = certificate(map, components.scaling.apply(held.X), way.request.plan.flops)
+    moments = survey.moments
     # A standard scaling has them, and sparse rows are surveyed in folded columns.
     if components.scaling.kind != "standard" and not (map.sparse or map.objects):
         facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts
-    if outcome.holdout:
-        facts["holdout"] = outcome.holdout
+    if way.holdout:
+        facts["holdout"] = way.holdout
+    if way.local is not None:
+        facts["local"] = way.local.facts
     if targets.classes is not None:
-        facts["counts"] = [round(data.counts[c]) for c in targets.classes.tolist()]
+        facts["counts"] = [round(way.data.counts[c]) for c in targets.classes.tolist()]
     return facts
 
 

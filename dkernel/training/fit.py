@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dkernel.errors import DataError
 from dkernel.execution.base import Call, Executor
 from dkernel.local_stages.catalogue import LOCAL_STAGES, fit_local, local_pieces, residual_of
 from dkernel.local_stages.stage import LocalStage
+from dkernel.model import Model
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
@@ -31,25 +32,19 @@ from dkernel.solving.driver import SolverResult, solve
 from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.progress import Progress
+from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.read_groups import join_units
-from dkernel.streaming.task_groups import group_of
-from dkernel.training.build_model import build_model
+from dkernel.training.build_model import FittedWay, build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import check_together, settle_source, with_solver
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.request import FitRequest
-from dkernel.training.result import TrainResult
+from dkernel.training.request import FitRequest, check_together, settle_source, with_solver
 from dkernel.training.stages import (
     FitData,
     choose_model,
-    choose_order,
     learn_labels,
-    pose_problem,
-    prepare_solver,
+    prepare_problem,
     read_survey,
-    settle_sizes,
     split_rows,
 )
 from dkernel.validation import silent_overflow
@@ -83,6 +78,31 @@ def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
     labels = np.unique(executor.compute([Call(f"dkernel-labels-{first.task.key}", first.labels)])[0][0])
     doubtful_task(recipe, "classify", "int" if labels.dtype.kind == "i" else "text", labels.tolist())
     return len(labels) if len(labels) > 2 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainResult:
+    """Model, history and figures of a fit.
+
+    Parameters
+    ----------
+    history : per round the progressive loss and accuracy, per pass the holdout's
+    plan : predicted bytes and flops
+    chosen : what was left open, and what it became, in words
+    holdout : the raw rows that no gradient saw, None for none
+    sample : raw rows that are no holdout, a uniform sample
+    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
+    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
+    """
+
+    model: Model
+    history: list[dict[str, Any]]
+    plan: dict[str, Any]
+    chosen: dict[str, str]
+    holdout: Block | None = None
+    sample: Block | None = None
+    sample_path: dict[str, float] = field(default_factory=dict)
+    resumed: str | None = None
 
 
 Validation = Block | Callable[[Source, Recipe], Block] | None
@@ -170,33 +190,6 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
         return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
 
 
-@dataclass(frozen=True, eq=False)
-class FittedWay:
-    """A way to fit the machine, fitted to all rows.
-
-    Parameters
-    ----------
-    way : that was fitted, with all of its local stages
-    order : of the rows, in words, where it is not the usual one
-    """
-
-    way: str
-    request: FitRequest
-    data: FitData
-    chosen: SelectedModel
-    problem: FitProblem
-    outcome: SolverResult
-    order: dict[str, str]
-    local: LocalStage | None
-
-    @property
-    def holdout(self) -> dict[str, float]:
-        """Figures of the holdout."""
-        if self.local is not None and self.local.machine is not None and self.local.holdout:
-            return self.local.holdout
-        return self.outcome.holdout
-
-
 def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
@@ -213,7 +206,7 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     run.progress.phase("finish")
     problem, local = best.problem, best.local
     return {
-        "model": build_model(best.request, best.data, best.chosen, problem, best.outcome, best.order, local),
+        "model": build_model(best),
         "history": [*best.outcome.history, *(local.history if local else ())],
         "chosen": problem.run.chosen,
         "holdout": problem.split.holdout if len(problem.split.holdout.X) else None,
@@ -225,38 +218,37 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
 def _fit_ways(
     request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, reader: BlockReader, opened: ExitStack
 ) -> FittedWay:
-    """The ways that the race has left, fitted; the one of the smaller loss on the holdout."""
-    by_stage: dict[tuple[str, bool], list[str]] = {}
+    """Fit the ways that the race has left, and return the one of the smaller loss on the holdout."""
+    by_stage: dict[tuple[str, bool], list[Way]] = {}
     for way in chosen.ways:  # those that want the same global stage, and its number of components, share it
-        by_stage.setdefault((way.features, way.learns_rest), []).append(way.local)
+        by_stage.setdefault((way.features, way.learns_rest), []).append(way)
     fitted: list[FittedWay] = []
     notes = dict(run.chosen)
 
-    def fit(features: str, rest: bool, stages: Sequence[str]) -> None:
+    def fit(ways: Sequence[Way]) -> None:
         # A callback ends the whole fit, and data that were rewritten are in the order of one way.
-        if fitted and (run.stopped or fitted[0].order):
+        if fitted and (run.stopped or fitted[0].problem.order):
             return
-        own = run
-        if features != "kernel" or fitted:
-            name = f"{features}-rest" if features == "kernel" and rest else features
+        own, way = run, ways[0]
+        if way.features != "kernel" or fitted:
+            name = f"{way.features}-rest" if way.features == "kernel" and way.learns_rest else way.features
             own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
-        fitted.append(_fit_way(request, own, data, chosen, features, stages, reader, opened))
+        fitted.append(_fit_way(request, own, data, chosen, ways, reader, opened))
 
-    for (features, rest), stages in by_stage.items():
-        fit(features, rest, stages)
-    other = chosen.instead
-    if other is not None and not any(each.local and each.local.machine for each in fitted):
-        run.progress.message(f"no local stage gains anything: {other.text} are fitted too")
-        fit(other.features, other.learns_rest, [other.local])
-    best = min(fitted, key=_loss_to_compare(fitted))
+    for ways in by_stage.values():
+        fit(ways)
+    if chosen.instead is not None and all(each.machine is None for each in fitted):
+        run.progress.message(f"no local stage gains anything: {chosen.instead.text} are fitted too")
+        fit([chosen.instead])
+    best = min(fitted, key=_measure_for(fitted))
     if len(fitted) > 1:
-        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.way}" for each in fitted)
+        losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)
         best.problem.run.note("way", f"{best.chosen.why['way']}; losses on the holdout {losses}")
     return best
 
 
-def _loss_to_compare(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
-    """What fitted ways are compared by: the loss on the holdout, and of different losses the wrong labels."""
+def _measure_for(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
+    """The measure that compares these: the loss on the holdout, or the share of wrong labels if losses differ."""
     if len({way.problem.problem.loss.text for way in fitted}) > 1:
         return lambda way: -way.holdout["accuracy"]
     return lambda way: way.holdout.get("loss", 0.0)
@@ -267,30 +259,28 @@ def _fit_way(
     run: FitRun,
     data: FitData,
     chosen: SelectedModel,
-    features: str,
-    stages: Sequence[str],
+    ways: Sequence[Way],
     reader: BlockReader,
     opened: ExitStack,
 ) -> FittedWay:
-    """A global stage and the best of its local stages."""
-    kinds = tuple(kind for kind in stages if kind != "none")
-    text = " or ".join(Way(features, stage).text for stage in stages)
-    way = Way(features, "auto" if len(stages) > 1 else stages[0])
-    survey = data.survey
+    """Fit a global stage, and of the local stages that these ways have behind it the best."""
+    stages, features = [way.local for way in ways], ways[0].features
+    way = Way(features, "auto" if len(ways) > 1 else stages[0])
     request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
     if features != "kernel":
-        own = choose_model(request, run, data, split_rows(request, survey, request.sizes))
+        own = choose_model(request, run, data, split_rows(request, data.survey, request.sizes))
         why = {**own.why, "way": chosen.why["way"]}
         chosen = replace(own, why=why, places=chosen.places, relevances=chosen.relevances)
-    sizes = settle_sizes(request, run, survey, chosen)
-    problem = prepare_solver(request, pose_problem(request, run, data, chosen, sizes, reader))
-    schedules, reader, order = choose_order(request, run, survey, sizes, reader)
-    opened.callback(reader.close)
-    problem = replace(problem, schedules=schedules, reader=reader)
+    problem = prepare_problem(request, run, data, chosen, reader)
+    opened.callback(problem.reader.close)
     outcome = _solve(request, problem)
-    findings = {kind: RaceFindings(chosen.places.get(Way(features, kind)), chosen.relevances) for kind in kinds}
+    findings = {
+        stage: RaceFindings(chosen.places.get(Way(features, stage)), chosen.relevances)
+        for stage in stages
+        if stage != "none"
+    }
     local = _fit_local(request, data, problem, outcome, findings) if findings else None
-    return FittedWay(text, request, data, chosen, problem, outcome, order, local)
+    return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, local)
 
 
 def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:

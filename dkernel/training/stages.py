@@ -86,7 +86,7 @@ def split_rows(request: FitRequest, survey: SurveyResult, sizes: Sizes) -> Reser
     return split if request.validation is None else replace(split, holdout=request.validation)
 
 
-def settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen: SelectedModel) -> Sizes:
+def _settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen: SelectedModel) -> Sizes:
     """Settle the number of components and of passes, and report them."""
     sizes, why = _with_enough(request, chosen)
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
@@ -249,7 +249,17 @@ def _make_map(
     return NystromMap(kernel, Z, recipe.rank), replace(split, landmarks=landmarks, sample=sample)
 
 
-def prepare_solver(request: FitRequest, fit: FitProblem) -> FitProblem:
+def prepare_problem(
+    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, reader: BlockReader
+) -> FitProblem:
+    """The problem as its solver gets it: with settled sizes, the setup, and the order of the rows."""
+    sizes = _settle_sizes(request, run, data.survey, chosen)
+    fit = _with_setup(request, pose_problem(request, run, data, chosen, sizes, reader))
+    schedules, reader, order = choose_order(request, run, data.survey, sizes, reader)
+    return replace(fit, schedules=schedules, reader=reader, order=order)
+
+
+def _with_setup(request: FitRequest, fit: FitProblem) -> FitProblem:
     """The problem with preconditioners, the safe step, and a start fitted to the sample, for solvers that need them."""
     fit.run.progress.phase("prepare")
     if not request.solver.prepared:
@@ -260,25 +270,25 @@ def prepare_solver(request: FitRequest, fit: FitProblem) -> FitProblem:
 
 def choose_order(
     request: FitRequest, run: FitRun, survey: SurveyResult, sizes: Sizes, reader: BlockReader
-) -> tuple[Sequence[Schedule], BlockReader, dict[str, str]]:
-    """The pieces of each round, one schedule a pass, the reader of them, and an order that is not the usual one.
+) -> tuple[Sequence[Schedule], BlockReader, str]:
+    """The pieces of each round, one schedule a pass, the reader of them, and the order if it is not the usual one.
 
     Data that are sorted are interleaved: each worker stores what it reads on its disk first, where they are not kept.
     """
     if not request.solver.in_rounds:
-        return (), reader, {}
+        return (), reader, ""
     verdict = exchangeable(survey)
     rounds, passes, units = sizes.rounds, sizes.passes, request.units
     if verdict.alike:
         bundle = bundle_size(units, request.source.row_bytes)
-        return [shuffle_order(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, {}
+        return [shuffle_order(units, rounds, request.recipe.seed, epoch, bundle) for epoch in range(passes)], reader, ""
     schedule = interleave_order(units, rounds)
-    # The reason does not name the disk: that depends on the memory at hand, of which the model knows nothing.
-    why = {"order": f"interleaved: {verdict.why}"}
+    # The order does not name the disk: that depends on the memory at hand, of which the model knows nothing.
+    order = f"interleaved: {verdict.why}"
     if reader.keep:
-        run.note("order", f"interleaved: {verdict.why}")
-        return [schedule] * passes, reader, why
-    run.note("order", f"stored once on disk, interleaved: {verdict.why}")
-    run.progress.phase("store interleaved", request.source.n_rows)
-    reader, schedule = store_shuffled(reader, schedule, run.place(f"{run.key}-shuffled"), run.progress)
-    return [schedule] * passes, reader, why
+        run.note("order", order)
+    else:
+        run.note("order", f"stored once on disk, {order}")
+        run.progress.phase("store interleaved", request.source.n_rows)
+        reader, schedule = store_shuffled(reader, schedule, run.place(f"{run.key}-shuffled"), run.progress)
+    return [schedule] * passes, reader, order

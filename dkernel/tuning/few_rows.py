@@ -16,9 +16,8 @@ from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.training.checks import settle_source, with_solver
 from dkernel.training.fit import train
-from dkernel.training.request import FitRequest
+from dkernel.training.request import FitRequest, settle_source, with_solver
 from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
 from dkernel.tuning.base import ParameterSearch
 from dkernel.tuning.search_space import SearchCandidate

@@ -40,11 +40,9 @@ from dkernel.solving.sgd_setup import kept_setup, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.checks import merge_copies
-from dkernel.training.fit import Validation, train, with_judges
+from dkernel.training.fit import TrainResult, Validation, train, with_judges
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.request import FitRequest
-from dkernel.training.result import TrainResult
+from dkernel.training.request import FitRequest, merge_copies
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
 from dkernel.tuning.base import ParameterSearch, SearchRequest
 from dkernel.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out

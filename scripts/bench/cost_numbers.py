@@ -33,7 +33,6 @@ from dkernel.local_stages.catalogue import LOCAL_PIECE_ROWS
 from dkernel.model import ScaledComponents
 from dkernel.numerics.linalg import factor_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.components import with_intercept
 
 REPEATS = 3  # timings, of which the least counts
 ROWS, COLUMNS, GRIDS = 2048, 28, 16
@@ -77,7 +76,7 @@ def component_numbers() -> Iterator[tuple[str, float]]:
 
     def seconds_each(kernel: Kernel) -> float:
         components = ScaledComponents(Scaling("none", np.zeros(COLUMNS), np.ones(COLUMNS)), NystromMap(kernel, Z))
-        return seconds_of(lambda: with_intercept(components, X, "float64")) / (len(X) * len(Z))
+        return seconds_of(lambda: components.with_intercept(X, "float64")) / (len(X) * len(Z))
 
     gaussian, laplacian = seconds_each(Gaussian(0.02)), seconds_each(Laplacian(0.02))
     for part in cost.COMPONENT64_FLOPS:

@@ -29,9 +29,8 @@ from dkernel.execution.stated import StatedExecutor
 from dkernel.planning.memory_plan import Plan
 from dkernel.planning.stage_costs import StageCosts
 from dkernel.recipe import Recipe
-from dkernel.streaming.homes import is_even
 from dkernel.streaming.schedule import bundle_size, shuffle_order
-from dkernel.streaming.shares import even_shares, nodes_of
+from dkernel.streaming.shares import even_shares, is_even, nodes_of
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result

@@ -35,8 +35,7 @@ from dkernel.execution.cluster import ClusterExecutor
 from dkernel.persistence.model_file import save
 from dkernel.planning.memory_plan import FEW_SLOTS
 from dkernel.recipe import Recipe
-from dkernel.streaming.progress import Progress
-from dkernel.streaming.task_groups import group_of
+from dkernel.streaming.progress import Progress, group_of
 from dkernel.training.fit import train
 
 COLUMNS = 28

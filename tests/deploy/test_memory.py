@@ -7,7 +7,6 @@ from dask.utils import parse_bytes
 
 from dkernel.data import from_arrays
 from dkernel.planning.memory_plan import Plan
-from dkernel.planning.plan_checks import check_memory
 from dkernel.recipe import Recipe
 from tests.deploy.places import DEPLOY
 from tests.execution.stand_ins import Apart
@@ -64,6 +63,6 @@ def test_the_files_ask_for_what_the_plan_states(files):
     place = Apart(limit, workers=replicas)
     recipe = Recipe(solver="psgd").for_columns(source.columns)
     plan = Plan.of(source, recipe, place)
-    check_memory(plan, lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
+    plan.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
     assert plan.client_bytes <= size(container(client)) <= 2 * plan.client_bytes
     assert plan.worker_bytes <= limit < size(container(worker)) <= 1.5 * limit

@@ -12,7 +12,7 @@ from dkernel import KernelClassifier
 from dkernel.errors import UnsupportedError
 from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
-from dkernel.streaming.task_groups import TASK_GROUPS, group_of
+from dkernel.streaming.progress import TASK_GROUPS, group_of
 from tests.execution import jobs
 from tests.streaming.sources import rings
 

@@ -13,7 +13,6 @@ from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.planning.memory_plan import FEW_SLOTS, Plan
-from dkernel.planning.plan_checks import check_memory
 from dkernel.planning.plan_format import format_plan
 from dkernel.planning.stage_costs import StageCosts
 from dkernel.planning.way_costs import repeated_seconds, way_cost
@@ -46,7 +45,7 @@ GIB = 2**30
 def checked(source, recipe, executor):
     """The plan; refused where it does not fit."""
     found = Plan.of(source, recipe, executor)
-    check_memory(found, lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    found.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
     return found
 
 
@@ -200,7 +199,7 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
 
 
 def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
-    monkeypatch.setattr("dkernel.planning.plan_checks.memory_limit", lambda: GIB // 2)
+    monkeypatch.setattr("dkernel.planning.memory_plan.memory_limit", lambda: GIB // 2)
     with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
         checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
 

@@ -11,7 +11,6 @@ from dkernel.linear.losses import parse_loss
 from dkernel.linear.preconditioner import factorize, ridge_for
 from dkernel.model import ScaledComponents
 from dkernel.numerics.random_streams import stream
-from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Problem
 from dkernel.problem.targets import Targets
@@ -44,11 +43,11 @@ def test_a_step_for_quick_landmark_columns_is_stable_on_exact_ones(p, least, mos
     the other: steps have some room for that."""
     X = rows_of(p)
     map = NystromMap(KERNEL, X[:300])
-    assert component_dtype(map) == "tiles"
+    assert problem_of(map).components.pass_dtype == "tiles"
     found, exact = grams(map, X)
     metric = map.coordinates().metric
     rho = ridge_for(found, metric, 225, 0.0, stream(0, "trace"))
-    L = factorize(found, metric, rho, with_intercept(problem_of(map).components, X[:9])).factor
+    L = factorize(found, metric, rho, problem_of(map).components.with_intercept(X[:9])).factor
     ridge = rho * sl.block_diag(metric, [[1.0]])
     ratio = sl.eigvalsh(sl.solve_triangular(L, sl.solve_triangular(L, exact + ridge, lower=True).T, lower=True))
     assert least < ratio[0] <= ratio[-1] < most
@@ -63,7 +62,7 @@ def test_fourier_columns_have_that_of_float64():
 def test_columns_of_a_kernel_without_a_compiled_walk_are_made_in_float64():
     X = rows_of(5)
     map = NystromMap(ArcCosine(), X[:40])
-    assert component_dtype(map) == "float64"
+    assert problem_of(map).components.pass_dtype == "float64"
     np.testing.assert_array_equal(*grams(map, X))
 
 
@@ -72,8 +71,8 @@ def test_columns_made_by_tiles_are_those_of_the_map(kept):
     X = rows_of(7)[:700]
     map = NystromMap(KERNEL, X[:90])
     F = np.full((len(X), 91), np.nan, kept)
-    assert with_intercept(problem_of(map).components, X, "tiles", F) is F
-    np.testing.assert_allclose(F, with_intercept(problem_of(map).components, X), atol=3e-6)
+    assert problem_of(map).components.with_intercept(X, "tiles", F) is F
+    np.testing.assert_allclose(F, problem_of(map).components.with_intercept(X), atol=3e-6)
 
 
 def test_tiles_are_columns_of_rows_scaled_in_float64():
@@ -82,6 +81,6 @@ def test_tiles_are_columns_of_rows_scaled_in_float64():
     map = NystromMap(KERNEL, x[:20].astype(np.float32))
     for shift, size in ((1e9, 1.0), (0.0, 1e200)):
         scaling = Scaling("standard", np.full(3, shift), np.full(3, 1 / size))
-        found = with_intercept(ScaledComponents(scaling, map), shift + size * x, "tiles")
+        found = ScaledComponents(scaling, map).with_intercept(shift + size * x, "tiles")
         expected = np.exp2(-np.log2(np.e) * KERNEL.gamma * np.square(x[:, None] - x[None, :20]).sum(axis=2))
         np.testing.assert_allclose(found[:, :20], expected, rtol=0, atol=2e-6)

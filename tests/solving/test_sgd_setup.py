@@ -12,7 +12,6 @@ from dkernel.kernels import Gaussian
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledComponents
-from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.targets import Targets
@@ -36,7 +35,7 @@ def damped(columns, rows=2000):
     holdout, fitted, chosen = blocks
     split = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
     sampled = SampledProblem(FitRun(SerialExecutor(), "test", Progress("none")), problem, map.coordinates(), split)
-    F, G = (with_intercept(problem.components, part) for part in (sample, unseen))
+    F, G = (problem.components.with_intercept(part) for part in (sample, unseen))
     P = factorize(F.T @ F / len(F), sampled.coordinates.metric, 1e-5, G[:100])
     half = sl.solve_triangular(P.factor, G.T, lower=True)
     return *damp_directions(sampled, P), half @ half.T / len(G)
@@ -105,7 +104,7 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
         executor = Elsewhere(workers=10_000)
         split = ReservoirSplit(block, block, block, block, block, block, -1)
         run, coordinates = FitRun(executor, "test", Progress("none")), map.coordinates()
-        F = with_intercept(problem.components, X)
+        F = problem.components.with_intercept(X)
         P = factorize(F.T @ F / len(F), coordinates.metric, 1e-5, F[:100])
         solver = PSGD([P], [1e-3], coordinates.metric, problem.loss, 1)
         sampled = SampledProblem(run, problem, coordinates, split)

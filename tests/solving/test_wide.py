@@ -14,7 +14,6 @@ from dkernel.features.base import Coordinates
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Gaussian
 from dkernel.planning.memory_plan import Plan
-from dkernel.planning.plan_checks import check_memory
 from dkernel.recipe import Recipe
 from dkernel.solving import sketch
 from dkernel.solving.sgd_setup import needs_sketch
@@ -214,7 +213,7 @@ def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
     plan = planned(200_000, "fourier", limit=8 * GIB)
     limit = plan.worker_bytes - 2**27
     with pytest.raises(MemoryBudgetError) as refused:
-        check_memory(replace(plan, memory_limit=limit), lambda columns: planned(columns, "fourier", limit=limit))
+        replace(plan, memory_limit=limit).check_memory(lambda columns: planned(columns, "fourier", limit=limit))
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
     assert 20_000 < columns < 200_000
     assert planned(columns, "fourier", limit=8 * GIB).worker_bytes <= limit

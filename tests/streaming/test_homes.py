@@ -20,10 +20,9 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.persistence import model_file
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.homes import MOST_UNEVEN, homes, is_even
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
-from dkernel.streaming.shares import even_shares
+from dkernel.streaming.shares import MOST_UNEVEN, even_shares, homes, is_even
 from tests.combinations import every_two
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import Sum

@@ -75,7 +75,7 @@ class SolverEntry:
 _PSGD = SolverEntry(in_rounds=True, prepared=True, kinks=True)
 
 SOLVERS: Mapping[str, SolverEntry] = {
-    "auto": replace(_PSGD, merges=True),  # "psgd", or "exact" for few rows: `dkernel.training.checks` decides
+    "auto": replace(_PSGD, merges=True),  # "psgd", or "exact" for few rows: `dkernel.training.request` decides
     "psgd": replace(_PSGD, merges=False),
     "exact": SolverEntry(in_memory=True, boxes=True),
     "normal": SolverEntry(quadratic_only=True),
