@@ -213,7 +213,7 @@ class Loss(ABC):
         """
         return -float(np.log1p(rows)) if self.probable and not self.joint else -1.0
 
-    def judged(self, y: Floats, s: Floats) -> Floats:
+    def judging_value(self, y: Floats, s: Floats) -> Floats:
         """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
 
         Parameters

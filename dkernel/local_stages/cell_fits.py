@@ -112,7 +112,7 @@ def judge_task(
     judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
     cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    losses = [problem.loss.judged(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
+    losses = [problem.loss.judging_value(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
     return np.array([rows.weight[own], *losses])
 
 
@@ -195,13 +195,13 @@ class CellSolver(StateMachine[CellState, CellFit]):
             cells[number] = unpack_cells(part, nu)
         return CellFit(tree.join(trees), [cell for some in cells for cell in some], list(state.history))
 
-    def kept(self, journal: Journal) -> CellState:
+    def load(self, journal: Journal) -> CellState:
         state = self.start()
         for part in journal.parts(self.name):
             state = self._after(state, part)
         return state
 
-    def keep(self, journal: Journal, state: CellState) -> None:
+    def save(self, journal: Journal, state: CellState) -> None:
         if journal.keeps:
             journal.add_part(self.name, state.parts[-1])
 

@@ -359,13 +359,13 @@ class GridSolver(StateMachine[GridState, GridFit]):
         self.residual.run.executor.release([self.held])
         return GridFit(self.settings, self.coef, state.scores, list(state.history))
 
-    def kept(self, journal: Journal) -> GridState | None:
+    def load(self, journal: Journal) -> GridState | None:
         state = self.start()
         for part in journal.parts(self.name):
             state = self._after(state, unpack_coef(part["change"], self.settings.bits), part["line"])
         return state
 
-    def keep(self, journal: Journal, state: GridState) -> None:
+    def save(self, journal: Journal, state: GridState) -> None:
         if journal.keeps:
             assert state.change is not None
             journal.add_part(self.name, {"change": pack_coef(state.change), "line": state.history[-1]})

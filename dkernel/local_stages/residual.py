@@ -93,14 +93,14 @@ class Residual:
         rows, targets = self.holdout, self.problem.targets
         if not len(rows.Y):
             return {}
-        loss = self.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
+        loss = self.problem.loss.judging_value(rows.Y, scores).sum(axis=1, dtype=np.float64)
         of_holdout = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
         return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
         """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""
         rows = self.holdout
-        judged, share = self.problem.loss.judged, rows.weight / rows.weight.sum()
-        before, after = (judged(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
+        loss, share = self.problem.loss.judging_value, rows.weight / rows.weight.sum()
+        before, after = (loss(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
         _, error = paired_difference(after, before, rows.weight)
         return float(share @ before), float(share @ after), error

@@ -93,7 +93,7 @@ class StageCosts:
         worker, client = executor.base_bytes
         worker += sum(cost.throughout_bytes for cost in self)
         client += sum(cost.client_throughout_bytes for cost in self)
-        phases, kept = list(_phases(list(self), rows, executor)), rows.kept(executor.workers)
+        phases, kept = list(_phases(list(self), rows, executor)), rows.kept_bytes(executor.workers)
         of_client = [phase.client for phase in phases]
         read = [phase.worker + phase.units for phase in phases]
         held = [phase.worker + max(phase.units, kept) + phase.kept for phase in phases]
@@ -148,7 +148,7 @@ def _phases(stages: Sequence[Cost], rows: RowMemory, executor: Executor) -> Iter
     for cost in stages:
         reads = cost.readings > 0
         worker, beside = executor.tasks_bytes(cost)
-        worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading
+        worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading_bytes
         client = left + cost.client_bytes + beside + executor.received_bytes(cost.result_bytes)
         yield Phase(worker, client, reads * rows.ahead, cost.kept_bytes * rows.n // workers)
         yield Phase(0, left + cost.alone_bytes)

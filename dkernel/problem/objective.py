@@ -48,7 +48,7 @@ class Problem:
         self, block: Block, piece: RowSlice
     ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
         """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
-        rows, keep = piece.place.rows, self._kept(block, piece)
+        rows, keep = piece.place.rows, self._keep_mask(block, piece)
         X, y = block.X[rows], block.y[rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[rows]
         if not keep.all():
@@ -62,7 +62,7 @@ class Problem:
         self, block: Block, piece: RowSlice
     ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None, NDArray[np.bool_]]:
         """Features, targets and weights of a piece, and which rows are learned from; the others have targets of 0."""
-        rows, keep = piece.place.rows, self._kept(block, piece)
+        rows, keep = piece.place.rows, self._keep_mask(block, piece)
         y = block.y[rows][keep]  # type: ignore[index]
         Y = np.zeros((piece.n, self.targets.outputs), np.float32)
         Y[keep] = self.targets.of(y)
@@ -76,9 +76,9 @@ class Problem:
     def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
         """Fold of each of `rows`, one of k, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
-        return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
+        return np.asarray(hashes % np.uint64(k))[self._keep_mask(block, piece)]
 
-    def _kept(self, block: Block, piece: RowSlice) -> NDArray[np.bool_]:
+    def _keep_mask(self, block: Block, piece: RowSlice) -> NDArray[np.bool_]:
         keep = np.ones(piece.n, dtype=bool)
         if block.weight is not None:
             keep = block.weight[piece.place.rows] > 0
@@ -222,7 +222,7 @@ class LossStatistic(Statistic[LossSums, LossSums]):
         w = np.float32(1) if weight is None else weight
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return LossSums(
-            np.array([np.sum(w * self.problem.loss.judged(Y, s), dtype=np.float64) for s in groups]),
+            np.array([np.sum(w * self.problem.loss.judging_value(Y, s), dtype=np.float64) for s in groups]),
             np.array([count_correct(self.problem.targets, Y, s) for s in groups]),
             total,
             len(X),

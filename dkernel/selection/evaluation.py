@@ -170,7 +170,7 @@ def evaluate_candidate(
             if w is None:
                 return nothing, None
             S = judged @ w
-            losses = loss.judged(Y_judged, S)
+            losses = loss.judging_value(Y_judged, S)
             mean, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
@@ -186,7 +186,7 @@ def evaluate_candidate(
     if half_of is None:
         return best
     assert best.losses is not None
-    of_half = loss.judged(Y_judged, judged[:, some] @ half_of)
+    of_half = loss.judging_value(Y_judged, judged[:, some] @ half_of)
     gain, error = paired_difference(
         of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged
     )

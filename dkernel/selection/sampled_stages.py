@@ -59,7 +59,7 @@ class SampleProblem:
 
     def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
         """Loss of each row that judges."""
-        values = self.loss.judged(self.targets.of(split.y_judged), scores)
+        values = self.loss.judging_value(self.targets.of(split.y_judged), scores)
         return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
 
 

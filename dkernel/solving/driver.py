@@ -107,12 +107,12 @@ class StateMachine(ABC, Generic[S, R]):
         """The result of the last state."""
 
     @abstractmethod
-    def kept(self, journal: Journal) -> S | None:
-        """The last state that was kept; None for none."""
+    def load(self, journal: Journal) -> S | None:
+        """The last state in the journal; None if it has none."""
 
     @abstractmethod
-    def keep(self, journal: Journal, state: S) -> None:
-        """Keep a state."""
+    def save(self, journal: Journal, state: S) -> None:
+        """Save a state in the journal."""
 
     def stop(self, state: S) -> S:
         """The state after which a callback stops the solver."""
@@ -164,11 +164,11 @@ class Solver(StateMachine[S, SolverResult]):
             self._holdout = self.fit.keep(self.fit.split.holdout, "holdout")
         return self.fit.losses(self._holdout, v, name)
 
-    def kept(self, journal: Journal) -> S | None:
+    def load(self, journal: Journal) -> S | None:
         state: S | None = journal.last_state(self.stage, self.where)
         return state
 
-    def keep(self, journal: Journal, state: S) -> None:
+    def save(self, journal: Journal, state: S) -> None:
         journal.save_state(self.stage, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
@@ -257,13 +257,13 @@ def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | No
     ----------
     callback : called with each line of the history as it is made; where it returns True the solver stops
     """
-    state = machine.kept(journal) or machine.start()
+    state = machine.load(journal) or machine.start()
     with journal.saving_on_error():
         while (reading := machine.plan(state)) is not None:
             before, state = state, machine.advance(state, reading())
             if state.steps == before.steps:
                 continue
-            machine.keep(journal, state)
+            machine.save(journal, state)
             # Every line is reported; a callback may end the run then.
             if callback is not None and True in [callback(dict(line)) for line in state.history[len(before.history) :]]:
                 state, callback = machine.stop(state), None

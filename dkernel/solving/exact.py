@@ -374,7 +374,7 @@ class _SplitRows:
 
     def figures(self, S: F64, Y: F64, weight: F64) -> tuple[float, float, float, int]:
         """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""
-        loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
+        loss = float(weight @ self.problem.loss.judging_value(Y, S).sum(axis=1))
         return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
 
 

@@ -124,7 +124,7 @@ class NormalEquations(Solver[OneStepState]):
         figures: dict[str, list[float]] = {
             "alpha": list(self.alphas),
             "mse": [unit * float(ridge.error(alpha).sum()) for alpha in self.alphas],
-            "gcv": [unit * float(ridge.generalized(alpha).sum()) for alpha in self.alphas],
+            "gcv": [unit * float(ridge.generalized_error(alpha).sum()) for alpha in self.alphas],
             "freedom": [ridge.freedom(alpha) for alpha in self.alphas],
         }
         if len(parts) > 1 and all(part.weight > 0 for part in parts):

@@ -166,7 +166,7 @@ class Passes(Solver[PassState]):
     def _round(self, state: PassState) -> Callable[[], Any]:
         rounds, i = self._rounds(state.epoch), state.done
         last = i + 1 == len(rounds)
-        following: Sequence[RowSlice] = () if last else self.fit.reader.following(rounds, i)
+        following: Sequence[RowSlice] = () if last else self.fit.reader.pieces_ahead(rounds, i)
         if last and state.epoch + 1 < len(self.fit.schedules):
             following = self._rounds(state.epoch + 1)[0]
         turn = f"{state.epoch + 1}/{len(self.fit.schedules)}"

@@ -71,7 +71,7 @@ def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
-def kept_setup(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
+def load_or_prepare(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
     """The result of `compute`, or the one that the journal has of it."""
 
     def parts() -> dict[str, Any]:

@@ -145,7 +145,7 @@ class BlockReader:
             sums |= some
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
-    def following(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
+    def pieces_ahead(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
         """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
 
         So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
@@ -287,7 +287,7 @@ class BlockReader:
         self._left = []
         return handles, summaries
 
-    def stored(self, handles: Sequence[Handle]) -> "BlockReader":
+    def with_stored(self, handles: Sequence[Handle]) -> "BlockReader":
         """The reader of the same units, whose blocks are those that `leave_each` has left; this one forgets its own."""
         reader = BlockReader(self.executor, self.source, keep=True)
         groups = dict.fromkeys(self._groups.values())
@@ -405,7 +405,7 @@ class BlockReader:
 
     def _find_killer(self, key: str) -> KilledCallError | None:
         """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
-        parts = self._read_by(key)
+        parts = self._parts_read_by(key)
         for task in (self._parts_of_units[part][1].task for part in parts if len(parts) > 1):
             try:
                 self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
@@ -421,7 +421,7 @@ class BlockReader:
     def _parts_in(self, units: Container[int]) -> list[int]:
         return [i for i, (unit, _) in enumerate(self._parts_of_units) if unit in units]
 
-    def _read_by(self, key: str) -> list[int]:
+    def _parts_read_by(self, key: str) -> list[int]:
         """The parts of units, by number, that the task of this key reads."""
         first = next((i for i, (_, part) in enumerate(self._parts_of_units) if key.startswith(part.task.key)), None)
         if first is None:
@@ -430,7 +430,7 @@ class BlockReader:
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
         """The unit that the call or the read of this key is of, of a joined one its first part, in words."""
-        numbers, units = self._read_by(key), list[int]()
+        numbers, units = self._parts_read_by(key), list[int]()
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:

@@ -48,17 +48,17 @@ class RowMemory:
         return cls(source.n_rows, source.nbytes, row * source.n_rows, unit, ahead)
 
     @property
-    def reading(self) -> int:
+    def reading_bytes(self) -> int:
         """Bytes of a task that reads a unit: as it was stored, and as a block."""
         return 2 * self.unit
 
-    def kept(self, workers: int) -> int:
+    def kept_bytes(self, workers: int) -> int:
         """Bytes of the worker with most of a source that is kept: it may have copies of units of others, where some
         worker has no unit of a round.
 
         Examples
         --------
-        >>> RowMemory(n=100, nbytes=800, whole=1000, unit=10, ahead=20).kept(workers=4)
+        >>> RowMemory(n=100, nbytes=800, whole=1000, unit=10, ahead=20).kept_bytes(workers=4)
         375
         """
         most = max(MOST_UNEVEN * self.whole, self.whole + workers * COPIES * self.unit)

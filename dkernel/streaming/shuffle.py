@@ -36,7 +36,7 @@ def store_shuffled(
         ends[home] = start + piece.n
         moved[piece.number] = RowRange(*home, start, start + piece.n)
     turns = tuple(tuple(replace(piece, place=moved[piece.number]) for piece in turn) for turn in schedule.rounds)
-    return reader.stored(handles), Schedule(turns, schedule.order)
+    return reader.with_stored(handles), Schedule(turns, schedule.order)
 
 
 def store_unit(blocks: Sequence[Block], place: DiskPlace, pieces: Sequence[RowSlice]) -> tuple[StoredBlock, ...]:

@@ -26,7 +26,7 @@ from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
 from dkernel.solving.sgd_round import PSGD
-from dkernel.solving.sgd_setup import kept_setup, prepare_fit
+from dkernel.solving.sgd_setup import load_or_prepare, prepare_fit
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
@@ -265,7 +265,9 @@ def _with_setup(request: FitRequest, fit: FitProblem) -> FitProblem:
     if not request.solver.prepared:
         return fit
     flops, in_rounds = request.plan.flops, request.solver.in_rounds
-    return replace(fit, setup=kept_setup(fit, fit.run.journal, "prepare", lambda: prepare_fit(fit, flops, in_rounds)))
+    return replace(
+        fit, setup=load_or_prepare(fit, fit.run.journal, "prepare", lambda: prepare_fit(fit, flops, in_rounds))
+    )
 
 
 def choose_order(

@@ -36,7 +36,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
 from dkernel.solving.fit_problem import FitRun
-from dkernel.solving.sgd_setup import kept_setup, prepare
+from dkernel.solving.sgd_setup import load_or_prepare, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
@@ -263,7 +263,7 @@ class HalvingSearch(ParameterSearch):
             fit = replace(fit, problem=problem, coordinates=raced_map.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
-            setup = kept_setup(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
+            setup = load_or_prepare(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
             entries.append(RacedHeads(problem.loss, setup.solver, setup.start, tuple(of_loss)))
         assert raced_map is not None
         return replace(raced_map, entries=tuple(entries))

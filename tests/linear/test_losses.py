@@ -144,8 +144,8 @@ def test_softmax_of_two_classes_is_logistic():
 
 def test_a_perceptron_is_judged_by_mistakes():
     y, s = np.ones(3), np.array([-2.0, 0.0, 1e-9])
-    assert LOSSES["perceptron"].judged(y, s).tolist() == [1.0, 1.0, 0.0]
-    assert LOSSES["hinge"].judged(y, s).tolist() == LOSSES["hinge"].value(y, s).tolist()
+    assert LOSSES["perceptron"].judging_value(y, s).tolist() == [1.0, 1.0, 0.0]
+    assert LOSSES["hinge"].judging_value(y, s).tolist() == LOSSES["hinge"].value(y, s).tolist()
 
 
 @pytest.mark.parametrize("n", [2, 3, 26])

@@ -31,7 +31,7 @@ def plain(kernel, half, loss):
     losses = []
     for alpha in JUDGING_ALPHAS:
         coef = np.linalg.lstsq(F.T @ (w[:, None] * F) / w.sum() + alpha * ridge, F.T @ (w[:, None] * y) / w.sum())[0]
-        each = loss.judged(2.0 * half.y_judged[:, None] - 1, G @ coef)[:, 0]
+        each = loss.judging_value(2.0 * half.y_judged[:, None] - 1, G @ coef)[:, 0]
         losses.append(np.average(each, weights=half.weight_judged))
     return min(losses)
 

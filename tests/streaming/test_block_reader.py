@@ -1,4 +1,4 @@
-"""The feed holds a bounded number of units, however large a round is, and the sums do not know."""
+"""The reader holds a bounded number of units, however large a round is, and the sums do not know."""
 
 import numpy as np
 import pytest
@@ -58,14 +58,14 @@ def source():
 
 def total(source, keep, window=None):
     executor = Counted()
-    feed = BlockReader(executor, source, keep)
+    reader = BlockReader(executor, source, keep)
     if window is not None:
-        feed.__dict__["_window"] = window
+        reader.__dict__["_window"] = window
     pieces = cut_pieces([unit.rows for unit in source.units])
     half = len(pieces) // 2
     found = [
-        feed.reduce(Total(), pieces[:half], "first", following=pieces[half:]),
-        feed.reduce(Total(), pieces[half:], "second"),
+        reader.reduce(Total(), pieces[:half], "first", following=pieces[half:]),
+        reader.reduce(Total(), pieces[half:], "second"),
     ]
     return np.concatenate(found).tobytes(), executor
 
@@ -81,22 +81,22 @@ def test_a_round_of_many_units_is_summed_by_windows_to_equal_bits(source):
 
 
 def test_a_window_is_what_the_plan_counts_on(source):
-    feed = BlockReader(SerialExecutor(), source, keep=False)
-    assert feed._window == len(UNITS)  # a small source is one bundle
+    reader = BlockReader(SerialExecutor(), source, keep=False)
+    assert reader._window == len(UNITS)  # a small source is one bundle
     pieces = cut_pieces([unit.rows for unit in source.units])
-    assert len(feed._windows(pieces, ())) == 1
+    assert len(reader._windows(pieces, ())) == 1
 
 
 def test_the_next_units_are_read_as_early_as_there_is_room(source):
-    feed = BlockReader(SerialExecutor(), source, keep=False)
+    reader = BlockReader(SerialExecutor(), source, keep=False)
     pieces = cut_pieces([unit.rows for unit in source.units])
     by_unit = [[piece for piece in pieces if piece.place.unit == unit] for unit in range(4)]
     rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
-    assert feed.following(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
-    assert feed.following(rounds, 2) == by_unit[1]
-    feed.__dict__["_window"] = 1
+    assert reader.pieces_ahead(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
+    assert reader.pieces_ahead(rounds, 2) == by_unit[1]
+    reader.__dict__["_window"] = 1
     two = [by_unit[0] + by_unit[1], by_unit[1], by_unit[2]]
-    assert feed.following(two, 0) == by_unit[1]
+    assert reader.pieces_ahead(two, 0) == by_unit[1]
 
 
 @pytest.mark.parametrize("rounds", [5, 11])
@@ -106,10 +106,10 @@ def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source
     found = []
     for keep in (True, False):
         executor = Counted()
-        feed = BlockReader(executor, source, keep)
-        feed.__dict__["_window"] = len(UNITS) if keep else 4
+        reader = BlockReader(executor, source, keep)
+        reader.__dict__["_window"] = len(UNITS) if keep else 4
         sums = [
-            feed.reduce(Total(), turn, f"{i}", following=feed.following(turns, i) if i + 1 < rounds else ())
+            reader.reduce(Total(), turn, f"{i}", following=reader.pieces_ahead(turns, i) if i + 1 < rounds else ())
             for i, turn in enumerate(turns)
         ]
         found.append(np.stack(sums).tobytes())
@@ -143,9 +143,9 @@ def test_each_process_sums_its_rows_in_one_task_with_equal_sums(source, keep):
     pieces = cut_pieces([unit.rows for unit in source.units])
     plain = BlockReader(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
     executor = Spread()
-    feed = BlockReader(executor, source, keep)
-    feed.__dict__["_window"] = len(UNITS)
-    assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
+    reader = BlockReader(executor, source, keep)
+    reader.__dict__["_window"] = len(UNITS)
+    assert reader.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
     assert sorted(call.at for call in executor.calls) == [f"process {i}" for i in range(3)]
     assert len({call.key for call in executor.calls}) == 3
 

@@ -84,7 +84,7 @@ class Ridge:
         """Degrees of freedom: the trace of the matrix that makes the fitted values of the targets."""
         return 1.0 + float(np.sum(self.values / (self.values + alpha)))
 
-    def generalized(self, alpha: float) -> F64:
+    def generalized_error(self, alpha: float) -> F64:
         """Generalized cross-validation: error / (1 - freedom / n)^2, (outputs,)."""
         return self.error(alpha) / max(1.0 - self.freedom(alpha) / self.weight, 1e-12) ** 2
 
