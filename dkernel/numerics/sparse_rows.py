@@ -158,6 +158,10 @@ class SparseRows:
         at_ = np.repeat(self.starts[chosen] - starts[:-1], n) + np.arange(starts[-1])
         return SparseRows(self.data[at_], self.indices[at_], starts, self.width)
 
+    def take(self, rows: NDArray[Any], axis: int = 0) -> "SparseRows":  # noqa: ARG002 - NumPy's signature
+        """The rows of these numbers, as NumPy's `take` along axis 0."""
+        return self[rows]
+
     def pad(self, first: int, rows: int) -> "SparseRows":
         """`rows` rows from `first` on, empty ones behind the last."""
         part = self[first : first + rows]

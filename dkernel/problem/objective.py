@@ -54,7 +54,7 @@ class Problem:
         if not keep.all():
             # Rows that lie far from each other: to take them by number is twice as fast as to leave some out.
             some = np.arange(rows.start, rows.stop, rows.step)[: piece.n][keep]
-            X = block.X.take(some, axis=0) if isinstance(X, np.ndarray) else X[keep]
+            X = block.X.take(some, axis=0)
             y, weight = y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 

@@ -32,6 +32,7 @@ FREE_FLOPS = 4e11
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
 SAMPLE_FLOPS = 1e10  # flops of its Gram matrix, a fraction of a second: few components can have more rows
+LEAST_SAMPLE = 8192  # rows, whose epochs take a fraction of a second with any map
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
 # rounds learns nearly what one of 64 does where there are rows enough for each component: covtype with 2,000 components
 # the same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a component it
@@ -69,10 +70,38 @@ def _setup_flops(components: int) -> float:
     return SETUP_FLOPS * float(components) ** 3
 
 
-def _is_open(recipe: Recipe) -> bool:
+def _may_polish(recipe: Recipe) -> bool:
     """True if the number of passes is open, the loss is smooth and the arithmetic is that of float32."""
     passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and parse_loss(recipe.loss).smooth
+
+
+def _holdout_rows(n: int, recipe: Recipe) -> int:
+    """Rows of the holdout; none of rows that are held in memory, or of two, which would leave one to learn from."""
+    if not recipe.holdout or n <= 2 or SOLVERS[recipe.solver].in_memory:
+        return 0
+    rows = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n)))
+    if n - rows < 2:
+        raise DataError(
+            f"holdout={recipe.holdout:g} keeps {rows} of the {n} rows that count, and {n - rows} is left to learn "
+            "from: at least two are needed. Lower the holdout, or set it to 0."
+        )
+    return rows
+
+
+def _sample_rows(n: int, components: int) -> int:
+    """Rows of the sample where all rows are many."""
+    if components > MOST_DENSE:
+        return WIDE_SAMPLE
+    each = next(rows for least, rows in SAMPLED if n >= least * components)
+    return min(MOST_SAMPLE, max(each * components, LEAST_SAMPLE, int(SAMPLE_FLOPS / components**2)))
+
+
+def _candidate_rows(components: int, recipe: Recipe, most: int) -> int:
+    """Rows to choose landmarks from: as many as components where all rows are taken."""
+    if recipe.landmarks in ("uniform", GIVEN):
+        return components
+    return max(1, min(max(CANDIDATES, 4 * components), most))
 
 
 @dataclass(frozen=True)
@@ -113,47 +142,37 @@ class Sizes:
         2560
         """
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
-        auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p, recipe.effort)
-        components = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        components = 1 if recipe.constant_map else components
-        sizes = cls._with(components, n, p, recipe)
-        if recipe.n_components == "auto" and not few:
-            while sizes.components > STEP and sizes._flops() > global_flops(recipe):
-                sizes = cls._with(sizes.components - STEP, n, p, recipe)
+        if recipe.constant_map:
+            return cls._with(1, n, p, recipe)
+        if isinstance(recipe.n_components, int):
+            return cls._with(recipe.n_components, n, p, recipe)
+        if few and by_landmarks(recipe.features, auto=True):
+            return cls._with(n, n, p, recipe)
+        sizes = cls._with(cls.automatic(n, p, recipe.effort), n, p, recipe)
+        while not few and sizes.components > STEP and sizes._flops() > global_flops(recipe):
+            sizes = cls._with(sizes.components - STEP, n, p, recipe)
         return sizes
 
     @classmethod
     def _with(cls, components: int, n: int, p: int, recipe: Recipe) -> "Sizes":
-        few = SOLVERS[recipe.solver].in_memory
-        held_out = recipe.holdout > 0 and n > 2 and not few  # two rows would leave one to learn from
-        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
+        solver = SOLVERS[recipe.solver]
+        holdout = _holdout_rows(n, recipe)
         rest = n - holdout
-        if held_out and rest < 2:
-            raise DataError(
-                f"holdout={recipe.holdout:g} keeps {holdout} of the {n} rows that count, and {rest} is left to learn "
-                "from: at least two are needed. Lower the holdout, or set it to 0."
-            )
-        held = 0 if few else min(LEVERAGE_ROWS, max(1, rest // 10))
-        each = next(rows for least, rows in SAMPLED if n >= least * components)
-        wanted = (
-            max(each * components, 8192, int(SAMPLE_FLOPS / components**2)) if components <= MOST_DENSE else WIDE_SAMPLE
-        )
-        sample = min(wanted, MOST_SAMPLE, max(rest - held, 1))
-        candidates = components
-        if recipe.landmarks not in ("uniform", GIVEN):
-            candidates = max(1, min(max(CANDIDATES, 4 * components), rest - held))
+        held = 0 if solver.in_memory else min(LEVERAGE_ROWS, max(1, rest // 10))
+        sample = min(_sample_rows(n, components), max(rest - held, 1))
+        candidates = _candidate_rows(components, recipe, rest - held)
         # The epochs on a sample of most rows teach what rounds can. Of letter, magic, kin40k, california and
         # 10,000 rows of covtype (two seeds each) 64 rounds find what 32 do: a hundredth of the error more or less, in a
         # tenth more of the time.
         taught = components <= MOST_DENSE and not is_large(n, sample)
-        auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
-        rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
-        passes = recipe.passes if isinstance(recipe.passes, int) else 1
-        if recipe.passes == "auto":
-            passes = max(1, SOLVERS[recipe.solver].in_passes(cls.passes_of(n, p, components, sample)))
-        polish = 0 if recipe.polish == "auto" else int(recipe.polish)
-        if recipe.polish == "auto" and _is_open(recipe):
-            polish = POLISH if taught else cls.polish_of(n, p, components)
+        rounds, passes, polish = recipe.rounds, recipe.passes, recipe.polish
+        if isinstance(rounds, str):
+            rounds = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
+        if isinstance(passes, str):
+            passes = max(1, solver.in_passes(cls.passes_of(n, p, components, sample)))
+        if isinstance(polish, str):
+            usual = POLISH if taught else cls.polish_of(n, p, components)
+            polish = usual if _may_polish(recipe) else 0
         return cls(n, p, components, holdout, held, sample, candidates, rounds, passes, polish)
 
     @staticmethod

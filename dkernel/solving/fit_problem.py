@@ -96,7 +96,7 @@ class SampledProblem:
 
     def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
         """Loss and right answers on a block, of each group of heads of v."""
-        return block.fold(LossStatistic(self.of_sample), 2048, name, coefficients_of(self.coordinates, v))
+        return block.fold(LossStatistic(self.of_sample), name, coefficients_of(self.coordinates, v))
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,5 +184,5 @@ def _leave_one_out(fit: FitProblem, ridge: Ridge, alphas: Sequence[float]) -> F6
     # rows of the sample that are left out one by one, at two D x D products each
     some = part_of(fit.split.sample, slice(4096))
     with fit.keep(some, "left-out") as block:
-        total = block.fold(LeaveOneOut(fit.of_sample, fit.coordinates, ridge, alphas), 1024, "errors")
+        total = block.fold(LeaveOneOut(fit.of_sample, fit.coordinates, ridge, alphas), "errors", size=1024)
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

@@ -18,7 +18,7 @@ from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
 from dkernel.problem.objective import CovarianceProduct
 from dkernel.problem.reservoir_split import part_of
-from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
+from dkernel.problem.sizes import LEAST_SAMPLE, SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.fit_problem import FitProblem, SampledProblem, Setup
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
@@ -35,7 +35,7 @@ MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # where only one has room, and 
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
 # Of few data, which a polish reads as a whole, the Gram matrix is of two rows a component, where more are dear: 4,096
 # components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
-GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
+GRAM_ROWS = 2
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
 # Rows of the sample for each effective dimension; without the damped directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
@@ -173,9 +173,10 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
     rows = len(split.sample.X)
     large = is_large(n, rows)
     if polished and not large:
-        rows = min(rows, max(LEAST_GRAM_ROWS, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
+        rows = min(rows, max(LEAST_SAMPLE, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
     with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
-        total = sample.fold(Gram(problem, executor.threads_each(GRAM_LEAVES)), -(-rows // GRAM_LEAVES), "gram")
+        gram = Gram(problem, executor.threads_each(GRAM_LEAVES))
+        total = sample.fold(gram, "gram", size=-(-rows // GRAM_LEAVES))
     weight = max(total.weight, 1e-300)
     total.gram /= weight
     covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
@@ -198,7 +199,7 @@ def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
     rows = len(split.sample.X)
     sketch = sketch_covariance(run.executor, run.key, problem, coordinates, split.sample)
     with sampled.keep(split.sample, "sample") as sample:
-        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), 2048, "moment"))
+        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), "moment"))
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
     held = sketch.project(sketch_features(problem, coordinates, split.held.X[:WIDE_HELD]))
@@ -313,7 +314,7 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
             at = coefficients_of(coordinates, P.half_transposed(block))
-            total = rows.fold(CovarianceProduct(problem), 2048, f"directions-{step}", at)
+            total = rows.fold(CovarianceProduct(problem), f"directions-{step}", at)
             check_finite(problem.components.map.kernel, "products of columns", total)
             total /= max(float(total[-1, 0]), 1e-300)
             block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))

@@ -5,6 +5,7 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor, Handle
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.streaming.reduction import R, S, Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.shares import reduce
@@ -46,13 +47,14 @@ class KeptBlock:
         items = [(self._handle, piece) for piece in pieces]
         return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
 
-    def fold(self, statistic: Statistic[S, R], size: int, name: str, value: Any = None) -> R:
-        """The statistic of all rows, in pieces of `size`.
+    def fold(self, statistic: Statistic[S, R], name: str, value: Any = None, size: int = PIECE_ROWS) -> R:
+        """The statistic of all rows.
 
         Parameters
         ----------
         name : in the keys of the tasks
         value : what `step` gets beside a piece
+        size : rows of a piece
         """
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{key}-{type(statistic).__name__}")

@@ -25,6 +25,7 @@ from dkernel.selection.model_selection import Choice, select_model
 from dkernel.selection.sampled_stages import SampleProblem
 from dkernel.selection.ways import Way
 from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
+from dkernel.solving.full_batch import MOST_PASSES
 from dkernel.solving.sgd_round import PSGD
 from dkernel.solving.sgd_setup import load_or_prepare, prepare_fit
 from dkernel.streaming.block_reader import BlockReader
@@ -33,8 +34,6 @@ from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interl
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.request import FitRequest
-
-CONVERGED = 100  # passes of a polish that goes to the optimum, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +89,7 @@ def _settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen
     """Settle the number of components and of passes, and report them."""
     sizes, why = _with_enough(request, chosen)
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
-        sizes = replace(sizes, polish=request.solver.in_passes(CONVERGED))
+        sizes = replace(sizes, polish=request.solver.in_passes(MOST_PASSES))
     recipe = request.recipe
     landmarks = len(split_rows(request, survey, sizes).landmarks.X)
     if text := _describe_components(request, sizes, request.features_of(chosen), landmarks, why):
