@@ -9,7 +9,7 @@ rows left out of a fit.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,26 +166,30 @@ class Exact(Solver[OneStepState]):
         problem, coordinates = fit.of_sample, fit.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_factor(coordinates.metric)  # refuses a kernel that is none
-        given = () if fit.alpha == "auto" else (float(fit.alpha),)
-        progress.phase("leave rows out" if given else "choose alpha")
-        judgement = _judge(problem, coordinates, rows, fit.near, given)
-        if not given:
-            least = min(judgement.losses.values())
-            check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
-        losses, judged = ({}, {}) if given else (judgement.losses, judgement.figures)
-        # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
-        least = ALIKE * min(losses.values(), default=0.0)
-        alpha = max((each for each, loss in losses.items() if loss <= least), default=fit.alpha)
-        assert not isinstance(alpha, str)
+        progress.phase("choose alpha" if fit.alpha == "auto" else "leave rows out")
+        search = _AlphaSearch.of(problem, coordinates, rows)
+        losses: dict[float, float] = {}
+        if fit.alpha == "auto":
+            search.search(fit.near)
+            losses = search.losses
+            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
+            # The largest of equally good alphas has the smallest coefficients, and its optimum takes the fewest steps.
+            least = ALIKE * min(losses.values())
+            alpha = max(each for each, loss in losses.items() if loss <= least)
+        else:
+            alpha = float(fit.alpha)
+            search.judge(alpha)
         progress.phase("solve")
-        matrix = judgement.matrix or _SplitRows.of(problem, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, None if given else judgement.starts.get(alpha))
+        matrix = search.matrix if search.problem is problem else _SplitRows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
         if losses:
             path = {f"{each:g}": value for each, value in losses.items()}
-            history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
+            history.append(
+                {"holdout": "exact", "iterate": "exact", "alpha": alpha, **search.figures[alpha], "path": path}
+            )
         facts = {
             "alpha": sorted(losses, reverse=True) or [alpha],
             "steps": readings,
@@ -196,86 +200,87 @@ class Exact(Solver[OneStepState]):
             "v": v,
             "alpha": alpha,
             "history": history,
-            "judged": judged.get(alpha, {}),
+            "judged": search.figures[alpha] if losses else {},
             "facts": facts,
-            "left_out": judgement.left_out.get(alpha),
+            "left_out": search.left_out.get(alpha),
         }
 
 
 @dataclass(eq=False)
-class _Judged:
-    """The alphas that were looked at so far.
+class _AlphaSearch:
+    """The loss of each alpha on rows that were left out of a fit, and the scores of these rows.
+
+    A third of many rows is left out once; of fewer rows up to five parts one after the other.
 
     Parameters
     ----------
-    losses : mean, on rows that a fit was made without;  figures : all of these rows
+    matrix : the rows that are looked at
+    rows : how many all rows are
+    part : of each row that is looked at, the number of the fit that is made without it
+    folds : rows of each fit, and the rows that it is made without
+    fold_starts : where the next fit of each fold begins
+    losses : mean, on rows that a fit was made without;  figures : of all of these rows
     starts : of the fit of all rows
     left_out : numbers of the rows that fits were made without, and their scores by those fits
-    matrix : all rows, where all were looked at
     """
 
+    problem: Problem
+    matrix: "_SplitRows"
+    rows: int
+    part: NDArray[np.intp]
+    folds: list[tuple["_SplitRows", tuple[F64, F64, F64]]]
+    fold_starts: list[F64 | None]
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
     starts: dict[float, F64] = field(default_factory=dict)
     left_out: dict[float, dict[str, NDArray[Any]]] = field(default_factory=dict)
-    matrix: "_SplitRows | None" = None
 
+    @classmethod
+    def of(cls, whole: Problem, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":
+        """The search of a problem on some of the rows, with some of the landmarks where they are many."""
+        n_rows = len(rows.X)
+        rows, problem = _first(rows, whole)
+        n = len(rows.X)
+        problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
+        if problem is not whole:
+            coordinates = problem.components.map.coordinates()
+        matrix = _SplitRows.of(problem, coordinates, rows)
+        k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
+        part = np.arange(n) % max(k, min(THIRD, n))
+        folds = [matrix.halves(part == i, rows) for i in range(k)]
+        return cls(problem, matrix, n_rows, part, folds, [None] * k)
 
-def _judge(
-    problem: Problem, coordinates: Coordinates, rows: Block, near: float | None, given: Sequence[float] = ()
-) -> _Judged:
-    """The loss of each alpha, or of the given ones, on rows that were left out of a fit, and the scores of these rows.
-
-    A third of many rows is left out once; of fewer rows up to five parts one after the other.
-    """
-    whole, of_all = rows, problem
-    rows, problem = _first(rows, problem)
-    n = len(rows.X)
-    problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
-    if problem is not of_all:
-        coordinates = problem.components.map.coordinates()
-    matrix = _SplitRows.of(problem, coordinates, rows)
-    folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
-    part = np.arange(n) % max(folds, min(THIRD, n))
-    halves = [matrix.halves(part == i, rows) for i in range(folds)]
-    judgement = _Judged(matrix=matrix if problem is of_all else None)
-    losses, starts = judgement.losses, list[F64 | None]([None] * folds)
-
-    def judge(alpha: float) -> None:
+    def judge(self, alpha: float) -> None:
+        """Fit this alpha without each part of the rows, and judge it by them."""
         sums, scores = [], []
-        for i, (fitted, judged) in enumerate(halves):
-            starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, starts[i])[0]
+        for i, (fitted, judged) in enumerate(self.folds):
+            self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i])[0]
             scores.append(judged[0] @ v)
-            sums.append(matrix.figures(scores[-1], *judged[1:]))
-            if i == 0 and matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
-                judgement.starts[alpha] = np.zeros((len(whole.X) + 1, v.shape[1]))
-                judgement.starts[alpha][np.append(np.flatnonzero(part != 0), len(whole.X))] = v
+            sums.append(self.matrix.figures(scores[-1], *judged[1:]))
+            if i == 0 and self.matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
+                self.starts[alpha] = np.zeros((self.rows + 1, v.shape[1]))
+                self.starts[alpha][np.append(np.flatnonzero(self.part != 0), self.rows)] = v
         loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
-        numbers = np.concatenate([np.flatnonzero(part == i) for i in range(folds)])
-        losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
+        self.losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         if np.isfinite(loss):
-            judgement.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
-        judgement.figures[alpha] = {
-            "loss": loss / weight,
-            "rows": int(count),
-            **problem.targets.merit(right, int(count)),
-        }
+            numbers = np.concatenate([np.flatnonzero(self.part == i) for i in range(len(self.folds))])
+            self.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
+        merit = self.problem.targets.merit(right, int(count))
+        self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
 
-    if given:
-        for alpha in given:
-            judge(alpha)
-        return judgement
-    first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
-    for alpha in EXACT_ALPHAS[first:]:
-        judge(alpha)
-        if len(losses) > WORSE_ALPHAS and min(list(losses.values())[-WORSE_ALPHAS:]) > min(losses.values()):
-            break
-    for alpha in reversed(EXACT_ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
-        below = losses[max(losses)]
-        judge(alpha)
-        if losses[alpha] > below:
-            break
-    return judgement
+    def search(self, near: float | None) -> None:
+        """Judge the alphas downwards from one above `near`, and then upwards, while the loss falls."""
+        losses = self.losses
+        first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
+        for alpha in EXACT_ALPHAS[first:]:
+            self.judge(alpha)
+            if len(losses) > WORSE_ALPHAS and min(list(losses.values())[-WORSE_ALPHAS:]) > min(losses.values()):
+                break
+        for alpha in reversed(EXACT_ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
+            below = losses[max(losses)]
+            self.judge(alpha)
+            if losses[alpha] > below:
+                break
 
 
 def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
