@@ -59,7 +59,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
         costs.append(local_cost(way.local, of_global, recipe, outputs))
         local_readings = costs[-1].readings
     seconds = core_seconds(costs)
-    if reading:  # of so many rows what budgets do not count of a local stage is more than what they do
+    if reading:  # of many rows a local stage takes more seconds than budgets count
         seconds += sum(cost.more_seconds + reading * cost.readings for cost in costs)
     return WayCost(seconds, local_readings, reading)
 

@@ -37,7 +37,7 @@ class GramSum:
         return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
 
     def finish(self, kernel: Kernel) -> "GramSum":
-        """Fill the upper triangle, in float64; a component that overflows, or would, is found on the diagonal."""
+        """Fill the upper triangle, in float64; the diagonal shows a component that overflows, or would."""
         with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)

@@ -183,8 +183,8 @@ class Targets:
 def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
     widths, (low, high) = np.sqrt(moments.variance), span
-    # The deviation of a target far from 0 may be less than the rounding of its mean, so constant ones are found by
-    # value.
+    # The deviation of a target far from 0 may be less than the rounding of its mean, so the values say whether it is
+    # constant.
     bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
     if bad.any():
         j = int(bad.argmax())

@@ -33,7 +33,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import contents
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_split import count_weighted, rows_of
+from dkernel.problem.reservoir_split import count_weighted, part_of, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.selection.joint_loss import JUDGING_READINGS, JUDGING_TOLERANCE
@@ -44,7 +44,7 @@ MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 
 EXACT_ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
-BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has found
+BEGIN = 1e-2  # where it begins, or one above the best alpha of the choice
 
 ALIKE = 1.01  # a loss of up to this many times the smallest is as good
 WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
@@ -239,9 +239,9 @@ class _AlphaSearch:
     def of(cls, whole: Problem, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":
         """The search of a problem on some of the rows, with some of the landmarks where they are many."""
         n_rows = len(rows.X)
-        rows, problem = _first(rows, whole)
+        rows, problem = _first_rows(rows, whole)
         n = len(rows.X)
-        problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
+        problem = problem if _is_expansion(problem, rows.X) else _with_few_landmarks(problem)
         if problem is not whole:
             coordinates = problem.components.map.coordinates()
         matrix = _SplitRows.of(problem, coordinates, rows)
@@ -283,29 +283,28 @@ class _AlphaSearch:
                 break
 
 
-def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
+def _first_rows(rows: Block, problem: Problem) -> tuple[Block, Problem]:
     """The first rows, and where all rows are landmarks the problem with these."""
     n, map = len(rows.X), problem.components.map
     if n <= MOST_JUDGED:
         return rows, problem
     if _is_expansion(problem, rows.X):
-        problem = _with(problem, map, MOST_JUDGED)
-    y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
-    return Block(rows.X[some], None if y is None else y[some], None if w is None else w[some]), problem
+        problem = _with_landmarks(problem, map, MOST_JUDGED)
+    return part_of(rows, slice(MOST_JUDGED)), problem
 
 
-def _with(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
+def _with_landmarks(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
     """The problem with the first landmarks alone."""
     few = NystromMap(map.kernel, map.landmarks[:landmarks])
     return replace(problem, components=ScaledComponents(problem.components.scaling, few))
 
 
-def _smaller(problem: Problem) -> Problem:
-    """The problem with no more landmarks than tell one alpha from another."""
+def _with_few_landmarks(problem: Problem) -> Problem:
+    """The problem with as many landmarks as are needed to tell one alpha from another."""
     map = problem.components.map
     if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
         return problem
-    return _with(problem, map, JUDGED_COMPONENTS)
+    return _with_landmarks(problem, map, JUDGED_COMPONENTS)
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
@@ -358,7 +357,7 @@ class _SplitRows:
         """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
         loss, w = self.problem.loss, self.weight / self.weight.sum()
         if loss.boxed:
-            return self._in_a_box(alpha, tolerance, w)
+            return self._boxed_optimum(alpha, tolerance, w)
         if self.expands:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
@@ -366,7 +365,7 @@ class _SplitRows:
         state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 
-    def _in_a_box(self, alpha: float, tolerance: float, w: F64) -> tuple[F64, int, float]:
+    def _boxed_optimum(self, alpha: float, tolerance: float, w: F64) -> tuple[F64, int, float]:
         """The optimum for a loss with kinks, on the Gram matrix of the rows."""
         F, M = self.F[:, :-1], self.coordinates.metric
         if self.expands:

@@ -127,7 +127,7 @@ class FitProblem(SampledProblem):
     ----------
     reader : of the rows, in the order of the schedules
     alpha : a number or "auto"
-    near : alpha that the choice has found best, None where it judged nothing
+    near : best alpha of the choice, None where it judged nothing
     dtype : of the arithmetic of solvers that go to the optimum
     patience : passes without a lower loss on the holdout, 0 for no limit
     watched : whether the holdout is judged within a pass too

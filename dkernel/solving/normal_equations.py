@@ -8,7 +8,7 @@ Leaving one row out needs its features, which are there for the rows of the samp
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from functools import reduce as _accumulated
+from functools import reduce as _accumulate
 from operator import add
 from typing import Any
 
@@ -80,7 +80,7 @@ class NormalEquations(Solver[OneStepState]):
     def advance(self, state: OneStepState, result: Any) -> OneStepState:
         if state.value is None:
             self.fit.run.progress.phase("normal equations")
-            value = self._path(result)
+            value = self._solve_path(result)
             line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
             return replace(state, value=value, history=(line,), steps=1)
         figures, lines = best_of_alphas(
@@ -105,8 +105,8 @@ class NormalEquations(Solver[OneStepState]):
             {f"{alpha:g}": error for alpha, error in zip(self.alphas, errors, strict=True)},
         )
 
-    def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
-        """The regressions of all alphas, and the one to take."""
+    def _solve_path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
+        """Solve the regressions of all alphas, and choose one."""
         problem, coordinates = self.fit.problem, self.fit.coordinates
         parts = [
             Moments(
@@ -117,7 +117,7 @@ class NormalEquations(Solver[OneStepState]):
             )
             for one in sums
         ]
-        ridge = solve_ridge(_accumulated(add, parts), coordinates.metric)
+        ridge = solve_ridge(_accumulate(add, parts), coordinates.metric)
         # Errors are in the label's units, or, of several targets, in standard deviations; those of classes are of the
         # targets -1 and +1. They are summed over the outputs.
         unit = problem.targets.unit**2
@@ -154,7 +154,7 @@ def _cross_validate(parts: Sequence[Moments], metric: Any, alphas: Sequence[floa
     """k-fold mean squared error of each alpha: every fold by the regression on the others."""
     off = np.zeros(len(alphas))
     for i, part in enumerate(parts):
-        ridge = solve_ridge(_accumulated(add, [*parts[:i], *parts[i + 1 :]]), metric)
+        ridge = solve_ridge(_accumulate(add, [*parts[:i], *parts[i + 1 :]]), metric)
         off += [part.weight * float(part.error(ridge.coefficients(alpha)).sum()) for alpha in alphas]
     return off / sum(part.weight for part in parts)
 

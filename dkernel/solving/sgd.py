@@ -100,7 +100,7 @@ class Passes(Solver[PassState]):
         if self._is_over(state):
             name = "start" if state.best is None else state.name
             return partial(judge, np.concatenate([*self._candidates(state).values()], axis=1), f"{name}-judge")
-        over = state.ended or state.epoch == len(self.fit.schedules) or self._is_enough(state)
+        over = state.ended or state.epoch == len(self.fit.schedules) or self._has_lost_patience(state)
         return None if over else self._round(state)
 
     def advance(self, state: PassState, result: Any) -> PassState:
@@ -111,13 +111,13 @@ class Passes(Solver[PassState]):
         return self._judge_pass(state, result) if self._is_over(state) else self._after_round(state, *result)
 
     def _is_over(self, state: PassState) -> bool:
-        """True if a pass, or the start, is to be judged."""
+        """True if the start, or a pass that has ended, is to be judged."""
         if state.best is None:
             return True
         return state.done > 0 and (state.ended or state.done == len(self._rounds(state.epoch)))
 
-    def _is_enough(self, state: PassState) -> bool:
-        """True if the passes since the best have been as many as patience goes."""
+    def _has_lost_patience(self, state: PassState) -> bool:
+        """True if the loss on the holdout has not fallen in as many passes as `patience` says."""
         losses = [line["loss"] for line in state.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not state.done else 0
         if self.fit.patience and since >= self.fit.patience:
@@ -212,7 +212,7 @@ class Passes(Solver[PassState]):
             float(sums.right[i]), sums.n
         )
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
-        path = line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
+        path = line["path"] = _least_losses(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
         return SolverResult(v, alphas[j], shares[j], iterate, [], figures, tried=path), (line,)
 
@@ -223,7 +223,7 @@ class Passes(Solver[PassState]):
         return not loss <= WORSE_PASS * before.holdout["loss"]
 
 
-def _best_of(alphas: Sequence[float], losses: F64) -> dict[str, float]:
+def _least_losses(alphas: Sequence[float], losses: F64) -> dict[str, float]:
     """Alpha -> its smallest loss, of all steps and means."""
     best: dict[str, float] = {}
     for alpha, loss in zip(alphas, losses.tolist(), strict=True):

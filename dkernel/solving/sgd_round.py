@@ -107,7 +107,7 @@ class PSGD(AlphaPath):
         alphas = np.repeat(self.alphas, self.outputs)
         direction = gradient + alphas * (self.regularizer(state.v) if pull is None else pull)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
-        moves, gone_on, squares = np.empty_like(state.v), np.empty(len(shares)), np.empty(len(shares))
+        moves, momentum, squares = np.empty_like(state.v), np.empty(len(shares)), np.empty(len(shares))
 
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
@@ -115,18 +115,18 @@ class PSGD(AlphaPath):
             preconditioned = P.solve(direction[:, heads])
             squares[heads] = np.einsum("ij,ij->j", direction[:, heads], preconditioned)
             moves[:, heads] = step * preconditioned
-            gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
+            momentum[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
         for_each(move, groups, len(groups))
         # each head has its own, so a target is learned as it would be alone
         lengths = np.sqrt(np.maximum(squares, 0.0))
         usual = lengths if state.usual is None else state.usual
-        kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
-        v = state.v - kept * moves
+        clip = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
+        v = state.v - clip * moves
         if state.moved is not None:
-            v += gone_on * state.moved
-        usual = usual + (kept * lengths - usual) / LENGTH_ROUNDS
+            v += momentum * state.moved
+        usual = usual + (clip * lengths - usual) / LENGTH_ROUNDS
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.rounds_of(name, rounds) else total
@@ -208,12 +208,12 @@ class SGDProblem:
         self, states: Sequence[SGDState], total: GradientSum, pulls: Sequence[F64], rounds: int, factor: float
     ) -> list[SGDState]:
         """The states after a step; see `PSGD.advance`."""
-        gradient, made, first = mean_gradient(self.coordinates, total), [], 0
+        gradient, after, first = mean_gradient(self.coordinates, total), [], 0
         for settings, state, pull in zip(self.heads, states, pulls, strict=True):
             last = first + state.v.shape[1]
-            made.append(settings.advance(state, gradient[:, first:last], total.n, rounds, factor, pull))
+            after.append(settings.advance(state, gradient[:, first:last], total.n, rounds, factor, pull))
             first = last
-        return made
+        return after
 
 
 class SGD:
@@ -264,9 +264,9 @@ class SGD:
         following : pieces that are read ahead
         """
         groups = self._by_problem(states)
-        at = [each.coefficients(some) for each, some in zip(self.problems, groups, strict=True)]
+        coefficients = [each.coefficients(some) for each, some in zip(self.problems, groups, strict=True)]
         key, executor = f"{self.key}-{name}", self.rows.executor
-        broadcast = executor.keep(at, key)
+        broadcast = executor.keep(coefficients, key)
         with ThreadPoolExecutor(1) as meanwhile:
             pulls = meanwhile.submit(self._pulls, groups)  # M v, here, while the workers sum the gradient
             totals = self.rows.reduce(
@@ -274,8 +274,8 @@ class SGD:
             )
         executor.release([broadcast])
         parts = zip(self.problems, groups, totals, pulls.result(), strict=True)
-        made = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
-        return [state for some in made for state in some], totals
+        after = [each.step(some, total, pull, rounds, factor) for each, some, total, pull in parts]
+        return [state for some in after for state in some], totals
 
     def _pulls(self, groups: Sequence[Sequence[SGDState]]) -> list[list[F64]]:
         return [

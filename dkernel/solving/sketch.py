@@ -72,12 +72,14 @@ def sketch_covariance(
     columns = executor.keep(problem.components, f"{key}-columns")
     rows = executor.keep((X, root), f"{key}-sketched")
     ends = [(at, min(n, at + SKETCH_STRIP)) for at in range(0, n, SKETCH_STRIP)]
-    strips = [Call(f"{key}-range-{at}", _range, (columns, rows, (at, end), problem.seed, rank)) for at, end in ends]
+    strips = [
+        Call(f"{key}-range-{at}", _make_strip, (columns, rows, (at, end), problem.seed, rank)) for at, end in ends
+    ]
     Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
     basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
     cut = slices_of(problem.components.groups)
-    calls = [Call(f"{key}-slice-{i}", _slice, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
-    slices = [_inside(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
+    calls = [Call(f"{key}-slice-{i}", _make_columns, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
+    slices = [_to_coordinates(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
     executor.release([columns, rows, basis])
     slices.append(np.ascontiguousarray(Q.sum(axis=0, dtype=np.float64)[:, None], dtype=np.float32))
     assert isinstance(coordinates.metric, float)
@@ -108,16 +110,16 @@ def slices_of(groups: Sequence[TileGroup]) -> list[tuple[TileGroup, ...]]:
     return [tuple(part) for part in slices]
 
 
-def _range(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:
-    """Some rows of K Ω; runs on a worker."""
+def _make_strip(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:
+    """Make some rows of K Ω; runs on a worker."""
     X, root = columns.scaling.apply(rows[0]), rows[1]
     omega = root * stream(seed, "sketch").standard_normal((len(X), rank), dtype=np.float32)
     mine = slice(*part)
     return np.asarray(root[mine] * (columns.map.kernel(X[mine], X).astype(np.float32) @ omega), dtype=np.float32)
 
 
-def _slice(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, groups: Sequence[TileGroup]) -> F32:
-    """Some columns of the sketch; runs on a worker."""
+def _make_columns(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, groups: Sequence[TileGroup]) -> F32:
+    """Make some columns of the sketch; runs on a worker."""
     return np.asarray(basis @ in_tiles(columns, rows[0], groups), np.float32)
 
 
@@ -139,7 +141,7 @@ class CovarianceSum(Statistic[GradientSum, GradientSum]):
         return Gradient(self.problem).merge(left, right)
 
 
-def _inside(coordinates: Coordinates, i: int, part: F32) -> F32:
+def _to_coordinates(coordinates: Coordinates, i: int, part: F32) -> F32:
     """Columns of the sketch in the coordinates w."""
     return np.ascontiguousarray(_whiten(coordinates, i, part.T.astype(np.float64)).T, dtype=np.float32)
 

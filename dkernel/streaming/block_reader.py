@@ -343,7 +343,7 @@ class BlockReader:
         return self.executor.places([self._handle(unit)])[0] if unit in self._held else None
 
     def rows_stay(self, pieces: int) -> bool:
-        """True if a sum of so many pieces is made where their rows are, though some workers may have none of these.
+        """True if a sum of this many pieces is made where their rows are, though some workers may have none of these.
 
         Rows that the cluster held before stay, and others where all threads have no more than a piece each; but not
         where one worker has many more of all that is read than its share.

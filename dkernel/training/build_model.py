@@ -68,7 +68,7 @@ def build_model(way: FittedWay) -> Model:
     facts = _facts(way)
     variance = None
     if outcome.variance is not None and way.machine is None:
-        variance = _in_columns(fit, outcome.variance)
+        variance = _variance_of_components(fit, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     coef = fit.coordinates.expand(outcome.v[:-1]) * targets.width
     landmarks = components.map.landmarks
@@ -76,7 +76,7 @@ def build_model(way: FittedWay) -> Model:
         recipe=_settle_recipe(way),
         scaling=components.scaling,
         map=components.map,
-        coef=np.ascontiguousarray(coef) if landmarks is None else _merge(landmarks, coef),
+        coef=np.ascontiguousarray(coef) if landmarks is None else _merge_equal(landmarks, coef),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
         columns=source.table_columns,
@@ -89,7 +89,7 @@ def build_model(way: FittedWay) -> Model:
     return with_uncertainty(model, fit, outcome)
 
 
-def _merge(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """The coefficients with those of equal landmarks summed in the first of these, and 0 in the others.
 
     The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
@@ -158,8 +158,8 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     return facts
 
 
-def _in_columns(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
-    """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
+def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
+    """A variance in the solver's coordinates, turned into those of the components and the unit of the label."""
     noise, alpha, n = fit.problem.targets.width**2 * np.array(variance["noise"]), variance["alpha"], variance["weight"]
     has_rest = fit.problem.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise

@@ -147,7 +147,7 @@ def train(
             run.listen(callback)
             if held:
                 run.note("holdout", held)
-            with _enough_workers(request, run):
+            with _limit_workers(request, run):
                 return _resume_or_fit(request, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)
@@ -156,15 +156,15 @@ def train(
 def with_judges(
     source: Source, recipe: Recipe, executor: Executor, validation: Validation
 ) -> tuple[Source, Block | None, str]:
-    """The source, the rows to judge by, given or taken from it by the rule of the recipe, and what these are."""
+    """The source to learn from, the rows to judge by, and a text about these if they are taken from the source."""
     judges = validation(source, recipe) if callable(validation) else validation
     if recipe.division is None or judges is not None:
         return source, judges, ""
     return divide_source(source, recipe, executor)
 
 
-def _enough_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:
-    """As much of a cluster as the fit can use; all of it where its workers hold the rows already."""
+def _limit_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:
+    """A context in which a fit uses no more of a cluster than it gains from; all of it if the workers hold the rows."""
     executor, used = run.executor, request.plan.slots
     there = executor.slots
     if used >= there or any(executor.holders([unit.task for unit in request.source.units])):
@@ -194,7 +194,7 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     source = request.source
     reader = BlockReader(run.executor, source, request.plan.kept)
     opened.callback(reader.close)
-    load_beside(_loops(request))
+    load_beside(_compiled_loops(request))
     survey = read_survey(request, run, reader)
     data = learn_labels(request, run, survey)
     for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
@@ -283,7 +283,7 @@ def _fit_way(
     return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, local)
 
 
-def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
+def _compiled_loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
     """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
     if not request.solver.in_rounds or request.drawing(request.features) is not None or request.source.objects:
         return ()
@@ -298,7 +298,7 @@ def _loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
 
 
 def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
-    """The coefficients: by the recipe's solver, and a polish where one is asked for."""
+    """Solve by the recipe's solver, and polish the result where that is asked for."""
     run = problem.run
     with closing(SOLVER_CLASSES[request.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
@@ -317,7 +317,12 @@ def _fit_local(
     outcome: SolverResult,
     stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
-    """The best of the local stages, with what a race has found for each."""
+    """Fit these local stages to the residual, and return the best.
+
+    Parameters
+    ----------
+    stages : each with the settings from which its search begins
+    """
     run, class_weights = problem.run, problem.problem.class_weights
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None

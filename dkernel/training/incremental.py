@@ -25,7 +25,7 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import ReservoirSplit
+from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import LEVERAGE_ROWS, MOST_SAMPLE
 from dkernel.problem.targets import Targets
 from dkernel.solving.fit_problem import FitRun, SampledProblem
@@ -85,7 +85,7 @@ def update_stream(stream_: Stream, block: Block, counts: Mapping[Any, float], ex
     problem = weight_classes(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
-    rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
+    rows = part_of(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     pieces, of_round = pieces_of(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
     learned = SGDProblem(problem, coordinates, [stream_.solver])
@@ -145,16 +145,8 @@ def weight_classes(problem: Problem, model: Model, counts: Mapping[Any, float]) 
 def _split_rows(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(LEVERAGE_ROWS, max(1, len(order) // 10))
-    sample = _part(block, order[held:][:MOST_SAMPLE])
-    return ReservoirSplit(_part(block, order[:0]), _part(block, order[:held]), sample, sample, sample, sample, -1)
-
-
-def _part(block: Block, rows: NDArray[np.intp]) -> Block:
-    return Block(block.X[rows], None if block.y is None else block.y[rows], _at(block.weight, rows))
-
-
-def _at(weight: F64 | None, rows: NDArray[np.intp]) -> F64 | None:
-    return None if weight is None else weight[rows]
+    sample = part_of(block, order[held:][:MOST_SAMPLE])
+    return ReservoirSplit(part_of(block, order[:0]), part_of(block, order[:held]), sample, sample, sample, sample, -1)
 
 
 def _digest(block: Block) -> str:

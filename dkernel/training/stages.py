@@ -87,7 +87,7 @@ def split_rows(request: FitRequest, survey: SurveyResult, sizes: Sizes) -> Reser
 
 def _settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen: SelectedModel) -> Sizes:
     """Settle the number of components and of passes, and report them."""
-    sizes, why = _with_enough(request, chosen)
+    sizes, why = _limit_components(request, chosen)
     if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
         sizes = replace(sizes, polish=request.solver.in_passes(MOST_PASSES))
     recipe = request.recipe
@@ -101,8 +101,8 @@ def _settle_sizes(request: FitRequest, run: FitRun, survey: SurveyResult, chosen
     return sizes
 
 
-def _with_enough(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str]:
-    """Sizes with no more components than the choice found to be enough, and the reason if they are fewer."""
+def _limit_components(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes, str]:
+    """Sizes with no more components than are enough for the choice, and the reason if they are fewer."""
     recipe, sizes = request.recipe, request.sizes
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
@@ -122,10 +122,8 @@ def _describe_components(request: FitRequest, sizes: Sizes, features: str, n_lan
     n_landmarks : landmarks that there are
     """
     exact, landmarks, asked = request.solver.in_memory, by_landmarks(features), sizes.components
-    auto, which = (
-        request.recipe.n_components == "auto",
-        "all different rows" if exact else "all rows except the holdout",
-    )
+    auto = request.recipe.n_components == "auto"
+    which = "all different rows" if exact else "all rows except the holdout"
     if landmarks and request.landmarks is None and n_landmarks < asked:
         return f"{n_landmarks:,}: {which}" if auto else f"{n_landmarks:,}: {which}; {asked:,} were asked for"
     if why:
@@ -143,7 +141,7 @@ def choose_model(
     ways: Sequence[Way] = (),
     stage: str = "choose",
 ) -> SelectedModel:
-    """Kernel, scaling and metric, and of several ways the best ones, judged on the sample where they are open."""
+    """Choose kernel, scaling and metric, and of several ways the best ones, by the sample where they are open."""
     if request.chosen is not None:
         return request.chosen
     targets, recipe = data.targets, data.recipe
@@ -172,7 +170,7 @@ def choose_model(
 
 
 def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> SampleProblem:
-    """What the local stages of a race share."""
+    """The parts of the problem that all local stages of a race share."""
     survey, moments = data.survey, data.survey.moments
     groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.settings(Grids).one_hot)
     scaling = survey.scaling("standard")

@@ -72,10 +72,11 @@ class NewRows:
 def rows_in(
     source: Source, executor: Executor, encoding: Encoding | None, most: int | None = None
 ) -> tuple[Block, UnseenValues]:
-    """The rows of a source, or a uniform sample of so many, in an order that no layout of files decides.
+    """The rows of a source, or a uniform sample of them, in an order that no layout of files decides.
 
     Parameters
     ----------
+    most : rows of the sample, None for all rows
     encoding : of the model, whose training may not have seen some of their values: these are counted
     """
     source = count_weighted(source, executor)
@@ -100,23 +101,19 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     UnsupportedError
         for grids without old rows
     """
-    with one_blas_thread():
-        return _with_rows(model, new, executor, old)
-
-
-def _with_rows(model: Model, new: Block, executor: Executor, old: Block | None) -> Model:
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
     if model.local is not None and model.local.kind not in UPDATES:
         raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
-    counts = _counts(model, new)
-    if model.local is None:
-        learned = _by_rounds(model, new, counts, executor)
-    else:
-        rows = _rows(model, model.local, new, counts)
-        learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
-    learned = replace(learned, conformal=_with_new(model, new))
+    counts = _count_classes(model, new)
+    with one_blas_thread():
+        if model.local is None:
+            learned = _learn_by_rounds(model, new, counts, executor)
+        else:
+            rows = _residual_rows(model, model.local, new, counts)
+            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
+        learned = replace(learned, conformal=_add_conformity(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
     if model.classes is not None:
@@ -124,7 +121,7 @@ def _with_rows(model: Model, new: Block, executor: Executor, old: Block | None) 
     return replace(learned, facts=facts)
 
 
-def _with_new(model: Model, new: Block) -> Conformal | None:
+def _add_conformity(model: Model, new: Block) -> Conformal | None:
     """The conformity scores with those of the new rows, by the model that had not seen them; groups have none."""
     table = model.conformal
     if table is None or table.groups:
@@ -140,7 +137,7 @@ def _with_new(model: Model, new: Block) -> Conformal | None:
     return table.join(added)
 
 
-def _counts(model: Model, new: Block) -> dict[Any, float]:
+def _count_classes(model: Model, new: Block) -> dict[Any, float]:
     """Rows of each class, the new ones among them."""
     if model.classes is None:
         return {}
@@ -150,7 +147,7 @@ def _counts(model: Model, new: Block) -> dict[Any, float]:
     return dict(zip(model.classes.tolist(), totals.tolist(), strict=True))
 
 
-def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
+def _learn_by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: Executor) -> Model:
     least = ROWS_A_COMPONENT * model.map.n_components
     if len(new.X) < least:
         raise DataError(
@@ -161,7 +158,7 @@ def _by_rounds(model: Model, new: Block, counts: Mapping[Any, float], executor: 
     return update_stream(stream, new, counts, executor).model
 
 
-def _rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> NewRows:
+def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> NewRows:
     unit = getattr(machine, "unit")  # noqa: B009 - of both kinds
     center = model.intercept if model.classes is None else 0.0
     targets = Targets(model.classes, model.recipe.positive, center, unit)
@@ -207,7 +204,7 @@ def update_task(
     return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
-def _cells(
+def _update_cells(
     machine: CellMachine,
     model: Model,
     rows: NewRows,
@@ -237,7 +234,7 @@ def _cells(
     )
 
 
-def _grids(
+def _update_grids(
     machine: GridMachine,
     model: Model,
     rows: NewRows,
@@ -253,7 +250,7 @@ def _grids(
         )
     (n_grids, n_bins, outputs), loss = machine.coef.shape, model.loss
     n, penalty = int(model.facts["rows"]), ridge * n_grids
-    held = _held(old.X, n, penalty)
+    held = _sample_old(old.X, n, penalty)
     first_new = len(held)
     X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
@@ -281,7 +278,7 @@ def _grids(
     return replace(machine, coef=coef)
 
 
-def _held(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
+def _sample_old(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
     """The old rows that hold grids: as few as tell how many rows a bin has, beside the penalty of its coefficient.
 
     Parameters
@@ -292,5 +289,5 @@ def _held(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
     return old[:: max(1, int(most))]
 
 
-UPDATES: Mapping[str, Callable[..., LocalMachine]] = {GridMachine.kind: _grids, CellMachine.kind: _cells}
+UPDATES: Mapping[str, Callable[..., LocalMachine]] = {GridMachine.kind: _update_grids, CellMachine.kind: _update_cells}
 """Kind of a local machine -> what learns new rows."""
