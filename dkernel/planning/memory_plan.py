@@ -98,28 +98,30 @@ class Plan:
         beside : costs of what a command does after the fit
         """
         outputs = max(outputs, source.targets)
-        whole = cls._on(source, recipe, executor, outputs, beside)
+        whole = cls._of_slots(source, recipe, executor, outputs, beside)
         for slots in executor.fewer_slots(max(FEW_SLOTS, whole.enough_slots)):
             with executor.using(slots):
-                part = cls._on(source, recipe, executor, outputs, beside)
+                part = cls._of_slots(source, recipe, executor, outputs, beside)
             if part.kept == whole.kept and part.fits_workers:
                 return part
         return whole
 
     @classmethod
-    def _on(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]) -> "Plan":
+    def _of_slots(
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]
+    ) -> "Plan":
         """The plan for all slots of an executor."""
         slots = executor.slots
         stages = StageCosts.of(source, recipe, slots, outputs)
-        most = cls._of(source, executor, outputs, stages, beside)
-        least = cls._of(source, executor, outputs, stages.with_fewest(source, recipe, slots, outputs), beside)
+        most = cls._of_stages(source, executor, outputs, stages, beside)
+        least = cls._of_stages(source, executor, outputs, stages.with_fewest(source, recipe, slots, outputs), beside)
         least_bytes = least.client_bytes + least.worker_bytes
         reading = repeated_seconds(source)
         gain = gain_to_earn(stages.sizes, recipe, stages.local, outputs, reading) if reading else 0.0
         return replace(most, least_bytes=least_bytes, least_seconds=least.seconds, local_gain=round(gain, 3))
 
     @classmethod
-    def _of(
+    def _of_stages(
         cls, source: Source, executor: Executor, outputs: int, stages: StageCosts, beside: Sequence[Cost]
     ) -> "Plan":
         """The plan of some stages."""

@@ -300,24 +300,10 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
     (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
     that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
-    wide = needs_sketch(coordinates)
-    q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
-    if n <= q * steps:
-        q, steps = n, 1
-    basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
-    block = stream(problem.seed, "directions").standard_normal((n, q))
-    with sampled.keep(sampled.split.unseen, "unseen") as rows:
-        for step in range(steps):
-            own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
-            for _ in range(2):  # twice: what the first leaves may be nothing but rounding
-                block = np.linalg.qr(block - known @ (known.T @ block))[0]
-            basis[:, own] = block
-            at = coefficients_of(coordinates, P.half_transposed(block))
-            total = rows.fold(CovarianceProduct(problem), f"directions-{step}", at)
-            check_finite(problem.components.map.kernel, "products of columns", total)
-            total /= max(float(total[-1, 0]), 1e-300)
-            block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
+    q, steps = WIDE_DIRECTIONS if needs_sketch(sampled.coordinates) else DIRECTIONS, KRYLOV_STEPS
+    if P.n <= q * steps:
+        q, steps = P.n, 1
+    basis, images = _krylov_space(sampled, P, q, steps)
     values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
     # The first values of a Krylov space are near their eigenvalues. The later ones fall behind, and the next of them
     # says how large the rest is.
@@ -327,6 +313,25 @@ def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Precond
     rest = max(1.0, float(values[min(kept, len(values) - 1)]))
     directions = basis @ rotation[:, :kept][:, large]
     return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
+
+
+def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int) -> tuple[F64, F64]:
+    """A basis of the block Krylov space of L^{-1} S L^{-T} from q random vectors, and the products with it."""
+    problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
+    basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
+    block = stream(problem.seed, "directions").standard_normal((n, q))
+    with sampled.keep(sampled.split.unseen, "unseen") as rows:
+        for step in range(steps):
+            own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+            for _ in range(2):  # twice: what the first leaves may be nothing but rounding
+                block = np.linalg.qr(block - known @ (known.T @ block))[0]
+            basis[:, own] = block
+            coefficients = coefficients_of(coordinates, P.half_transposed(block))
+            total = rows.fold(CovarianceProduct(problem), f"directions-{step}", coefficients)
+            check_finite(problem.components.map.kernel, "products of columns", total)
+            total /= max(float(total[-1, 0]), 1e-300)
+            block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
+    return basis, images
 
 
 def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range, rounds: int = WARM_ROUNDS) -> F64:
