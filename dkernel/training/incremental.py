@@ -79,36 +79,35 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
 
 
-def update_stream(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
+def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
-    model, seed = stream_.model, stream_.model.recipe.seed
-    problem = weight_classes(stream_.problem, model, counts)
-    key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
+    model, seed = state.model, state.model.recipe.seed
+    problem = weight_classes(state.problem, model, counts)
+    key = f"dkernel-stream-{_digest(block)}-{state.rows}-{hashlib.sha256(state.v.tobytes()).hexdigest()[:16]}"
     coordinates = model.map.coordinates()
-    rows = part_of(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
-    v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
+    rows = part_of(block, stream(seed, "stream", state.rows).permutation(len(block.X)))
+    v, older, newer, history = state.v, state.older, state.newer, list(state.history)
     pieces, of_round = pieces_of(len(rows.X), TILE_ROWS), ROUND // TILE_ROWS
-    learned = SGDProblem(problem, coordinates, [stream_.solver])
-    with one_blas_thread():
-        with KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
-            for first in range(0, len(pieces), of_round):
-                some = pieces[first : first + of_round]
-                (state,), (total,) = sgd.round([PSGD.at_rest(v)], some, f"{first}", 1)
-                v = state.v
-                newer = (newer[0] + v, newer[1] + 1)
-                if newer[1] >= older[1]:
-                    older, newer = newer, (np.zeros_like(v), 0)
-                history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
+    learned = SGDProblem(problem, coordinates, [state.solver])
+    with one_blas_thread(), KeptBlock(executor, rows, f"{key}-rows") as kept, SGD(kept, [learned], key) as sgd:
+        for first in range(0, len(pieces), of_round):
+            some = pieces[first : first + of_round]
+            (after,), (total,) = sgd.round([PSGD.at_rest(v)], some, f"{first}", 1)
+            v = after.v
+            newer = (newer[0] + v, newer[1] + 1)
+            if newer[1] >= older[1]:
+                older, newer = newer, (np.zeros_like(v), 0)
+            history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
         mean = (older[0] + newer[0]) / (older[1] + newer[1])
         check_finite(model.map.kernel, "coefficients", mean)
-        targets, n = problem.targets, stream_.rows + len(block.X)
+        targets, n = problem.targets, state.rows + len(block.X)
         model = replace(
             model,
             coef=np.ascontiguousarray(coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
         )
-    return Stream(model, problem, stream_.solver, counts, n, v, older, newer, tuple(history))
+    return Stream(model, problem, state.solver, counts, n, v, older, newer, tuple(history))
 
 
 def with_classes(model: Model, classes: NDArray[Any]) -> Model:
