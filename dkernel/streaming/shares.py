@@ -79,12 +79,13 @@ def even_shares(
     Share(at='b', runs=(PieceRun(chunk=1, first=0, last=8),))
     """
     own = _chunks_of(places, sizes, threads)
-    stay = stay and own.keys() == threads.keys()
-    if own.keys() == threads.keys() and not (stay or _is_shared(own, sizes, threads)):
+    if not threads or own.keys() != threads.keys():
+        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
+    if not (stay or _is_shared(own, sizes, threads)):
         workers, _ = homes([sum(sizes[chunk]) for chunk in sizes], [[str(places[chunk])] for chunk in sizes], threads)
         own = _chunks_of(dict(zip(sizes, workers, strict=True)), sizes, threads)
-    if not threads or own.keys() != threads.keys() or not (stay or _is_shared(own, sizes, threads)):
-        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
+        if not _is_shared(own, sizes, threads):
+            return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
     return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
 
 
