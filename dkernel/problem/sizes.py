@@ -32,7 +32,7 @@ FREE_FLOPS = 4e11
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
 SAMPLE_FLOPS = 1e10  # flops of its Gram matrix, a fraction of a second: few components can have more rows
-LEAST_SAMPLE = 8192  # rows, whose epochs take a fraction of a second with any map
+FEWEST_SAMPLED = 8192  # rows, whose epochs take a fraction of a second with any map
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
 # rounds learns nearly what one of 64 does where there are rows enough for each component: covtype with 2,000 components
 # the same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a component it
@@ -94,7 +94,7 @@ def _sample_rows(n: int, components: int) -> int:
     if components > MOST_DENSE:
         return WIDE_SAMPLE
     each = next(rows for least, rows in SAMPLED if n >= least * components)
-    return min(MOST_SAMPLE, max(each * components, LEAST_SAMPLE, int(SAMPLE_FLOPS / components**2)))
+    return min(MOST_SAMPLE, max(each * components, FEWEST_SAMPLED, int(SAMPLE_FLOPS / components**2)))
 
 
 def _candidate_rows(components: int, recipe: Recipe, most: int) -> int:

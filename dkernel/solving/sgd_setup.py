@@ -18,7 +18,7 @@ from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
 from dkernel.problem.objective import CovarianceProduct
 from dkernel.problem.reservoir_split import part_of
-from dkernel.problem.sizes import LEAST_SAMPLE, SAMPLE_FLOPS, flops_of, is_large
+from dkernel.problem.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.fit_problem import FitProblem, SampledProblem, Setup
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
@@ -173,7 +173,7 @@ def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _Co
     rows = len(split.sample.X)
     large = is_large(n, rows)
     if polished and not large:
-        rows = min(rows, max(LEAST_SAMPLE, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
+        rows = min(rows, max(FEWEST_SAMPLED, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
     with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
         gram = Gram(problem, executor.threads_each(GRAM_LEAVES))
         total = sample.fold(gram, "gram", size=-(-rows // GRAM_LEAVES))
