@@ -180,7 +180,7 @@ class Exact(Solver[OneStepState]):
             alpha = float(fit.alpha)
             search.judge(alpha)
         progress.phase("solve")
-        matrix = search.matrix if search.problem is problem else _SplitRows.of(problem, coordinates, rows)
+        matrix = search.matrix if search.is_whole else _SplitRows.of(problem, coordinates, rows)
         v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
         loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
@@ -215,6 +215,7 @@ class _AlphaSearch:
     Parameters
     ----------
     matrix : the rows that are looked at
+    is_whole : whether these are all rows, with all landmarks
     rows : how many all rows are
     part : of each row that is looked at, the number of the fit that is made without it
     folds : rows of each fit, and the rows that it is made without
@@ -226,6 +227,7 @@ class _AlphaSearch:
 
     problem: Problem
     matrix: "_SplitRows"
+    is_whole: bool
     rows: int
     part: NDArray[np.intp]
     folds: list[tuple["_SplitRows", tuple[F64, F64, F64]]]
@@ -248,7 +250,7 @@ class _AlphaSearch:
         k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
         part = np.arange(n) % max(k, min(THIRD, n))
         folds = [matrix.halves(part == i, rows) for i in range(k)]
-        return cls(problem, matrix, n_rows, part, folds, [None] * k)
+        return cls(problem, matrix, problem is whole and n == n_rows, n_rows, part, folds, [None] * k)
 
     def judge(self, alpha: float) -> None:
         """Fit this alpha without each part of the rows, and judge it by them."""

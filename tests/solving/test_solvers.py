@@ -149,6 +149,13 @@ def path_of(n=240, **changes):
     return X, y, result.model, {k: np.array(v) for k, v in result.model.facts["ridge"].items()}
 
 
+@pytest.mark.parametrize("alpha", ["auto", 1e-3])
+def test_the_exact_solver_learns_from_all_rows(alpha):
+    source = from_arrays(*rings(3500))
+    recipe = Recipe(solver="exact", kernel="Gaussian(gamma=0.15)", features="fourier", n_components=16, alpha=alpha)
+    assert train(source, recipe, SerialExecutor()).history[0]["rows"] == 3500
+
+
 def test_the_path_is_that_of_single_fits():
     X, y, model, path = path_of(alpha="auto")
     assert tuple(path["alpha"]) == NORMAL_ALPHAS
