@@ -20,7 +20,7 @@ from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
 
 FEWEST_ADVISED = 64  # components; a refusal advises no map of less
-FEW_SLOTS = 8  # slots that are used whatever the work: to ask fewer saves little
+FEW_SLOTS = 8  # slots that every fit uses: fewer would save little
 
 WithComponents = Callable[[int], "Plan"]
 """The plan of the same fit with this number of components."""

@@ -9,19 +9,18 @@ B and M are the map's (`dkernel.features.base.Coordinates`), G is `dkernel.probl
 `dkernel.linear.preconditioner`. A round is of a source, of its sample or of a block, for one problem or for several
 that share the reading.
 
-Heads are columns of v: for each λ of the path, one for each output. The mean over the last part of a pass is the
-answer, the last iterate at constant η being worse by points; at very large n the mean lags, so several windows are kept
-and the holdout chooses. Source: Polyak and Juditsky 1992.
+Heads are columns of v: for each λ of the path, one for each output. The answer is the mean over the last part of a
+pass, since the last iterate at constant η is worse by points. At very large n the mean lags, so several windows are
+kept and the holdout chooses. Source: Polyak and Juditsky 1992.
 
-What a pass does not reach are directions in which the loss is flatter than P takes it for: those below ρ, and all of
-them where most rows are beyond the margin and only few bend the loss. There more rows make no longer steps. Momentum
-does, and is stable wherever the step without it is (Polyak 1964): heads with a share above 1 go on by β times their
-last move, so that in flat directions a step goes 1 / (1 - β) times as far; and so does the noise, which is why rows
-enough of a round are asked for.
+A pass moves little in directions in which the loss is flatter than P assumes: those below ρ, and all directions if most
+rows are beyond the margin and only few rows bend the loss. More rows do not make longer steps there. Momentum does, and
+it is stable wherever the step without it is (Polyak 1964). A head with a share above 1 adds β times its last move, so a
+step goes 1 / (1 - β) times as far in flat directions. The noise grows as much, so momentum needs rounds of many rows.
 
-A few rows of a round may have so high a leverage that a step, made to be stable for all the others, overshoots for
-them; where their labels are mixed the next of their kind overshoots back, and farther. Nothing but the length of the
-gradient tells: where |g|_P = (g^T P g)^(1/2) is more than CLIP times what it usually was, it is cut to that (Pascanu,
+A few rows of a round may have so high a leverage that a step overshoots for them which is stable for all other rows.
+Where their labels are mixed, the next such row overshoots back, and farther. Only the length of the gradient shows
+this: a gradient whose |g|_P = (g^T P g)^(1/2) is more than CLIP times its usual value is cut to that length (Pascanu,
 Mikolov and Bengio 2013, in the norm of P).
 """
 

@@ -31,18 +31,18 @@ ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
 MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # where only one has room, and no choice has looked at any
 
-# effective dimensions are at most this share of the columns; steps of few rows want fewer
+# Effective dimensions are at most this share of the columns; a small source needs fewer, as its steps have few rows.
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
-# Of few data, which a polish reads as a whole, the Gram matrix is of two rows a component, where more are dear: 4,096
-# components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
+# A polish reads all rows of a small source, so two rows a component are enough for its Gram matrix: 4,096 components of
+# california have the same error as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS = 2
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
-# Rows of the sample for each effective dimension; without the damped directions 16 are needed. A large source,
-# whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
+# Rows of the sample for each effective dimension; without the damped directions 16 are needed. The sample of a large
+# source has few rows a column, and may have more dimensions: the passes can tell there what is noise.
 TARGET, LARGE_TARGET = 8, 5
 NEAR_RHO = 4  # alphas of a large source are at most this many times ρ
-# The path ends at the alpha of the choice times this, or with the next. More components mostly want the same alpha
-# or a smaller one, but a path that ends at the choice's own has 25 times the squared error of a smooth function (2,000
+# The path ends at the first alpha that is this many times the choice's. More components mostly need the same alpha or
+# a smaller one, but a path that ends at the choice's own has 25 times the squared error of a smooth function (2,000
 # rows).
 ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
@@ -51,13 +51,13 @@ COVARIANCE_ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
-SMALL_EPOCHS = 8  # epochs of a sample that is much of the data, since nothing else will teach what its rows can
+SMALL_EPOCHS = 8  # epochs of a sample that is much of the data
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64  # alphas times outputs; a round of more takes longer than one of a single head
-# A smaller holdout tells two alphas apart by luck, so the sample's choice stands. Where all rows are few, fits come
-# nearer to their optima, and the losses of neighbours are apart on 250 rows.
+# A smaller holdout cannot tell two alphas apart, so the sample's choice stands. Fits of a small source come nearer to
+# their optima, and 250 rows tell the losses of neighbours apart.
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
 SHARE = 0.25  # heads for noisy labels take this share of the step
 MOMENTUM_STEPS = 16.0  # heads for clean labels go this many steps with momentum
@@ -88,7 +88,7 @@ def load_or_prepare(sampled: SampledProblem, journal: Journal, stage: str, compu
 def prepare(
     sampled: SampledProblem, alphas: Sequence[float], n: int, flops: float = 0.0, polished: bool = False
 ) -> Setup:
-    """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
+    """Make the preconditioners of these alphas, the safe step, and a start that is fitted to the sample.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def prepare(
 
 
 def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
-    """The setup of a fit for the alphas worth a place in its passes.
+    """Make the setup of a fit, for the alphas that go through its passes.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
-FREQUENT = 0.01  # share of the rows that no tail of a distribution has in one value
-SEVERAL_VALUES = 12  # different values; fewer are codes, which may be anything
+FREQUENT = 0.01  # share of the rows: a value this frequent is not the tail of a distribution
+SEVERAL_VALUES = 12  # different values; a column with fewer may hold codes
 NAMED = 8  # names that fill a line
 
 

@@ -1,8 +1,8 @@
 """Update of a model by new rows, without the fit of its old ones.
 
-The scaling, the global stage and the settings of the local stage stay. New rows change the local stage by what they say
-beyond the model: cells that they touch learn them, and grids take one more sweep over them. What old
-rows say is what the model says of them: their residuals are those of the old model.
+The scaling, the global stage and the settings of the local stage stay. New rows change the local stage by their
+residuals: the cells that they fall into learn them, and grids take one more sweep over them. Old rows hold grids where
+they are: the residual of an old row is what its score has moved since.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
-LIGHT = 8  # an old row stands for at most an eighth of the penalty of a coefficient
+LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
@@ -92,7 +92,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     Parameters
     ----------
     new : rows that it was not fitted to
-    old : rows of the training, all or a uniform sample, without labels; grids are held by them. None for none
+    old : rows of the training without labels, all or a uniform sample, which hold grids where they are; None for none
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _update_grids(
     old: Block | None,
     executor: Executor,  # noqa: ARG001 - all rows are here
 ) -> GridMachine:
-    """One more sweep: old rows ask that nothing moves, new ones for what the model leaves of them."""
+    """Make one more sweep, in which the target is 0 for old rows and the residual of the model for new rows."""
     if old is None or not len(old.X):
         raise UnsupportedError(
             "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
@@ -279,7 +279,7 @@ def _update_grids(
 
 
 def _sample_old(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
-    """The old rows that hold grids: as few as tell how many rows a bin has, beside the penalty of its coefficient.
+    """Take as few old rows as are needed to know how many rows a bin has, compared with the penalty of its coefficient.
 
     Parameters
     ----------
