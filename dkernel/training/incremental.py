@@ -20,7 +20,6 @@ from dkernel.execution.base import Executor
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.problem.finite_check import check_finite
@@ -33,6 +32,7 @@ from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.solving.sgd_setup import prepare
 from dkernel.streaming.kept_block import KeptBlock, pieces_of
 from dkernel.streaming.progress import Progress
+from dkernel.training.request import digest_of_rows
 
 ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
 
@@ -149,6 +149,4 @@ def _split_rows(seed: int, block: Block) -> ReservoirSplit:
 
 
 def _digest(block: Block) -> str:
-    parts = (block.X, block.y, block.weight)
-    digests = "".join(array_digest(part) for part in parts if part is not None)
-    return hashlib.sha256(digests.encode()).hexdigest()[:16]
+    return hashlib.sha256(digest_of_rows(block).encode()).hexdigest()[:16]

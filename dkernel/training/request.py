@@ -90,7 +90,7 @@ class FitRequest:
             recipe=recipe,
             plan=plan,
             sizes=sizes,
-            features=_features(source, recipe, sizes, landmarks),
+            features=_resolve_map(source, recipe, sizes, landmarks),
             key=f"dkernel-{key}",
             identity=run_of(source, recipe, digests),
             landmarks=landmarks,
@@ -101,7 +101,7 @@ class FitRequest:
     def of_way(self, recipe: Recipe) -> "FitRequest":
         """The request of one of the ways to fit the machine, with a recipe of its own."""
         sizes = Sizes.of(self.source.n_counted, self.source.n_terms, recipe)
-        features = _features(self.source, recipe, sizes, self.landmarks)
+        features = _resolve_map(self.source, recipe, sizes, self.landmarks)
         return replace(self, recipe=recipe, sizes=sizes, features=features)
 
     @property
@@ -196,8 +196,8 @@ def digest_of_rows(rows: Block | None) -> str:
     return "".join(array_digest(values) for values in beside if values is not None)
 
 
-def _features(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
-    """Kind of the map. Given landmarks, a rule for them, or a rank mean Nystrom; a kernel without it is refused."""
+def _resolve_map(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
+    """The kind of the map: Nystrom for given landmarks, a rule for them, or a rank; a kernel without it is refused."""
     if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform" or recipe.rank):
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)
