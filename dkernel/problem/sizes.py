@@ -53,7 +53,7 @@ LARGE_SOURCE = 4  # times its sample a source must be, for the sample's epochs t
 # components, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
-WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
+WIDE_SAMPLE = 16_384  # rows where a sketch of half of them takes the place of the square; the start is fitted to all
 
 
 def is_large(n: int, sample: int) -> bool:
