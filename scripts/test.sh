@@ -70,6 +70,8 @@ else
     step types "$PY" -m mypy dkernel || status=1
 fi
 cores="$(nproc 2>/dev/null || echo 2)" # before the next line: nproc takes OMP_NUM_THREADS for the number of cores
+# Bytecode now: where Python may not write it, every process that a test starts would compile dkernel again.
+"$PY" -m compileall -q dkernel
 # A process of pytest for each core fills them: threads of BLAS and OpenMP in each would wait for one another at work.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 # Tests of real processes run beside the others, two for each core: much of their time is waiting for processes to start,
