@@ -50,13 +50,15 @@ class FitRun:
     def listen(self, callback: Callback | None) -> None:
         """Let the solvers of the run call this, and know when it has said True."""
 
+        if callback is None:
+            return
+
         def call(line: dict[str, Any]) -> Any:
-            assert callback is not None
             answer = callback(line)
             self.stopped |= answer is True
             return answer
 
-        self.callback = None if callback is None else call
+        self.callback = call
 
     def place(self, key: str) -> DiskPlace:
         """The place of rows that are stored under this key by each process."""
