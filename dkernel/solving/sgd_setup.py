@@ -12,7 +12,7 @@ from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import TILE_ROWS
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
 from dkernel.persistence.journal import Journal
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
@@ -50,7 +50,6 @@ ABOVE = 9.0
 COVARIANCE_ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
-LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # epochs of a sample that is much of the data
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
 WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
@@ -113,7 +112,8 @@ def prepare(
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, problem.targets.outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(estimate.moment) for P in preconditioners], axis=1)
-    rounds, epochs = (max(1, rows // LARGE_ROUND), LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    # One epoch, a piece a round, where a pass follows that sees many more rows.
+    rounds, epochs = (max(1, rows // PIECE_ROWS), 1) if one else (WARM_ROUNDS, WARM_EPOCHS)
     start = warm_start(sampled, solver, start, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Setup(solver, start, facts, estimate.certificate)

@@ -50,6 +50,31 @@ from dkernel.training.stages import (
 from dkernel.validation import silent_overflow
 
 
+@dataclass(frozen=True, eq=False)
+class TrainResult:
+    """Model, history and figures of a fit.
+
+    Parameters
+    ----------
+    history : per round the progressive loss and accuracy, per pass the holdout's
+    plan : predicted bytes and flops
+    chosen : what was left open, and what it became, in words
+    holdout : the raw rows that no gradient saw, None for none
+    sample : raw rows that are no holdout, a uniform sample
+    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
+    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
+    """
+
+    model: Model
+    history: list[dict[str, Any]]
+    plan: dict[str, Any]
+    chosen: dict[str, str]
+    holdout: Block | None = None
+    sample: Block | None = None
+    sample_path: dict[str, float] = field(default_factory=dict)
+    resumed: str | None = None
+
+
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
     """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes.
 
@@ -78,31 +103,6 @@ def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
     labels = np.unique(executor.compute([Call(f"dkernel-labels-{first.task.key}", first.labels)])[0][0])
     doubtful_task(recipe, "classify", "int" if labels.dtype.kind == "i" else "text", labels.tolist())
     return len(labels) if len(labels) > 2 else 1
-
-
-@dataclass(frozen=True, eq=False)
-class TrainResult:
-    """Model, history and figures of a fit.
-
-    Parameters
-    ----------
-    history : per round the progressive loss and accuracy, per pass the holdout's
-    plan : predicted bytes and flops
-    chosen : what was left open, and what it became, in words
-    holdout : the raw rows that no gradient saw, None for none
-    sample : raw rows that are no holdout, a uniform sample
-    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
-    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
-    """
-
-    model: Model
-    history: list[dict[str, Any]]
-    plan: dict[str, Any]
-    chosen: dict[str, str]
-    holdout: Block | None = None
-    sample: Block | None = None
-    sample_path: dict[str, float] = field(default_factory=dict)
-    resumed: str | None = None
 
 
 Validation = Block | Callable[[Source, Recipe], Block] | None
