@@ -45,13 +45,13 @@ class Plan:
     local : local stages that are tried
     local_flops : of these
     readings : of the source, from memory where it is kept
-    local_readings : those of them that local stages take
+    local_readings : of these, the readings of local stages
     local_gain : least share of the loss that a local stage must be predicted to win; 0 where the rows stay in memory
     model_bytes : of the model file, about; a local stage's part is at most this
     seconds : of a command, from its start, on this machine and as many cores as there are threads, about
     least_seconds : the same if the sample finds the fewest components to be enough
     most_seconds : what max_seconds is compared with: an upper bound, for the same cores on every machine
-    slots : calls that run at a time; of a large cluster those that the work is worth
+    slots : calls that run at a time: of a large cluster no more than the work gains from
     enough_slots : with more of them the calls would cost more seconds than they save
     """
 

@@ -53,7 +53,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _readings(plan: Mapping[str, Any]) -> str:
-    """The readings in words: one of rows that stay in memory, of others with those of local stages and what for."""
+    """The readings in words: one of rows that stay in memory, else their number and that of local stages."""
     if plan.get("kept"):
         return "1: the rows stay in memory"
     more = plan.get("local_readings")

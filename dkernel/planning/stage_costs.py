@@ -72,7 +72,7 @@ class StageCosts:
         return sum(cost.readings for cost in self)
 
     def disk_bytes(self, of_stage: Callable[[Cost], int]) -> int:
-        """Bytes of files: those of the stages, and of the local stage that has most, since only one is kept."""
+        """Bytes of files of the stages, with the largest of the local stages, since only one is kept."""
         others = sum(of_stage(cost) for cost in (self.survey, self.choice, self.setup, self.solve))
         return others + max((of_stage(cost) for cost in self.local.values()), default=0)
 
@@ -127,7 +127,7 @@ class Peaks(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Bytes that are there at one time in a phase of a fit, beside those that are there throughout.
+    """Bytes in use at one time in a phase of a fit, beside the bytes that all phases have.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def default_model_bytes(n: int, p: int, effort: str = "normal") -> int:
 
 
 def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:
-    """Bytes that the model may have: those of the recipe, or the default."""
+    """Most bytes of the model: the recipe's number, or the default."""
     return default_model_bytes(n, p, recipe.effort) if recipe.max_model_size is None else recipe.max_model_size
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-CHECKED_ROWS = 256  # rows whose products show what those of all rows do
+CHECKED_ROWS = 256  # rows of which products are looked at, in place of all rows
 SUMMED = 8 * np.finfo(np.float64).eps  # relative error of a float64 value that sums products
 
 

@@ -109,7 +109,7 @@ class GradientSum:
 class Gradient(Statistic[GradientSum, GradientSum]):
     """Gradient of the loss at the coefficients that are broadcast, and how good they are on these rows.
 
-    The scores of a row are made before its gradient is used: on a first pass the loss is that of rows not seen yet.
+    The scores of a row are computed before its gradient is used, so on a first pass the loss is of unseen rows.
     """
 
     problem: Problem

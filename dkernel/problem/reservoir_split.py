@@ -65,7 +65,7 @@ def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
     if not len(rest):
         rest = np.arange(n_holdout, len(reservoir))
     landmarks = rest[: sizes.components]
-    # The sample begins behind the landmarks, whose leverage is not that of other rows, and comes round to them.
+    # The sample begins behind the landmarks, whose leverage differs from other rows', and takes them last.
     sample = np.concatenate([rest[sizes.components :], landmarks])[: sizes.sample]
     return ReservoirSplit(
         reservoir.part(slice(0, n_holdout)),
@@ -103,7 +103,7 @@ def count_weighted(source: Source, executor: Executor) -> Source:
 
 
 def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
-    """Read the source once for up to `most` rows, those with the smallest hashes, without those of weight 0."""
+    """Read the source once, and take up to `most` rows of positive weight with the smallest hashes."""
     n = source.n_counted
     key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
     return read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))

@@ -25,9 +25,9 @@ LEVERAGE_ROWS = 2_000  # rows outside the preconditioner's sample that measure i
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
-# The sample is six rows a component (three at least), and as many more as are multiplied at once: what is known of the
-# covariance decides the step, and epochs on the sample are cheap passes. With many rows a component a pass teaches what
-# a smaller sample does not know: rows a component -> rows of the sample, and covtype's errors are the same
+# Rows a component -> rows of the sample for each component. The sample decides how well the covariance is known, and so
+# the step, and epochs on it are cheap passes. With many rows a component a pass teaches what a smaller sample does not
+# know, and covtype's errors are the same
 # (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
@@ -45,7 +45,7 @@ MANY_ROWS = 2**18  # with fewer rows a pass is short, however many its rounds ar
 # (15,000 components, 35 rows for each), and it costs less than the setup did.
 ENOUGH_ROWS = 64
 MOST_SAMPLE = 65_536  # rows that are held by the client
-LARGE_SOURCE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
+LARGE_SOURCE = 4  # times its sample: then the epochs on the sample are a small part of what the source teaches
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
@@ -203,7 +203,7 @@ class Sizes:
 
     @staticmethod
     def polish_of(n: int, p: int, components: int) -> int:
-        """Passes of a polish of a source that is large: of few rows for its components as many as the setup pays for.
+        """Passes of a polish of a large source: with few rows for its components as many as cost what the setup does.
 
         Examples
         --------

@@ -173,7 +173,7 @@ class Targets:
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
 
     def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
-        """Weights of all rows, those of their classes included; `rows` are the rows' own."""
+        """Sum of the weights of all rows with the weights of their classes; `rows` is the sum without these."""
         weights = self.weights_of(class_weight, counts)
         if weights is None or self.classes is None:
             return rows

@@ -79,7 +79,7 @@ class SampledProblem:
     ----------
     problem : of the rows of the source; leaves the holdout out
     coordinates : of the map
-    split : rows of the reservoir, those of landmarks among them
+    split : rows of the reservoir, with the landmarks
     """
 
     run: FitRun

@@ -118,7 +118,7 @@ class NormalEquations(Solver[OneStepState]):
             for one in sums
         ]
         ridge = solve_ridge(_accumulate(add, parts), coordinates.metric)
-        # Errors are in the label's units, or, of several targets, in standard deviations; those of classes are of the
+        # Errors are in the unit of the label, or in standard deviations of several targets; for classes they are of the
         # targets -1 and +1. They are summed over the outputs.
         unit = problem.targets.unit**2
         figures: dict[str, list[float]] = {

@@ -41,7 +41,7 @@ def setup_cost(sizes: Sizes, recipe: Recipe, outputs: int, source: Source) -> Co
 def task_bytes(columns: int, outputs: int, wide: bool) -> int:
     """Bytes of one task of the setup: the Gram matrix of the sample, or a tile of rows with its gradient.
 
-    A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
+    A worker has three D x D matrices: its sum, the sum of the task before, and the copy of it that is being sent.
     """
     if wide:
         return _wide_task(columns, outputs)

@@ -81,7 +81,7 @@ class PSGD(AlphaPath):
 
     @staticmethod
     def at_rest(v: F64) -> SGDState:
-        """The state before a round that knows nothing of others: no momentum, no usual length, no means."""
+        """The state before a round that follows no other one: no momentum, no usual length, no means."""
         return SGDState(v, {})
 
     def advance(

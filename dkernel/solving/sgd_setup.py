@@ -36,7 +36,7 @@ LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
 # A polish reads all rows of a small source, so two rows a component are enough for its Gram matrix: 4,096 components of
 # california have the same error as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS = 2
-GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
+GRAM_LEAVES = 2  # pieces of the Gram matrix: each has D x D numbers, and fresh pages for them cost seconds
 # Rows of the sample for each effective dimension; without the damped directions 16 are needed. The sample of a large
 # source has few rows a column, and may have more dimensions: the passes can tell there what is noise.
 TARGET, LARGE_TARGET = 8, 5
@@ -207,11 +207,11 @@ def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
 
 
 def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
-    """The alphas that alpha="auto" looks at: fewer where each is many heads, and of very many that of the choice alone.
+    """The alphas that alpha="auto" looks at: fewer with many outputs, and only the choice's own with very many.
 
     Parameters
     ----------
-    near : alpha that few components want; each that is far above it is a factor and heads for nothing
+    near : best alpha of few components; alphas far above it cost a factor and heads, and do not win
 
     Examples
     --------
@@ -233,8 +233,8 @@ def alpha_paths(
 
     Parameters
     ----------
-    large : whether the source is. Of the sample's two epochs larger alphas are further on: what is fitted longer, or
-        to many more rows, wants a smaller one (kin40k 10.8 -> 9.4 hundredths, 10,000 rows of covtype 22.2 -> 20.1 %)
+    large : whether the source is. Larger alphas converge in fewer epochs, so a longer fit, or one of many more rows,
+        needs a smaller alpha than the sample (kin40k 10.8 -> 9.4 hundredths, 10,000 rows of covtype 22.2 -> 20.1 %)
     holdout : rows that will tell them apart
     exact : whether they go to their optima, of which the sample's start, that stops early, says little
     """
@@ -254,8 +254,7 @@ def alpha_paths(
 
 
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
-    """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
-    alone can tell a fifth of its rows' worth of directions from noise."""
+    """The alphas of the path that may win for a source of n rows: with many rows none that is far above ρ."""
     if not is_large(n, sample) or len(alphas) == 1:
         return alphas
     few = [alpha for alpha in alphas if alpha <= NEAR_RHO * rho]
@@ -323,7 +322,7 @@ def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int
     with sampled.keep(sampled.split.unseen, "unseen") as rows:
         for step in range(steps):
             own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
-            for _ in range(2):  # twice: what the first leaves may be nothing but rounding
+            for _ in range(2):  # twice, since the first time may leave only rounding errors
                 block = np.linalg.qr(block - known @ (known.T @ block))[0]
             basis[:, own] = block
             coefficients = coefficients_of(coordinates, P.half_transposed(block))

@@ -90,7 +90,7 @@ def build_model(way: FittedWay) -> Model:
 
 
 def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The coefficients with those of equal landmarks summed in the first of these, and 0 in the others.
+    """The coefficients, where the first of equal landmarks has the sum and the others have 0.
 
     The scores are the same. Rows with equal features and different labels have opposite coefficients of any size.
     """
@@ -102,7 +102,7 @@ def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def _settle_recipe(way: FittedWay) -> SettledRecipe:
-    """The recipe of the model: what was asked for, with what the fit has settled in place of its words."""
+    """The recipe of the model: the one that was asked for, with the values of the fit in place of words."""
     asked, chosen, sizes = way.data.recipe, way.chosen, way.problem.sizes
     settled = {
         "loss": parse_loss(chosen.loss or asked.loss).text,
@@ -159,7 +159,7 @@ def _facts(way: FittedWay) -> dict[str, Any]:
 
 
 def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:
-    """A variance in the solver's coordinates, turned into those of the components and the unit of the label."""
+    """Turn a variance from the solver's coordinates to components, and to the unit of the label."""
     noise, alpha, n = fit.problem.targets.width**2 * np.array(variance["noise"]), variance["alpha"], variance["weight"]
     has_rest = fit.problem.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise

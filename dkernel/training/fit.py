@@ -76,7 +76,7 @@ class TrainResult:
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
-    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes.
+    """Plan `train`: its memory, work and steps. Only the first unit of rows is read, to count the classes.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Co
 
 
 def _outputs(source: Source, recipe: Recipe, executor: Executor) -> int:
-    """Scores of a row, one for each of several classes: as many as the labels of the first unit show.
+    """The number of scores of a row: one for each class among the labels of the first unit, if these are several.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def train(
     Parameters
     ----------
     source : with a label
-    scratch : folder for rows on disk: those of cells, and all of data that are sorted and do not fit in memory
+    scratch : folder for rows on disk: the rows of cells, and all rows of sorted data that do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
@@ -220,7 +220,7 @@ def _fit_ways(
 ) -> FittedWay:
     """Fit the ways that the race has left, and return the one of the smaller loss on the holdout."""
     by_stage: dict[tuple[str, bool], list[Way]] = {}
-    for way in chosen.ways:  # those that want the same global stage, and its number of components, share it
+    for way in chosen.ways:  # ways with the same global stage and number of components share it
         by_stage.setdefault((way.features, way.learns_rest), []).append(way)
     fitted: list[FittedWay] = []
     notes = dict(run.chosen)

@@ -4,7 +4,7 @@
 
 The answer is the mean of the iterates since the last power of two of rounds but one, so between the last half and the
 last three quarters of them: what `passes` does for a pass of known length. What came before the stream (a fit to its
-first rows) counts as the rounds that its rows would have been. Everything is a function of the blocks and their order.
+first rows) counts as many rounds as its rows make. Everything is a function of the blocks and their order.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ class Stream:
     Parameters
     ----------
     model : with the coefficients of that mean
-    counts : rows of each class so far, each as many as its weight says
+    counts : sum of the weights of the rows of each class so far
     older, newer : sums of iterates, and how many they are; `newer` begins at a power of two of rounds
     history : per round the loss and the right answers before it was learned from
     """

@@ -18,10 +18,9 @@ def with_missing_values(
     checkpoint: Checkpoint | None = None,
     progress: Any = None,
 ) -> T:
-    """The result of run(source, recipe); where a value is missing, of a source with an encoding that fills it.
+    """Call run(source, recipe); if it meets a missing value, call it again with an encoding that fills missing values.
 
-    So tables of numbers without holes are read no more often than they need. A fit and a search are run by this; what
-    calls them knows nothing of it.
+    So tables of numbers without missing values are read no more often. Fits and searches start here.
     """
     begun = None if checkpoint is None or source.filled is None else checkpoint.run
     if begun is None or "encoding" not in begun.get("data", {}):

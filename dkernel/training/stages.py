@@ -53,7 +53,7 @@ class FitData:
 
 
 def read_survey(request: FitRequest, run: FitRun, reader: BlockReader) -> SurveyResult:
-    """One reading: figures of the columns, the labels, and the reservoir."""
+    """Read the data once: figures of the columns, the labels, and the reservoir."""
 
     def read() -> SurveyResult:
         run.progress.phase("survey", request.source.n_rows)
@@ -65,7 +65,7 @@ def read_survey(request: FitRequest, run: FitRun, reader: BlockReader) -> Survey
 
 
 def learn_labels(request: FitRequest, run: FitRun, survey: SurveyResult) -> FitData:
-    """Task, classes or centre and width, and alpha where it is a cost."""
+    """Settle the task, the classes or the centre and width of the label, and alpha if a cost was given."""
     kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
     sizes, recipe = request.sizes, request.recipe.replace(task=resolve_task(request.recipe, kind))
     if caution := doubtful_task(request.recipe, recipe.task, kind, survey.labels):
@@ -115,7 +115,7 @@ def _limit_components(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes
 
 
 def _describe_components(request: FitRequest, sizes: Sizes, features: str, n_landmarks: int, why: str) -> str:
-    """The number of components with its reason; nothing of a number that was given and is kept.
+    """The number of components with its reason; an empty text if the number was given and is kept.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:
 def pose_problem(
     request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, sizes: Sizes, reader: BlockReader
 ) -> FitProblem:
-    """The problem that this choice makes of the rows."""
+    """Make the problem of the rows with this kernel, scaling and map."""
     for name, why in chosen.why.items():
         run.note(name, why)
     recipe, targets, split = data.recipe, data.targets, split_rows(request, data.survey, sizes)
@@ -272,7 +272,7 @@ def choose_order(
 ) -> tuple[Sequence[Schedule], BlockReader, str]:
     """The pieces of each round, one schedule a pass, the reader of them, and the order if it is not the usual one.
 
-    Data that are sorted are interleaved: each worker stores what it reads on its disk first, where they are not kept.
+    Sorted data are interleaved. If they are not kept in memory, each worker first stores what it reads on its disk.
     """
     if not request.solver.in_rounds:
         return (), reader, ""

@@ -37,7 +37,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, model: Model, fit: FitProblem, outcome: SolverResult) -> "LeftOut | None":
-        """The rows of the holdout, or those of the folds of a solver that keeps none; None where there are none."""
+        """The rows of the holdout, or of the folds of a solver without a holdout; None if no rows were left out."""
         if len(fit.split.holdout.X):
             return cls(fit.split.holdout, model.scores(fit.split.holdout.X), "holdout")
         if outcome.left_out is None:

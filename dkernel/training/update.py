@@ -122,7 +122,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
 
 
 def _add_conformity(model: Model, new: Block) -> Conformal | None:
-    """The conformity scores with those of the new rows, by the model that had not seen them; groups have none."""
+    """Add the conformity scores of the new rows, by the model that had not seen them; groups get none."""
     table = model.conformal
     if table is None or table.groups:
         return table
@@ -186,7 +186,7 @@ class CellUpdate:
     Parameters
     ----------
     ridge : of a cell
-    limit : most rows of a cell, those of its bands among them
+    limit : most rows of a cell with its bands
     """
 
     loss: Loss
