@@ -23,35 +23,35 @@ STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 LEVERAGE_ROWS = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
-# Flops of the setup that no data set is too small for: some seconds.
-FREE_FLOPS = 4e11
+FREE_FLOPS = 4e11  # of the setup, some seconds: few rows may cost as much
 # Rows a component -> rows of the sample for each component. The sample decides how well the covariance is known, and so
-# the step, and epochs on it are cheap passes. With many rows a component a pass teaches what a smaller sample does not
-# know, and covtype's errors are the same
-# (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
-# component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
+# the step; epochs on it are cheap passes. With 100 rows a component the passes make up for a smaller sample: covtype's
+# errors are the same with four as with six (15.3 % at 2,000 components, 12.2 % at 5,000), and so are those of a
+# quadratic form of 28 features. With 260 rows a component, three cost covtype 0.3 points and two 0.7 (2,000 components,
+# mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
-SAMPLE_FLOPS = 1e10  # flops of its Gram matrix, a fraction of a second: few components can have more rows
+SAMPLE_FLOPS = 1e10  # of the sample's Gram matrix, a fraction of a second: few components can have more rows
 FEWEST_SAMPLED = 8192  # rows, whose epochs take a fraction of a second with any map
-# A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
-# rounds learns nearly what one of 64 does where there are rows enough for each component: covtype with 2,000 components
-# the same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a component it
-# cost covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
+# Each round costs a message to a scheduler, one back and a step of the client. With many rows for each component, 32
+# rounds learn nearly as much as 64: covtype with 2,000 components the same, a million rows of a quadratic form 1.62 in
+# place of 1.55 % (16 rounds: 1.99). With 105 rows a component they cost covtype 0.2 points. So the number of rounds
+# falls with the square of the rows a component, unless a round is much work.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 32
-ROUND_FLOPS = 4e10  # flops of a round that is much work, a second of one core
-SETTLED = 204  # rows a component with which the least rounds do
+ROUND_FLOPS = 4e10  # of a round that is much work, a second of one core
+SETTLED = 204  # rows a component from which on the least rounds are enough
 MANY_ROWS = 2**18  # with fewer rows a pass is short, however many its rounds are
-# Rows for a component that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points
-# (15,000 components, 35 rows for each), and it costs less than the setup did.
+# Rows a component that teach in one pass all that passes can: with 35 of them, and 15,000 components, a second pass
+# taught covtype another 0.3 points, and cost less than the setup.
 ENOUGH_ROWS = 64
 MOST_SAMPLE = 65_536  # rows that are held by the client
 LARGE_SOURCE = 4  # times its sample: then the epochs on the sample are a small part of what the source teaches
-# Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
-# 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
-# covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
-# few rows per component as many as cost as much as the setup, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
-# components, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
-# rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of the time.
+# Passes of all rows that follow one pass of a small source: they teach what eight epochs on the sample do not, in less
+# time. Test errors of 8 epochs without them, and of 2 with them: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets'
+# deviation; 10,000 rows of covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic the
+# same. A large source with few rows a component has as many as cost what the setup does, or none if these are fewer
+# than LEAST_POLISH: 110,000 rows of covtype and 4,096 components, after two passes, 14.9 -> 13.6 % with ten, 200,000
+# 13.8 -> 13.6 with four; all rows, class 2 against the rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of
+# the time.
 POLISH, LEAST_POLISH = 10, 3
 WIDE_SAMPLE = 16_384  # rows where a sketch of half of them takes the place of the square; the start is fitted to all
 
@@ -161,9 +161,9 @@ class Sizes:
         held = 0 if solver.in_memory else min(LEVERAGE_ROWS, max(1, rest // 10))
         sample = min(_sample_rows(n, components), max(rest - held, 1))
         candidates = _candidate_rows(components, recipe, rest - held)
-        # The epochs on a sample of most rows teach what rounds can. Of letter, magic, kin40k, california and
-        # 10,000 rows of covtype (two seeds each) 64 rounds find what 32 do: a hundredth of the error more or less, in a
-        # tenth more of the time.
+        # The epochs on a sample of most rows teach what more rounds could. On letter, magic, kin40k, california and
+        # 10,000 rows of covtype (two seeds each) 64 rounds have the error of 32 within a hundredth of it, in a tenth
+        # more of the time.
         taught = components <= MOST_DENSE and not is_large(n, sample)
         rounds, passes, polish = recipe.rounds, recipe.passes, recipe.polish
         if isinstance(rounds, str):
