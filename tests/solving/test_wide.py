@@ -168,10 +168,8 @@ def test_what_a_plan_says_grows_with_the_columns_and_not_their_square():
 
 @pytest.mark.parametrize("block", [7, 30, 100])
 def test_a_gram_matrix_in_blocks_is_that_of_all_columns(monkeypatch, block):
-    from dkernel.problem import components, gram
-
-    monkeypatch.setattr(gram, "MIRRORED", block)
-    monkeypatch.setattr(components, "COMPONENT_STRIP", 16)
+    monkeypatch.setattr("dkernel.problem.gram.MIRRORED", block)
+    monkeypatch.setattr("dkernel.model.COMPONENT_STRIP", 16)
     F = np.random.default_rng(0).standard_normal((50, 31))
     total = made_gram(F)
     np.testing.assert_array_equal(total, total.T)
