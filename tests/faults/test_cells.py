@@ -1,4 +1,6 @@
-"""Workers and clients killed while rows are sorted to cells, and while cells are fitted; the model is the same."""
+"""Several workers, and clients, killed while rows are sorted to cells and while cells are fitted; the model is the
+same.
+"""
 
 import multiprocessing
 import os
@@ -12,56 +14,24 @@ from distributed import Client, LocalCluster
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
-from tests.faults.conftest import CONFIG, PATIENCE
+from tests.faults.conftest import PATIENCE
 from tests.faults.harness import wait_until
 from tests.faults.preload import abort
 from tests.faults.test_clusters_of_others import clients
 from tests.faults.test_killed_client import known_tasks, plugins
+from tests.faults.test_killed_worker import DEATHS, Watched
 from tests.local_stages.test_cells import CELLS
 from tests.training.fits import digest, fit
 
 pytestmark = pytest.mark.cluster
 
-
-class Watched(Progress):
-    """Calls a function when the rows are about to be sorted to cells."""
-
-    def __init__(self, call):
-        super().__init__("none")
-        self.call = call
-
-    def phase(self, name, *args, **figures):
-        super().phase(name, *args, **figures)
-        if name == "sort rows to cells":
-            self.call()
-
-
-@pytest.mark.parametrize("where", [pytest.param("between cells", marks=pytest.mark.slow), "in the shuffle"])
-def test_a_worker_killed(where, tmp_path):
-    # As many deaths as Dask allows a task by default; other tests want to see the first.
-    failures = {name: value for name, value in CONFIG.items() if "failures" in name}
-    killed = []
-    with dask.config.set(failures), connect(workers=2) as executor:
-
-        def kill():
-            pids = executor.client.run(os.getpid)
-            os.kill(min(pids.values()), signal.SIGKILL)
-            killed.append(where)
-
-        progress = Watched(kill if where == "in the shuffle" else lambda: None)
-        told = (lambda line: kill() if line.get("parts") == 1 else None) if where == "between cells" else None
-        found = fit(None, executor, recipe=CELLS, callback=told, progress=progress)
-        lost = "is gone; what it had is computed again"
-        wait_until(lambda: executor.processes() and any(lost in fault for fault in executor.faults), PATIENCE)
-    assert killed == [where]
-    assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
+SORTING = "sort rows to cells"
 
 
 @pytest.mark.slow
 def test_three_workers_killed_one_after_the_other(tmp_path):
-    failures = {name: value for name, value in CONFIG.items() if "failures" in name}
     killed = []
-    with dask.config.set(failures), connect(workers=3) as executor:
+    with dask.config.set(DEATHS), connect(workers=3) as executor:
 
         def kill(line=None):
             if len(killed) < 3 and (line is None or line.get("parts")):
@@ -69,7 +39,7 @@ def test_three_workers_killed_one_after_the_other(tmp_path):
                 killed.append(next(pid for pid in pids if pid and pid not in killed))
                 os.kill(killed[-1], signal.SIGKILL)
 
-        found = fit(None, executor, recipe=CELLS, callback=kill, progress=Watched(kill))
+        found = fit(None, executor, recipe=CELLS, callback=kill, progress=Watched(SORTING, kill))
     assert len(set(killed)) == 3
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
 
@@ -87,7 +57,7 @@ def test_workers_that_dask_gives_up_are_replaced(tmp_path):
             executor.client.run(break_connections, on_error="ignore")
             wait_until(lambda: all(nanny.status.name == "closed" for nanny in nannies))
 
-        found = fit(None, executor, recipe=CELLS, progress=Watched(end_all))
+        found = fit(None, executor, recipe=CELLS, progress=Watched(SORTING, end_all))
         assert any("were given up by Dask" in fault for fault in executor.faults)
         wait_until(lambda: executor.workers == 2)
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
@@ -126,14 +96,14 @@ def _resumed(place, executor=None):
     assert digest(found, place) == digest(fit(None, SerialExecutor(), recipe=CELLS), place)
 
 
-@pytest.mark.parametrize("phase", ["sort rows to cells", pytest.param("cells", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("phase", [SORTING, pytest.param("cells", marks=pytest.mark.slow)])
 def test_a_client_killed(phase, tmp_path):
     _killed(phase, tmp_path)
     _resumed(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", ["sort rows to cells", "cells"])
+@pytest.mark.parametrize("phase", [SORTING, "cells"])
 def test_a_client_killed_on_a_cluster_that_goes_on(phase, tmp_path):
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
