@@ -38,7 +38,6 @@ ELSEWHERE = {
     "model": "persistence/test_model_file.py",
     "numerics.shapley": "estimators/test_explanation.py",
     "solving.catalogue": "solving/test_driver.py",
-    "solving.exact": "estimators/test_weights.py",
     "solving.full_batch": "solving/test_solvers.py",
     "solving.setup_cost": "planning/test_memory_plan.py",
     "solving.sgd": "training/test_fit.py",

@@ -104,17 +104,14 @@ def _distinct(rows: Block) -> Block:
 
 
 def _contents(rows: Block) -> list[bytes]:
+    """A hash of each row and the rank of its label, so neither the names of classes nor the unit of a target counts."""
     X, y = rows.X, rows.y
-    labels = [None] * len(X) if y is None else y.tolist()
+    ranks = np.zeros(len(X), np.int64)
+    if y is not None:
+        ranks = np.unique(y, axis=None if y.ndim == 1 else 0, return_inverse=True)[1].astype(np.int64).ravel()
     return [
-        hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
-        for x, label in zip(contents(X), labels, strict=True)
+        hashlib.blake2b(x + rank.tobytes(), digest_size=16).digest() for x, rank in zip(contents(X), ranks, strict=True)
     ]
-
-
-def _text(label: Any) -> str:
-    """The text of a label: the same for 3 and 3.0."""
-    return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
 class Exact(Solver[OneStepState]):

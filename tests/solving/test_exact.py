@@ -1,0 +1,45 @@
+"""What may not move the optimum on all rows: their order, the names of the classes, the unit of the target."""
+
+import numpy as np
+import pytest
+
+from dkernel import KernelClassifier, KernelRegressor
+from tests.streaming.sources import rings
+
+X, CODES = rings(300, p=4)
+NUMBERS = (X[:, 0] ** 2 + X[:, 1]).astype(float)
+NAMES = {
+    "text": np.array(["inner", "rim"])[CODES],
+    "other numbers": CODES + 5,
+    "floats": CODES.astype(float),
+    "bool": CODES > 0,
+}
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return KernelClassifier().fit(X, CODES)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return KernelRegressor().fit(X, NUMBERS)
+
+
+@pytest.mark.parametrize("labels", NAMES.values(), ids=NAMES)
+def test_names_of_classes(classifier, labels):
+    other = KernelClassifier().fit(X, labels)
+    assert np.array_equal(other.decision_function(X), classifier.decision_function(X))
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(10.0, 0.0), (1e-3, 0.0), (1.0, 5.0)])
+def test_unit_of_the_target(regressor, factor, offset):
+    other = KernelRegressor().fit(X, NUMBERS * factor + offset)
+    np.testing.assert_allclose((other.predict(X) - offset) / factor, regressor.predict(X), rtol=0, atol=1e-6)
+
+
+def test_order_of_the_rows(classifier, regressor):
+    order = np.random.default_rng(0).permutation(len(X))
+    for machine, y in ((classifier, CODES), (regressor, NUMBERS)):
+        other = type(machine)().fit(X[order], y[order])
+        assert np.array_equal(other.predict(X), machine.predict(X))
