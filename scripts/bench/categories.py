@@ -8,7 +8,6 @@ any of a million. Printed for each number of rows: seconds, the most memory of t
     python scripts/bench/categories.py --rows 1000000 10000000 100000000
 """
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from report import finish, measured
+from report import finish, measured, parser
 
 from dkernel import open_source
 
@@ -49,10 +48,9 @@ def line(rows: int, place: Path) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     ask.add_argument("--place", type=Path, help="folder for the files; a temporary one when it is not given")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     finish("memory of counting categories", [line(rows, args.place) for rows in args.rows], args.json)
     return 0

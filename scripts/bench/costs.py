@@ -8,14 +8,13 @@ fits take beyond it for STAGE_OVERHEAD. SPEEDS are those of the fits that the bu
 measures what has a meaning alone (cost_numbers.py), each beside the table's value.
 """
 
-import argparse
 import time
 from collections import Counter
 from typing import Any
 
 from cost_numbers import numbers
 from plans import FITS, rows
-from report import finish
+from report import finish, parser
 
 from dkernel.data import from_arrays
 from dkernel.execution.local import ThreadsExecutor
@@ -77,10 +76,9 @@ def one(name: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = parser(__doc__)
     options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
     options.add_argument("--numbers", action="store_true", help="Single numbers in place of fits.")
-    options.add_argument("--json", action="store_true")
     given = options.parse_args()
     lines = numbers() if given.numbers else [one(name) for name in given.only]
     finish("Costs", lines, given.json, **measure())

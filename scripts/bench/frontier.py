@@ -8,15 +8,13 @@ vector machine is fitted to 10,000 and 20,000 rows. With nothing given the whole
     python scripts/bench/frontier.py --only "dkernel, grids" --lines some.jsonl --png some.png
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from report import DATA, ROOT, Rows, finish, forest, machine, measured
+from report import ROOT, Rows, boosted_trees, error_of, finish, forest, machine, measured, parser
 
 from dkernel import Grids, KernelClassifier
 
@@ -29,13 +27,7 @@ def ours(**settings: Any) -> Fit:
 
 
 def trees(n: int, leaves: int) -> Fit:
-    def fit(data: Rows) -> Any:
-        import lightgbm
-
-        model = lightgbm.LGBMClassifier(n_estimators=n, num_leaves=leaves, verbose=-1, n_jobs=-1)
-        return model.fit(*data[:2])
-
-    return fit
+    return lambda data: boosted_trees(False, n, leaves, threads=-1).fit(*data[:2])
 
 
 def nystroem(n: int) -> Fit:
@@ -79,9 +71,9 @@ def measure(way: str, name: str, data: Rows) -> dict[str, Any]:
     with measured() as fit:
         model = POINTS[way][name](data)
     X, y = data[2:]
-    error = float(np.mean(model.predict(X) != y))
-    print(f"{way} {name}: {100 * error:.2f} %, {fit.seconds:.1f} s", file=sys.stderr)
-    return {"way": way, "name": name, "seconds": fit.seconds, "error_%": 100 * error, **machine()}
+    error = error_of(model.predict(X), y)
+    print(f"{way} {name}: {error:.2f} %, {fit.seconds:.1f} s", file=sys.stderr)
+    return {"way": way, "name": name, "seconds": fit.seconds, "error_%": error, **machine()}
 
 
 def draw(lines: list[dict[str, Any]], rows: int, path: Path) -> None:
@@ -112,13 +104,11 @@ def draw(lines: list[dict[str, Any]], rows: int, path: Path) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, default=DATA)
+    options = parser(__doc__, data=True)
     options.add_argument("--rows", type=int, help="the first rows only")
     options.add_argument("--lines", type=Path, default=FIGURES / "frontier.jsonl", help="file of measured points")
     options.add_argument("--png", type=Path, default=FIGURES / "frontier.png", help="the picture")
     options.add_argument("--only", nargs="*", default=list(POINTS), help="ways to measure; none draws alone")
-    options.add_argument("--json", action="store_true")
     o = options.parse_args()
     lines = [json.loads(line) for line in o.lines.read_text().splitlines()] if o.lines.exists() else []
     known = {(line["way"], line["name"]) for line in lines}

@@ -7,7 +7,6 @@ the least of --repeats. The slope is that of the logarithms, between the first s
 of a fit of 500 rows of two features: 1 is linear growth. A slope above SLOPE says that something is paid twice.
 """
 
-import argparse
 import math
 import resource
 import subprocess
@@ -20,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from report import finish
+from plans import rows
+from report import finish, parser
 
 SLOPE = 1.15
 # What grows, and the sizes: features, classes, files of 20 rows, text columns of CSV, rows.
@@ -34,25 +34,22 @@ SIZES: dict[str, tuple[int, int, int]] = {
 
 
 def table(n: int, p: int, classes: int = 2) -> pa.Table:
-    """Rows of a quadratic form with noise, cut into classes of one size."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, p), dtype=np.float32)
-    value = (X[:, : p // 2] ** 2).sum(axis=1) + X[:, 0] * X[:, -1] + rng.standard_normal(n)
-    y = np.searchsorted(np.quantile(value, np.linspace(0, 1, classes + 1)[1:-1]), value)
+    """Rows of plans.py, the classes as texts."""
+    X, y = rows(n, p, classes)
     return pa.table({**{f"x{j}": X[:, j] for j in range(p)}, "y": [f"c{label}" for label in y]})
 
 
 def write(name: str, size: int, folder: Path) -> Path:
     """The data of a size: a file, or a folder of files."""
     if name == "files":
-        rows = table(20 * size, 8)
+        whole = table(20 * size, 8)
         for i in range(size):
-            pq.write_table(rows.slice(20 * i, 20), folder / f"{i:05d}.parquet")
+            pq.write_table(whole.slice(20 * i, 20), folder / f"{i:05d}.parquet")
         return folder
     if name == "text columns":
-        rng, rows = np.random.default_rng(1), table(5000, 2)
+        rng, y = np.random.default_rng(1), table(5000, 2)["y"]
         words = {f"t{j}": np.char.add("v", rng.integers(0, 20, 5000).astype(str)) for j in range(size)}
-        pyarrow.csv.write_csv(pa.table({**words, "y": rows["y"]}), folder / "d.csv")
+        pyarrow.csv.write_csv(pa.table({**words, "y": y}), folder / "d.csv")
         return folder / "d.csv"
     shapes = {"features": (3000, size, 2), "classes": (10_000, 10, size), "rows": (size, 10, 2), "none": (500, 2, 2)}
     pq.write_table(table(*shapes[name]), folder / "d.parquet")
@@ -73,11 +70,10 @@ def cpu_seconds(data: Path, out: Path, repeats: int) -> float:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = parser(__doc__)
     options.add_argument("--only", nargs="+", choices=SIZES, default=list(SIZES), help="what grows")
     options.add_argument("--most", type=int, choices=(2, 4), default=4, help="how many times the first size")
     options.add_argument("--repeats", type=int, default=1, help="runs of each size, of which the least counts")
-    options.add_argument("--json", action="store_true", help="print one JSON object")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as place:
 

@@ -12,7 +12,6 @@ of the mean of Beta laws. `flat` is the width of dkernel's intervals if all were
     python scripts/bench/intervals.py --plain --seeds 5         nothing is given but the holdout
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from defaults import SETS, table
 from numpy.typing import NDArray
-from report import DATA
+from plain import REAL, read_table
+from report import parser
 
 from dkernel import KernelClassifier, KernelRegressor
 
@@ -42,6 +41,7 @@ NOISES: dict[str, Callable[[Any, Any], Any]] = {
     "none": lambda X, rng: 0.0 * rng.normal(size=len(X)),
 }
 """Noise of sets of numbers that are made: y = sin(2 x0) + x1 + noise."""
+SETS = tuple(name for name in REAL if name != "covtype 2")
 CLASSES = {"two": 2, "three": 3, "six": 6, "rare": 2, "blur": 4}
 """Classes of sets that are made: rings about the origin, with noise."""
 
@@ -61,7 +61,7 @@ def made(name: str, n: int, seed: int) -> Rows:
 
 def real(name: str, data: Path, n: int, seed: int) -> Rows:
     """Rows of a real set, drawn by the seed from all of them."""
-    whole = table(data / name, *SETS[name], None)
+    whole = read_table(data / name, *REAL[name])
     X, y = pd.concat([whole.X, whole.X_test], ignore_index=True), np.concatenate([whole.y, whole.y_test])
     order = np.random.default_rng(seed).permutation(len(X))[: n + TESTED]
     return X.iloc[order[:n]], y[order[:n]], X.iloc[order[n:]], y[order[n:]]
@@ -139,9 +139,8 @@ def limit(n: float, seeds: int) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Print a line a set; 1 where a mean coverage is off by more than its limit."""
     names = [*(f"made-{name}" for name in (*NOISES, *CLASSES)), *SETS]
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__, data=True)
     ask.add_argument("--sets", nargs="*", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    ask.add_argument("--data", type=Path, default=DATA, help="the folder of the real sets")
     ask.add_argument("--rows", type=int, default=4250, help="rows to learn from and to calibrate on")
     ask.add_argument("--seeds", type=int, default=5)
     ask.add_argument("--plain", action="store_true", help="nothing is given, in place of 256 components")

@@ -6,13 +6,12 @@ certificate of the model, the share of k(x, x) that the landmarks do not reach, 
     python scripts/bench/landmarks.py
 """
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import DATA, finish, folder, parts
+from report import error_of, finish, folder, markdown, parser, parts
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.features import Scaling
@@ -46,12 +45,7 @@ def run_set(place: Path, name: str, landmarks: int, seed: int) -> list[dict[str,
         }  # fmt: skip
         machine = KernelRegressor(**settings) if regress else KernelClassifier(**settings)
         machine.fit(X, y)
-        found = machine.predict(X_test)
-        error = (
-            float(np.sqrt(np.mean((found - y_test) ** 2)) / np.std(y_test))
-            if regress
-            else 100 * float(np.mean(found != y_test))
-        )
+        error = error_of(machine.predict(X_test), y_test, regress)
         facts = machine.model_.facts["certificate"]
         lines.append({
             "data": name, "rule": rule, "landmarks": landmarks, "left": facts["trace_share"],
@@ -64,7 +58,7 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
     """The table of dkernel/features/README.md: a line a rule, the data sets side by side."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     heads = ["rule", *(f"{name}: {what}" for name in names for what in ("left", "test", "seconds"))]
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    lines = []
     for rule in RULES:
         cells = [rule]
         for name in names:
@@ -74,19 +68,17 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
                 continue
             test = f"{found['test error']:.3f} sd" if SETS[name][1] else f"{found['test error']:.1f} %"
             cells += [f"{found['left']:.4f}", test, f"{found['seconds to choose']:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(heads, lines)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder that holds the data sets")
-    parser.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--landmarks", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print the JSON line alone")
-    options = parser.parse_args()
+    ask = parser(__doc__, data=True)
+    ask.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
+    ask.add_argument("--landmarks", type=int, default=500)
+    ask.add_argument("--seed", type=int, default=0)
+    options = ask.parse_args()
     rows = []
     for name in options.only:
         rows += run_set(folder(options.data, name), name, options.landmarks, options.seed)

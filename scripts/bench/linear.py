@@ -7,13 +7,12 @@ errors on rows that were not learned from, of classes the share of wrong answers
 over that of the mean. `much` is more than MUCH of the linear model's and two standard errors above it.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from report import finish
+from report import finish, parser
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -135,10 +134,9 @@ def one(name: str, n: int) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = parser(__doc__)
     options.add_argument("--only", nargs="+", choices=list(SETS), default=list(SETS))
     options.add_argument("--rows", type=int, default=3000)
-    options.add_argument("--json", action="store_true")
     given = options.parse_args()
     found = [one(name, given.rows) for name in given.only]
     worse = [row["set"] for row in found if row["much"]]

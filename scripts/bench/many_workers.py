@@ -13,14 +13,13 @@ plan's speed; the network carries 1 GB/s to each worker; survey and choice are o
 `used` is what the plan takes of the workers, `all` would be the fit on every one of them.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from report import finish
+from report import finish, parser
 
 from dkernel.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.data import from_arrays
@@ -144,9 +143,8 @@ def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--components", type=int, default=512)
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     recipe = Recipe(n_components=args.components, local="none", kernel="gaussian", gamma=0.1)
     sizes = [(n, workers) for n in (640_000, 10**7, 10**8, 10**9) for workers in (8, 64, 1000)]

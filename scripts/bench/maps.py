@@ -9,7 +9,6 @@ tile by tile as in a pass, of one thread's own time.
     python scripts/bench/maps.py --png scripts/bench/figures/maps.png --table 1024
 """
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
-from report import DATA, finish, folder, parts
+from report import finish, folder, markdown, parser, parts
 
 from dkernel.errors import DKernelError
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling, StackedMap, choose_map
@@ -153,7 +152,7 @@ def as_markdown(rows: list[dict[str, Any]], components: int) -> str:
     """The table of dkernel/features/README.md: a line a map, the figures of each data set side by side."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     heads = ["map", *(f"{name}: {what}" for name in names for what in ("kernel", "test", "ns"))]
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    lines = []
     for label in dict.fromkeys(row["map"] for row in rows):
         cells = [label]
         for name in names:
@@ -166,8 +165,8 @@ def as_markdown(rows: list[dict[str, Any]], components: int) -> str:
             test = f"{row['test error']:.3f}" if SETS[name][1] else f"{row['test error']:.1f} %"
             kernel = "exact" if row["kernel error"] < 1e-12 else f"{row['kernel error']:.2g}"
             cells += [kernel + few, test, f"{row['ns a component']:.2f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown(heads, lines)
 
 
 FAMILIES = ("Gaussian", "Laplacian", "Matern", "cubic", "arc-cosine", "chi-squared")
@@ -221,21 +220,19 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, draw."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder that holds the data sets")
-    parser.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--components", nargs="+", type=int, default=[256, 512, 1024, 2048])
-    parser.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--png", type=Path, help="draw a picture into this file")
-    parser.add_argument(
+    ask = parser(__doc__, data=True)
+    ask.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
+    ask.add_argument("--components", nargs="+", type=int, default=[256, 512, 1024, 2048])
+    ask.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--png", type=Path, help="draw a picture into this file")
+    ask.add_argument(
         "--table",
         type=int,
         metavar="COMPONENTS",
         help="print the table of dkernel/features/README.md, at this number of components",
     )
-    parser.add_argument("--json", action="store_true", help="print the JSON line alone")
-    options = parser.parse_args()
+    options = ask.parse_args()
     rows = []
     with one_blas_thread():
         for name in options.only:

@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 from quadratic import written
-from report import DATA, finish, forest
+from report import error_of, finish, forest, parser
 
 from dkernel.data import from_arrays, open_source
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 
 LOSSES = ("squared_hinge", "hinge", "logistic")
 COVTYPE_GAMMA, MADE_GAMMA = 0.05, 0.02
@@ -54,11 +54,6 @@ def cases(args: argparse.Namespace, scratch: Path) -> Iterator[Case]:
         yield f"covtype {n:,}", source, X_test, y_test.astype(np.int64), COVTYPE_GAMMA
 
 
-def error(result: TrainResult, X: Any, y: Any) -> float:
-    """Percent of the test rows."""
-    return 100 * float((result.model.predict(X) != y).mean())
-
-
 def line(executor: Executor, case: Case, D: int, loss: str, args: argparse.Namespace) -> dict[str, Any]:
     """One pass and its optimum."""
     name, source, X, y, gamma = case
@@ -72,8 +67,8 @@ def line(executor: Executor, case: Case, D: int, loss: str, args: argparse.Names
     more = {"passes": args.many} if loss == "hinge" else {"polish": args.many}
     start = time.perf_counter()
     best = train(source, recipe.replace(alpha=chosen["alpha"], **more), executor)
-    found = {"data": name, "D": D, "loss": loss, "alpha": chosen["alpha"], "iterate": chosen["iterate"],
-             "one pass_%": error(one, X, y), "optimum_%": error(best, X, y)}  # fmt: skip
+    found = {"data": name, "D": D, "loss": loss, "alpha": chosen["alpha"], "iterate": chosen["iterate"]}
+    found |= {"one pass_%": error_of(one.model.predict(X), y), "optimum_%": error_of(best.model.predict(X), y)}
     found["lag"] = found["one pass_%"] - found["optimum_%"]
     solver = best.model.facts.get("solver", {})
     found |= {"readings": solver.get("passes"), "left": solver.get("decrement"), "converged": solver.get("converged")}
@@ -82,8 +77,7 @@ def line(executor: Executor, case: Case, D: int, loss: str, args: argparse.Names
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--data", type=Path, default=DATA)
+    ask = parser(__doc__, data=True)
     ask.add_argument("--rows", type=int, nargs="*", default=[], help="of covtype; default: 60,000 and all")
     ask.add_argument("--made", type=int, nargs="*", default=[], help="rows of the quadratic form")
     ask.add_argument("--components", type=int, nargs="+", default=[2000, 5000])
@@ -95,7 +89,6 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--alpha", type=lambda text: text if text == "auto" else float(text), default="auto")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--place", type=Path, help="folder for made rows; a temporary one when it is not given")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch, ThreadsExecutor() as executor:
         found = [

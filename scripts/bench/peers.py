@@ -15,7 +15,6 @@ covtype.py.
     python scripts/bench/peers.py --rows 100000 --components 512
 """
 
-import argparse
 import itertools
 import sys
 import tempfile
@@ -30,7 +29,7 @@ import numpy as np
 from dask_ml.wrappers import Incremental
 from numpy.typing import NDArray
 from quadratic import written
-from report import finish
+from report import error_of, finish, parser
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
@@ -85,7 +84,7 @@ def incremental(train_rows: Path, test: NDArray[Any], D: int) -> dict[str, Any]:
     end = time.perf_counter()
     found = np.concatenate([model.estimator_.predict(sampler.transform(test[i : i + step, :P]))
                             for i in range(0, len(test), step)])  # fmt: skip
-    error = 100 * float((found != test[:, P]).mean())
+    error = error_of(found, test[:, P])
     who, dtype = "dask-ml", str(X.dtype)
     return {"who": who, "dtype": dtype, "D": D, "pass_s": end - begun, "fit_s": end - start, "test_error_%": error}
 
@@ -101,7 +100,7 @@ def ours(
     result = train(source, recipe, executor, progress=progress)
     seconds = time.perf_counter() - start
     passes = sum(s for name, s in progress.seconds().items() if name.startswith("pass"))
-    error = 100 * float((result.model.predict(test[:, :P]) != test[:, P]).mean())
+    error = error_of(result.model.predict(test[:, :P]), test[:, P])
     who = f"dkernel, {features}, {result.model.recipe.rounds} rounds"
     return {"who": who, "dtype": str(test.dtype), "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
 
@@ -128,7 +127,7 @@ def _rounds(text: str) -> str | int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask, dtypes = argparse.ArgumentParser(description=__doc__.splitlines()[0]), ["float64", "float32"]
+    ask, dtypes = parser(__doc__), ["float64", "float32"]
     ask.add_argument("--rows", type=int, default=1_000_000)
     ask.add_argument("--components", type=int, nargs="+", default=[1000, 4000])
     ask.add_argument("--rounds", type=_rounds, nargs="+", default=["auto"], help="of dkernel's pass; auto: by its rule")
@@ -136,7 +135,6 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--dtype", nargs="+", choices=dtypes, default=dtypes, help="of the files")
     ask.add_argument("--cluster", choices=("dask", "dkernel"), default="dask", help="who starts the two workers")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch, two_workers(args.cluster) as executor:

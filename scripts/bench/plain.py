@@ -15,7 +15,6 @@ same seeds on the same test rows. Its standard error is that of the paired diffe
 whose error of the first seed is a quarter more than the least is fitted to no other seed, and is not compared.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -23,15 +22,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from defaults import Table, boosting, error_of, table
 from numpy.typing import NDArray
-from report import DATA, ROOT, finish, machine
+from report import ROOT, boosted_trees, finish, machine, parser
 
 REAL = {
     "letter": ("label", False), "magic": ("label", False), "california": ("label", True), "kin40k": ("label", True),
@@ -63,6 +62,29 @@ HOPELESS = 1.25  # times the least error of the first seed
 
 
 # --- data
+
+
+@dataclass(frozen=True)
+class Table:
+    """A set: tables with their texts as categories, and labels."""
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    X_test: pd.DataFrame
+    y_test: NDArray[Any]
+    regress: bool
+
+
+def read_table(folder: Path, label: str, regress: bool) -> Table:
+    """The set of a folder that holds train.* and test.*."""
+    paths = [next(iter(sorted(folder.glob(f"{part}.*")))) for part in ("train", "test")]
+    parts = [pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path) for path in paths]
+    n, whole = len(parts[0]), pd.concat(parts, ignore_index=True)
+    y = whole.pop(label).to_numpy(dtype=np.float64 if regress else None)
+    y = y if regress else y.astype(str)
+    texts = [name for name in whole if not pd.api.types.is_numeric_dtype(whole[name])]
+    X = whole.astype(dict.fromkeys(texts, "category"))
+    return Table(X[:n], y[:n], X[n:], y[n:], regress)
 
 
 def made(name: str, rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -137,13 +159,14 @@ def files(data: Path, name: str, rows: int | None, folder: Path) -> tuple[Path, 
 
 
 def trees(leaves: int, count: int) -> Callable[[Table, int], Any]:
-    def make(data: Table, seed: int) -> Any:
-        import lightgbm
+    return lambda data, seed: boosted_trees(data.regress, count, leaves, seed=seed)
 
-        kind = lightgbm.LGBMRegressor if data.regress else lightgbm.LGBMClassifier
-        return kind(n_estimators=count, num_leaves=leaves, verbose=-1, n_jobs=1, random_state=seed)
 
-    return make
+def boosting(data: Table, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingRegressor if data.regress else HistGradientBoostingClassifier
+    return kind(categorical_features="from_dtype", random_state=seed)
 
 
 def exact(data: Table, seed: int) -> Any:
@@ -226,7 +249,12 @@ def read(train: Path, test: Path, label: str, regress: bool) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         for part, path in (("train", train), ("test", test)):
             (Path(folder) / f"{part}{path.suffix}").symlink_to(path.resolve())
-        return table(Path(folder), label, regress, None)
+        return read_table(Path(folder), label, regress)
+
+
+def mean_error(errors: NDArray[np.float64], regress: bool) -> float:
+    """The error of test rows whose parts of it these are."""
+    return float(np.sqrt(errors.mean()) if regress else 100 * errors.mean())
 
 
 def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int, package: Path, out: Path) -> None:
@@ -245,7 +273,7 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
     line |= json.loads(done.stdout.splitlines()[-1])
     out.with_suffix(".model").unlink(missing_ok=True)
     errors = np.load(out.with_suffix(".npy"))
-    error, spread = error_of(errors, regress), float(errors.std() / len(errors) ** 0.5)
+    error, spread = mean_error(errors, regress), float(errors.std() / len(errors) ** 0.5)
     own = spread / (2 * error) if regress else 100 * spread
     out.write_text(json.dumps({"set": name, "way": way, "seed": seed, **line, "error": error, "se": own, **machine()}))
     print(f"{name}, {way}, seed {seed}: {error:.4g} ± {own:.2g}, {line['cpu']:.1f} CPU s", file=sys.stderr)
@@ -282,7 +310,7 @@ def regrets(folder: Path, sets: list[str], seeds: int) -> list[dict[str, Any]]:
         if "command" not in errors or len(errors) < 2:
             continue
         regress = name in REAL and REAL[name][1]
-        means = {way: error_of(each, regress) for way, each in errors.items()}
+        means = {way: mean_error(each, regress) for way, each in errors.items()}
         best = min((way for way in means if way != "command"), key=means.__getitem__)
         apart = errors["command"] - errors[best]
         spread = float(apart.std() / len(apart) ** 0.5) * (1 / (2 * means[best]) if regress else 100)
@@ -317,8 +345,7 @@ def main(arguments: list[str] | None = None) -> int:
         way, train, test, label, regress, seed, out = words[1:]
         print(json.dumps(fit_one(way, Path(train), Path(test), label, regress == "1", int(seed), Path(out))))
         return 0
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--data", type=Path, default=DATA)
+    ask = parser(__doc__, data=True)
     ask.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     ask.add_argument("--ways", nargs="+", choices=WAYS, default=list(USUAL))
     ask.add_argument("--seeds", type=int, default=1)
@@ -326,7 +353,6 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--package", type=Path, default=ROOT, help="checkout whose dkernel is fitted")
     ask.add_argument("--folder", type=Path, default=Path("plain"), help="of the fits that were made")
     ask.add_argument("--regret", action="store_true", help="the command beside each single way")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(words)
     args.folder.mkdir(parents=True, exist_ok=True)
     ways = ["command", *SINGLE] if args.regret else args.ways

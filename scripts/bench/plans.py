@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import psutil
-from report import finish
+from report import finish, parser
 
 from dkernel.cost import START_SECONDS
 from dkernel.data import from_arrays
@@ -97,10 +97,9 @@ def one(name: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = parser(__doc__)
     options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
     options.add_argument("--cpu", action="store_true", help="Judge by the seconds of all cores.")
-    options.add_argument("--json", action="store_true")
     options.add_argument("--child", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.child:

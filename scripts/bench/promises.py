@@ -19,7 +19,6 @@ runs again. A result is one of
 xgboost is no dependency of dkernel: `pip install xgboost lightgbm` first, or name the others with --systems.
 """
 
-import argparse
 import importlib.metadata
 import importlib.util
 import json
@@ -39,7 +38,7 @@ from typing import Any
 
 import psutil
 from promised_fits import COLUMNS, LARGE_ROWS, PARTS, STEPS, SYSTEMS
-from report import finish
+from report import finish, parser
 
 PACKAGES = {"dkernel": "dkernel", "xgboost.dask": "xgboost", "lightgbm.dask": "lightgbm", "dask-ml": "dask_ml"}
 # The steps of a fit: rounds of dkernel and of boosting, parts of the data of Incremental.
@@ -273,11 +272,10 @@ def run(system: str, case: Case, limit: float, usual: Result | None) -> tuple[Re
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     ask.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     ask.add_argument("--limit", type=float, default=120.0, help="seconds after which a fit counts as hung")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     absent = [name for name in args.systems if importlib.util.find_spec(PACKAGES[name]) is None]
     if absent:

@@ -1,5 +1,6 @@
-"""What every benchmark here shares: a measured block, the data folder, one table and one JSON object at the end."""
+"""What the benchmarks share: options, a measured block, the data folder, an error, a table and one JSON object."""
 
+import argparse
 import json
 import os
 import platform
@@ -19,17 +20,43 @@ from numpy.typing import NDArray
 
 from dkernel.diagnostics.memory_usage import PeakMemory
 
-__all__ = ["DATA", "ROOT", "Measured", "Rows", "finish", "folder", "forest", "load", "machine", "measured", "parts"]
+__all__ = [
+    "DATA",
+    "ROOT",
+    "Measured",
+    "Rows",
+    "boosted_trees",
+    "error_of",
+    "finish",
+    "folder",
+    "forest",
+    "load",
+    "machine",
+    "markdown",
+    "measured",
+    "parser",
+    "parts",
+]
 
 Rows = tuple[NDArray[np.float32], NDArray[Any], NDArray[np.float32], NDArray[Any]]
 
 
 @dataclass
 class Measured:
-    """Seconds of a block and the most memory that the process and its children had in it."""
+    """Seconds of a block, CPU seconds of the process, and the most memory that it and its children had."""
 
     seconds: float = 0.0
+    cpu: float = 0.0
     peak_mib: float = 0.0
+
+
+def parser(text: str, *, data: bool = False) -> argparse.ArgumentParser:
+    """The parser of a script with this docstring: it has --json, and --data where real data sets are read."""
+    options = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--json", action="store_true", help="print the JSON line alone")
+    if data:
+        options.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
+    return options
 
 
 @contextmanager
@@ -37,9 +64,9 @@ def measured() -> Iterator[Measured]:
     """Fill a `Measured` while the block runs."""
     result, memory = Measured(), PeakMemory(0.2)
     with memory:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         yield result
-        result.seconds = time.perf_counter() - start
+        result.seconds, result.cpu = time.perf_counter() - start, time.process_time() - cpu
     result.peak_mib = memory.peak / 2**20
 
 
@@ -72,6 +99,22 @@ def forest(data: Path, rows: int | None = None, one: int | None = 2) -> Rows:
     return X[:rows], y[:rows], X_test, y_test
 
 
+def boosted_trees(regress: bool, trees: int, leaves: int, threads: int = 1, seed: int = 0) -> Any:
+    """An estimator of LightGBM."""
+    import lightgbm
+
+    kind = lightgbm.LGBMRegressor if regress else lightgbm.LGBMClassifier
+    return kind(n_estimators=trees, num_leaves=leaves, n_jobs=threads, random_state=seed, verbose=-1)
+
+
+def error_of(found: Any, truth: Any, regress: bool = False) -> float:
+    """Percent of wrong labels; of numbers the root mean square error over their standard deviation."""
+    found, truth = np.asarray(found), np.asarray(truth)
+    if regress:
+        return float(np.sqrt(np.mean(np.square(found - truth))) / np.std(truth))
+    return 100 * float(np.mean(found != truth))
+
+
 def machine() -> dict[str, object]:
     """What the figures were measured on, and at which commit."""
     commit = subprocess.run(
@@ -91,6 +134,11 @@ def finish(title: str, rows: Sequence[dict[str, Any]], json_only: bool, **facts:
         print(title)
         print(_table(rows))
     print(json.dumps({"title": title, **facts, **machine(), "rows": list(rows)}))
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:

@@ -21,14 +21,13 @@ best of --repeats.
     python scripts/bench/roofline.py --features 28 --components 8192
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from report import finish
+from report import finish, parser
 
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
@@ -170,12 +169,11 @@ def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--features", type=int, nargs="+", default=[8, 28, 90, 784], help="p")
     ask.add_argument("--components", type=int, nargs="+", default=[1024, 8192], help="D")
     ask.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
     ask.add_argument("--repeats", type=int, default=5)
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     found: list[dict[str, Any]] = []
     with one_blas_thread():

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from commands import made, phases_of, train
-from report import finish
+from report import finish, parser
 
 from dkernel.execution.base import Call, Executor
 from dkernel.execution.connect import connect
@@ -85,13 +85,12 @@ def constants(D: int, rounds: int, workers: int = 2) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--rows", type=int, default=2_000_000)
     ask.add_argument("--components", type=int, default=4096)
     ask.add_argument("--repeats", type=int, default=3, help="turns of 1 and 2 workers")
     ask.add_argument("--rounds", type=int, default=100, help="rounds of each number of calls")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         pair = speedup(args.place or Path(scratch), args)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from commands import made, measured
 from numpy.typing import NDArray
-from report import finish
+from report import finish, parser
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
@@ -139,7 +139,7 @@ def lines(place: Path, which: str, D: int, args: argparse.Namespace) -> list[dic
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--rows", type=int, default=4_000_000)
     ask.add_argument("--sklearn-rows", type=int, default=400_000, help="at most so many for scikit-learn")
     ask.add_argument("--components", type=int, nargs="+", default=[1024, 4096])
@@ -147,7 +147,6 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--workers", type=int, default=2)
     ask.add_argument("--repeats", type=int, default=2)
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         place = args.place or Path(scratch)

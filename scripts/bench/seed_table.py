@@ -7,13 +7,12 @@ columns, in one run.
     python scripts/bench/seed_table.py --rows 100000
 """
 
-import argparse
 import statistics
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from report import finish, measured
+from report import finish, measured, parser
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -61,12 +60,11 @@ def run_one(make: Callable[[], Any], data: tuple[Any, ...], repeat: int) -> dict
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--rows", type=int, default=100_000)
     ask.add_argument("--seed", type=int, default=0, help="random_state of make_classification")
     ask.add_argument("--components", type=int, nargs="+", default=[1000, 2000])
     ask.add_argument("--repeat", type=int, default=1, help="fits of every model but the exact one; medians are shown")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     X, y = make_classification(n_samples=args.rows, random_state=args.seed)
     X, X_test, y, y_test = train_test_split(X, y, random_state=42)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import BYTES_A_NUMBER, made, phases_of, train
-from report import finish
+from report import finish, parser
 
 SMALL = 1_000_000
 GRIDS = ("--features", "none", "--alpha", "1e-6", "--baselines", "off")
@@ -69,7 +69,7 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--rows", type=int, default=100_000_000)
     ask.add_argument("--small-rows", type=int, default=SMALL, help="rows of the other fit of each format")
     ask.add_argument("--grids", type=int, default=0, help="fit so many grids in place of landmarks")
@@ -81,7 +81,6 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--memory-limit", default="1GiB")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
     ask.add_argument("--keep", action="store_true", help="do not remove the data that were made")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         place, found = args.place or Path(scratch), []

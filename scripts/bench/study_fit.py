@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from quadratic import written
-from report import load
+from report import boosted_trees, error_of, load
 from study_points import BELOW, METHODS, SETS, TREES, Point
 
 from dkernel.data import Source, from_arrays, open_source
@@ -191,11 +191,7 @@ def exact(point: Point, rows: Rows, chosen: Mapping[str, Any]) -> tuple[Callable
 
 
 def trees(point: Point, rows: Rows, chosen: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:  # noqa: ARG001
-    import lightgbm
-
-    kind = lightgbm.LGBMRegressor if SETS[point.set].regress else lightgbm.LGBMClassifier
-    leaves = TREES[point.size]
-    machine = kind(n_estimators=point.size, num_leaves=leaves, verbose=-1, n_jobs=1, random_state=point.seed)
+    machine = boosted_trees(SETS[point.set].regress, point.size, TREES[point.size], seed=point.seed)
     return _others(machine, rows)
 
 
@@ -219,10 +215,7 @@ def measure(point: Point, chosen: Mapping[str, Any], data: Path, place: Path) ->
     seconds = cpu() - begun
     answer = np.concatenate(answers[0])
     found["predict_s"] = 1e6 * seconds / (times * len(rows.X_test))
-    if SETS[point.set].regress:
-        found["error"] = float(np.sqrt(np.mean((answer - rows.y_test) ** 2)) / np.std(rows.y_test))
-    else:
-        found["error"] = 100 * float(np.mean(answer != rows.y_test))
+    found["error"] = error_of(answer, rows.y_test, SETS[point.set].regress)
     return {"tested": len(rows.y_test), **found}
 
 

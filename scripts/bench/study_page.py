@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import ROOT
+from report import ROOT, markdown
 from study import LINES, SMALL, read
 from study_lines import Lines
 from study_plots import draw_all
@@ -49,7 +49,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [row for row in rows if any(row[1:])]
     if not lines:
         return "Not run yet."
-    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *lines))
+    return markdown(heads, lines)
 
 
 def shown(name: str, figures: Sequence[float]) -> str:

@@ -8,7 +8,6 @@ with a date, texts and missing values, of which trees get year, month, weekday a
     python scripts/bench/tables.py --only diamonds
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from data import advice
-from report import DATA, finish, measured
+from report import error_of, finish, measured, parser
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
@@ -99,13 +98,6 @@ def read(path: Path) -> pd.DataFrame:
     return table.astype(dict.fromkeys(texts, "category"))
 
 
-def error_of(found: Any, y: pd.Series, regress: bool) -> float:
-    """Percent of wrong labels, or RMSE in standard deviations."""
-    if regress:
-        return float(np.sqrt(np.mean((np.asarray(found) - y) ** 2)) / y.std(ddof=0))
-    return float(100 * np.mean(np.asarray(found) != y.to_numpy()))
-
-
 def by_command(place: Path, label: str, suffix: str, regress: bool, seed: int) -> dict[str, float]:
     """Error and seconds of `dkernel train` and `dkernel evaluate`."""
     dkernel = [sys.executable, "-m", "dkernel"]
@@ -151,11 +143,9 @@ def run_one(name: str, place: Path, seed: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--data", type=Path, default=DATA)
+    ask = parser(__doc__, data=True)
     ask.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     ask.add_argument("--seed", type=int, default=0)
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     there = [name for name in args.only if name in MADE or (args.data / name / f"train{CASES[name][1]}").is_file()]
     if not there:

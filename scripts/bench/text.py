@@ -7,12 +7,10 @@ which a sum over words cannot. Errors are on texts of their own; seconds are of 
     python scripts/bench/text.py --rows 30000
 """
 
-import argparse
-import resource
-import time
-from typing import Any
+import sys
 
 import numpy as np
+from report import error_of, finish, measured, parser
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import SGDClassifier
 
@@ -38,44 +36,34 @@ def made(kind: str, n: int, seed: int) -> tuple[list[str], np.ndarray]:
     return texts, np.where(flip, 1 - y, y)
 
 
-def measured(machine: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[float, float]:
-    """Test error in percent, seconds of the fit."""
-    begin = time.perf_counter()
-    machine.fit(*train)
-    return 100 * float(np.mean(machine.predict(test[0]) != test[1])), time.perf_counter() - begin
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=30_000)
-    parser.add_argument("--components", type=int, default=1000)
-    arguments = parser.parse_args()
-    n, hashing = arguments.rows, HashingVectorizer(norm="l2", alternate_sign=False)
-    print(f"{n:,} texts, {2**20:,} columns; dense rows would be {4 * n * 2**20 / 2**30:,.0f} GiB")
-    print("| data | machine | error % | s |\n|---|---|---|---|")
+    """Print the table."""
+    ask = parser(__doc__)
+    ask.add_argument("--rows", type=int, default=30_000)
+    ask.add_argument("--components", type=int, default=1000)
+    o = ask.parse_args()
+    hashing, lines = HashingVectorizer(norm="l2", alternate_sign=False), []
     for kind in ("topics", "pairs"):
-        texts, y = made(kind, n, 0)
+        texts, y = made(kind, o.rows, 0)
         others, y_test = made(kind, 10_000, 1)
-        train, test = (hashing.transform(texts), y), (hashing.transform(others), y_test)
+        X, X_test = hashing.transform(texts), hashing.transform(others)
+        linear = [SGDClassifier(alpha=alpha, random_state=0) for alpha in (1e-6, 1e-5, 1e-4)]
         machines = {
-            "linear SGD, hinge, alpha of three": None,
-            "KernelClassifier, Gaussian": KernelClassifier("gaussian", n_components=arguments.components),
-            "KernelClassifier, Polynomial(2)": KernelClassifier(
-                "Polynomial(2, 1.0)", n_components=arguments.components, scale="none"
-            ),
-            "KernelClassifier, Gaussian, fourier": KernelClassifier(
-                "gaussian", features="fourier", n_components=arguments.components
-            ),
+            "linear SGD, hinge, alpha of three": linear,
+            "Gaussian": [KernelClassifier("gaussian", n_components=o.components)],
+            "Polynomial(2)": [KernelClassifier("Polynomial(2, 1.0)", n_components=o.components, scale="none")],
+            "Gaussian, fourier": [KernelClassifier("gaussian", features="fourier", n_components=o.components)],
         }
-        for name, machine in machines.items():
-            if machine is None:
-                linear = [SGDClassifier(alpha=alpha, random_state=0) for alpha in (1e-6, 1e-5, 1e-4)]
-                error, seconds = min(measured(each, train, test) for each in linear)
-            else:
-                error, seconds = measured(machine, train, test)
-            print(f"| {kind} | {name} | {error:.1f} | {seconds:.1f} |", flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory of the process: {peak:.2f} GiB")
+        for name, several in machines.items():
+            fits = []
+            for machine in several:
+                with measured() as fit:
+                    machine.fit(X, y)
+                fits.append((error_of(machine.predict(X_test), y_test), fit.seconds, fit.peak_mib))
+            error, seconds, peak = min(fits)
+            lines.append({"data": kind, "machine": name, "error_%": error, "seconds": seconds, "peak_mib": peak})
+            print(lines[-1], file=sys.stderr)
+    finish(f"{o.rows:,} texts in {2**20:,} columns", lines, o.json, dense_gib=4 * o.rows * 2**20 / 2**30)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 Three lines: one fit with everything chosen on the sample; the race with the fit of its winner, `times_a_fit` being its
 time in units of the first line's; and HalvingRandomSearchCV over 64 candidates of an SVC, on the largest sample for
-which it ends in the time of the race. dask-ml's HyperbandSearchCV is tried too; what it says is in the JSON line.
+which it ends in the time of the race.
 
     python scripts/bench/tune.py                                  covtype, 60,000 rows
     python scripts/bench/tune.py --rows 0 --components 0             all of it, size by itself
     python scripts/bench/tune.py --made 10000000 --components 0      ten million made rows, in chunks
 """
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from report import DATA, finish, folder, measured, parts
+from report import error_of, finish, folder, measured, parser, parts
 from scipy.stats import loguniform
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - the search hides behind it
 from sklearn.model_selection import HalvingRandomSearchCV
@@ -50,10 +49,6 @@ def ring(X: Any) -> Any:
     return (((X[:, :4] ** 2).sum(axis=1) + X[:, 4] * X[:, 5]) > 3.5).astype(np.int64)
 
 
-def error(machine: Any, X: Any, y: Any) -> float:
-    return 100 * float(np.mean(machine.predict(X) != y))
-
-
 def halving(X: Any, y: Any, X_test: Any, y_test: Any, seconds: float, seed: int) -> dict[str, Any]:
     """The search on samples that double, as far as the time goes."""
     best: dict[str, Any] = {}
@@ -72,40 +67,19 @@ def halving(X: Any, y: Any, X_test: Any, y_test: Any, seconds: float, seed: int)
         if best and spent > seconds:
             break
         best = {"search": "HalvingRandomSearchCV(SVC)", "rows": size, "seconds": spent, "peak_mib": m.peak_mib}
-        best["error_%"] = error(search, X_test, y_test)
+        best["error_%"] = error_of(search.predict(X_test), y_test)
         if 4 * spent > seconds:  # of twice the rows an SVC takes some four times as long
             break
         size *= 2
     return best
 
 
-def hyperband() -> str:
-    """What dask-ml's search says on the installed Dask."""
-    from dask.distributed import Client
-    from dask_ml.model_selection import HyperbandSearchCV
-    from sklearn.linear_model import SGDClassifier
-
-    rng = np.random.default_rng(0)
-    X = da.from_array(rng.normal(size=(400, 4)), chunks=(100, 4))
-    with warnings.catch_warnings(), Client(n_workers=1, processes=False, dashboard_address=":0"):
-        warnings.simplefilter("ignore")
-        try:
-            HyperbandSearchCV(SGDClassifier(), {"alpha": [1e-4, 1e-3]}, max_iter=3).fit(
-                X, (X[:, 0] > 0).astype(int), classes=[0, 1]
-            )
-        except Exception as problem:
-            return f"{type(problem).__name__}: {problem}"
-    return "runs"
-
-
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--data", type=Path, default=DATA)
+    ask = parser(__doc__, data=True)
     ask.add_argument("--rows", type=int, default=60_000, help="of covtype; 0 for all")
     ask.add_argument("--made", type=int, default=0, help="so many made rows instead")
     ask.add_argument("--components", type=int, default=2048, help="of the model; 0 for its own choice")
     ask.add_argument("--seed", type=int, default=0)
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     if args.made:
         X, y, X_test, y_test = made(args.made, args.seed)
@@ -117,15 +91,15 @@ def main(arguments: list[str] | None = None) -> int:
     with measured() as fit:
         machine.fit(X, y)
     rows = [{"search": "none: one fit", "rows": len(X), "seconds": fit.seconds, "peak_mib": fit.peak_mib,
-             "error_%": error(machine, X_test, y_test)}]  # fmt: skip
+             "error_%": error_of(machine.predict(X_test), y_test)}]  # fmt: skip
     with measured() as race:
         tuner = Tuner(KernelClassifier("gaussian", n_components=size, random_state=args.seed)).fit(X, y)
     line = {"search": f"dkernel: {len(tuner.leaderboard_)} candidates", "rows": len(X), "seconds": race.seconds}
-    rows.append({**line, "peak_mib": race.peak_mib, "error_%": error(tuner, X_test, y_test)})
+    rows.append({**line, "peak_mib": race.peak_mib, "error_%": error_of(tuner.predict(X_test), y_test)})
     rows[-1]["times_a_fit"] = race.seconds / fit.seconds
     if not args.made:
         rows.append(halving(X, y, X_test, y_test, race.seconds, args.seed))
-    finish("a search over 64 candidates", rows, args.json, best=tuner.best_params_, hyperband=hyperband())
+    finish("a search over 64 candidates", rows, args.json, best=tuner.best_params_)
     return 0
 
 

@@ -8,7 +8,6 @@ does is not in them; those of dkernel are of a second fit, when the hot loops ar
     python scripts/bench/twins.py --only SVC KernelRidge
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-from report import DATA, finish, folder, parts
+from report import finish, folder, parser, parts
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.cluster import SpectralClustering as DenseSpectral
@@ -366,12 +365,10 @@ def line_of(twin: Twin, data: Path, seed: int, limit: float) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     every = twins()
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--data", type=Path, default=DATA)
+    ask = parser(__doc__, data=True)
     ask.add_argument("--only", nargs="+", metavar="TWIN", help="names of twins, or beginnings of them")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--limit", type=float, default=30.0, help="seconds of a twin after which n grows no more")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     chosen = [t for t in every if not args.only or any(t.exact.startswith(name) for name in args.only)]
     made = []

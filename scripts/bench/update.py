@@ -9,11 +9,10 @@ refit that keeps the choices.
     python scripts/bench/update.py --stages cells --rows 100000 --seeds 1
 """
 
-import argparse
-import sys
-import time
+from itertools import product
 
 import numpy as np
+from report import finish, measured, parser
 
 from dkernel import KernelRegressor
 
@@ -28,38 +27,33 @@ def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + 0.2 * rng.normal(size=n)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> None:
     """Print a line for each stage and seed."""
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--stages", nargs="*", choices=["grids", "cells"], default=["grids", "cells"])
     ask.add_argument("--rows", type=int, default=50_000, help="rows of the old model")
     ask.add_argument("--seeds", type=int, default=3)
-    o = ask.parse_args(arguments)
+    o = ask.parse_args()
     X_test, y_test = made(TESTED, 1_000_000)
-    names = "".join(f"{name:>10}" for name in ("old", "refit", "update", "half se"))
-    print(f"{'stage':<7}{'seed':>5}{'refit':>9}{'update':>9}{'ratio':>7}{names}")
-    for stage in o.stages:
-        for seed in range(o.seeds):
-            X, y = made(o.rows + o.rows // 100, seed)
-            old, new = slice(0, o.rows), slice(o.rows, None)
-            start = time.process_time()
+    lines = []
+    for stage, seed in product(o.stages, range(o.seeds)):
+        X, y = made(o.rows + o.rows // 100, seed)
+        old, new = slice(0, o.rows), slice(o.rows, None)
+        with measured() as whole:
             refit = KernelRegressor(local=stage, random_state=seed).fit(X, y)
-            whole = time.process_time() - start
-            machine = KernelRegressor(local=stage, random_state=seed).fit(X[old], y[old])
-            if machine.model_.local is None:
-                print(f"{stage:<7}{seed:>5}   no local stage was kept")
-                continue
-            before = np.square(machine.predict(X_test) - y_test).mean()
-            start = time.process_time()
+        machine = KernelRegressor(local=stage, random_state=seed).fit(X[old], y[old])
+        lines.append({"stage": stage, "seed": seed, "refit_s": whole.cpu})
+        if machine.model_.local is None:  # no local stage was kept
+            continue
+        before = np.square(machine.predict(X_test) - y_test).mean()
+        with measured() as update:
             machine.partial_fit(X[new], y[new], old=X[old])
-            some = time.process_time() - start
-            errors = np.square(refit.predict(X_test) - y_test)
-            after = np.square(machine.predict(X_test) - y_test).mean()
-            half = 0.5 * errors.std() / TESTED**0.5
-            line = f"{stage:<7}{seed:>5}{whole:>8.2f}s{some:>8.2f}s{some / whole:>7.3f}"
-            print(f"{line}{before:>10.5f}{errors.mean():>10.5f}{after:>10.5f}{half:>10.5f}", flush=True)
-    return 0
+        errors = np.square(refit.predict(X_test) - y_test)
+        lines[-1] |= {"update_s": update.cpu, "ratio": update.cpu / whole.cpu, "old": before, "refit": errors.mean()}
+        lines[-1] |= {"update": np.square(machine.predict(X_test) - y_test).mean()}
+        lines[-1] |= {"half se": 0.5 * errors.std() / TESTED**0.5}
+    finish("updates beside refits", lines, o.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

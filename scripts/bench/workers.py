@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 from counted_processes import COUNTS, count_messages, counts_of, run_scheduler, run_workers, vectors
 from distributed import Client
-from report import finish
+from report import finish, markdown, parser
 
 from dkernel.data import open_source
 from dkernel.execution.base import Call
@@ -206,10 +206,8 @@ def as_markdown(lines: Sequence[dict[str, Any]]) -> str:
     | 2 | all | 9 | 40 | 0.2 | 0.1 | 0.2 | 1.0 | 0.75 |
     """
     heads = ("workers", "phase", "tasks", "messages", "MB", "client, CPU s", "scheduler, CPU s", "workers, CPU s", "s")
-    rows = [heads, ("---",) * len(heads), *(line.values() for line in lines)]
-    return "\n".join(
-        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) + " |" for row in rows
-    )
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in line.values()] for line in lines]
+    return markdown(heads, cells)
 
 
 def price_of_a_call(lines: Sequence[dict[str, Any]]) -> float | None:
@@ -242,7 +240,7 @@ def _not_of_workers(line: dict[str, Any]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask = parser(__doc__)
     ask.add_argument("--workers", type=int, nargs="+", default=[2, 8, 32, 64], help="numbers of worker processes")
     ask.add_argument("--rows", type=int, default=640_000)
     ask.add_argument("--chunk", type=int, default=5_000, help="rows of a file")
@@ -250,7 +248,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ask.add_argument("--local", default="none", help="the local stage; auto has the ways race")
     ask.add_argument("--processes", type=int, help="that have the workers; by default each has one of its own")
     ask.add_argument("--repeats", type=int, default=2, help="fits of each number, of which the least counts")
-    ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     lines: list[dict[str, Any]] = []
     digests: dict[int, str] = {}

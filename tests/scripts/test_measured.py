@@ -64,7 +64,7 @@ def test_the_table_says_what_the_notes_say():
     assert said["peak memory, all commands"].startswith("900 MiB")
 
 
-@pytest.mark.parametrize("name", ["covtype", pytest.param("defaults", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["covtype", pytest.param("local_stages", marks=pytest.mark.slow)])
 def test_a_benchmark_without_its_data_says_how_to_fetch_them_and_fails(name, tmp_path):
     script = ROOT / "scripts" / "bench" / f"{name}.py"
     line = [sys.executable, str(script), "--data", str(tmp_path)]
