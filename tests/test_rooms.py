@@ -16,6 +16,7 @@ ELSEWHERE = {
     "__main__": "cli/test_exit_codes.py",
     "cli.cancel": "cli/test_detach.py",
     "cli.jobs": "cli/test_detach.py",
+    "cli.tables": "cli/test_tune.py",
     "cli.update": "training/test_update.py",
     "cost": "numerics/test_calibration.py",
     "data.writers.collisions": "cli/test_outputs.py",

@@ -5,18 +5,13 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, patience_option
 
 
 @click.command("cancel", cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
 @click.argument("run", metavar="RUN")
-@setting(
-    "--patience",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
-)
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@patience_option
+@debug_option
 def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """End the job that `dkernel train --detach` named RUN, and wait for its end.
 

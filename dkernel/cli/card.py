@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, overwrite_option, setting
 
 SHOWN_COLUMNS = 50  # listed by name
 _LIMITS = (
@@ -18,8 +18,8 @@ _LIMITS = (
 @click.command("card", cls=ExitCodeCommand, short_help="Write a model card: data, choices, figures, limits.")
 @click.argument("model")
 @setting("--out", metavar="FILE", help="Write the page there; it is printed if this is not given.")
-@setting("--overwrite", is_flag=True, help="Replace FILE.")
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@overwrite_option(help="Replace FILE.")
+@debug_option
 def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Write a card of MODEL in Markdown, as model hubs show it: data, choices, figures and limits.
 

@@ -12,10 +12,11 @@ from dkernel.cli.options import (
     connect_arguments,
     group_option,
     note_rejected,
+    out_option,
+    overwrite_option,
     print_config,
     require_options,
     run_options,
-    setting,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
 
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 @click.command("conformalize", cls=ExitCodeCommand, short_help="Let other rows say how sure a model is.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@setting("-o", "--out", metavar="FILE", help="Model file to write.")
-@group_option("Column of the groups that `score --group` may then ask for; no feature needs to be of it.")
+@out_option
+@group_option(help="Column of the groups that `score --group` may then ask for; no feature needs to be of it.")
 @labelled_options
-@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@overwrite_option(help="Replace an existing model.")
 @run_options
 @click.pass_context
 def conformalize_command(ctx: click.Context, /, **values: Any) -> None:

@@ -11,6 +11,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import connect_arguments, print_config, scratch_of
 from dkernel.cli.outputs import check_outputs
+from dkernel.cli.tables import align
 from dkernel.cli.train import open_for, recipe_of, train_command
 
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
@@ -159,6 +160,4 @@ def _table(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, facts in processes.items():
         theirs = facts.get("versions", {})
         cells.append([name, *(f"{theirs.get(p, '?')}{'' if theirs.get(p) == here[p] else ' !'}" for p in here)])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from align(cells)

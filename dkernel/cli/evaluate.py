@@ -14,12 +14,14 @@ from dkernel.cli.options import (
     counting_bad_rows,
     coverage_option,
     note_rejected,
+    output_setting,
     print_config,
+    report_option,
     require_options,
     run_options,
-    setting,
 )
 from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.tables import align
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @labelled_options
-@setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
-@setting("--importance", is_flag=True, help="Print what shuffling each column costs of the accuracy or R².")
+@report_option(help="Write a page with pictures. Needs matplotlib.")
+@output_setting("--importance", is_flag=True, help="Print what shuffling each column costs of the accuracy or R².")
 @coverage_option
 @run_options
 @click.pass_context
@@ -136,9 +138,7 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = [["class", "n", "precision", "recall"]]
     cells += [[repr(row["label"]), *(_text(row[name]) for name in cells[0][1:])] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for first, *rest in cells:
-        yield "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(rest, widths[1:], strict=True))])
+    yield from align(cells, right=True)
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
@@ -29,7 +29,7 @@ from dkernel.cli.outputs import check_outputs, check_writable
     help="Precision of the input and the scores.",
 )
 @setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@debug_option
 def export_command(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 

@@ -1,93 +1,15 @@
 """The help of a command in groups, the usual options first, and an answer to an option that does not exist."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import click
 
-from dkernel.parameters import PARAMETERS, hint_for_old
+from dkernel.parameters import hint_for_old
 
-OPTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Data": (
-        "label",
-        "exclude",
-        "weight",
-        "keep",
-        "done",
-        "partition_by",
-        "allow_extra",
-        "max_bad_rows",
-        "max_bad_files",
-        "delimiter",
-        "no_header",
-        "encoding",
-        "n_features",
-        "zero_based",
-        "scratch",
-    ),
-    "Model": (
-        "budget",
-        "grid",
-        "eval_set",
-        "baselines",
-        "import",
-    ),
-    "Output": (
-        "out",
-        "write",
-        "coverage",
-        "importance",
-        "by_class",
-        "group",
-        "report",
-        "overwrite",
-        "json",
-        "quiet",
-        "verbose",
-        "progress",
-        "record",
-        "format",
-    ),
-    "Run": (
-        "dry_run",
-        "checkpoint",
-        "resume",
-        "checkpoint_every",
-        "detach",
-        "retries",
-        "workers",
-        "memory_limit",
-        "client_memory_limit",
-        "config",
-        "print_config",
-        "debug",
-    ),
-    "Cluster": ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "cluster_timeout"),
-}
-"""Group -> its options that are no parameters of a recipe, whose group the table of parameters says."""
-USUAL = (
-    "label",
-    "exclude",
-    "keep",
-    "max_bad_rows",
-    "budget",
-    "grid",
-    "out",
-    "write",
-    "coverage",
-    "report",
-    "overwrite",
-    "quiet",
-    "dry_run",
-    "checkpoint",
-    "resume",
-    "workers",
-    "memory_limit",
-    "scheduler",
-    "help",
-)
-"""Of these, options that the short help has."""
+OPTION_GROUPS = ("Data", "Model", "Output", "Run", "Cluster")
+"""Groups of the help, in their order."""
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
 FEW_OPTIONS = 12  # options; a command that has fewer shows them without groups
@@ -155,24 +77,17 @@ COMMAND_SYNONYMS = {
 """What users of other tools type -> the option here."""
 
 
-def option_group(name: str | None) -> str:
-    if parameter := PARAMETERS.get(name or ""):
-        return parameter.group
-    return next((group for group, names in OPTION_GROUPS.items() if name in names), "Run")
-
-
-def is_usual(name: str | None) -> bool:
-    parameter = PARAMETERS.get(name or "")
-    return name in USUAL if parameter is None else parameter.usual
-
-
 def group_options(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
     """Group -> its options, the usual ones first; those that are not usual only if `every`."""
     groups: dict[str, list[click.Option]] = {group: [] for group in OPTION_GROUPS}
     for option in params:
-        if isinstance(option, click.Option) and not option.hidden and (every or is_usual(option.name)):
-            groups[option_group(option.name)].append(option)
-    return {group: sorted(options, key=lambda o: not is_usual(o.name)) for group, options in groups.items() if options}
+        if isinstance(option, click.Option) and not option.hidden and (every or _is_usual(option)):
+            groups[getattr(option, "group", "Run")].append(option)
+    return {group: sorted(options, key=lambda o: not _is_usual(o)) for group, options in groups.items() if options}
+
+
+def _is_usual(option: click.Option) -> bool:
+    return getattr(option, "usual", False)
 
 
 class Grouped(click.Command):

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, setting
+from dkernel.cli.tables import align
 
 
 @click.command("jobs", cls=ExitCodeCommand, short_help="List the runs of a folder.")
 @click.argument("folder", metavar="[FOLDER]", default=".")
 @setting("--json", is_flag=True, help="Print one JSON object for each run.")
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@debug_option
 def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     """List the runs whose records are in FOLDER, a path or a URL: jobs of a cluster and others, the newest last.
 
@@ -41,9 +42,7 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
         return
     names = ("job", "status", "exit_code", "started", "progress")
     cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in runs)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    click.echo("\n".join(align(cells)))
 
 
 def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,34 +6,35 @@ from typing import Any
 import click
 
 from dkernel.cli.options import (
-    LOCAL_TYPE,
-    NAMES,
-    Command,
     LabelOption,
+    allow_extra_option,
     bad_rows_option,
+    combine,
+    exclude_option,
     scratch_of,
-    setting,
+    scratch_option,
     svmlight_of,
     svmlight_options,
+    weight_option,
 )
 
-
-def labelled_options(command: Command) -> Command:
-    """Options that `open_labelled` reads."""
-    options = (
-        click.option(
-            "--label", cls=LabelOption, metavar="NAME", help="Column with the labels. Default: that of the training."
-        ),
-        setting("--weight", metavar="COL", help="Column of sample weights."),
-        setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers."),
-        setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know."),
-        setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help="Folder for unpacked copies that every worker sees."),
-        bad_rows_option,
-        svmlight_options,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+labelled_options = combine(
+    click.option(
+        "--label",
+        cls=LabelOption,
+        metavar="NAME",
+        group="Data",
+        usual=True,
+        help="Column with the labels. Default: that of the training.",
+    ),
+    weight_option,
+    exclude_option,
+    allow_extra_option,
+    scratch_option(help="Folder for unpacked copies that every worker sees."),
+    bad_rows_option,
+    svmlight_options,
+)
+"""Options that `open_labelled` reads."""
 
 
 def open_labelled(

@@ -32,10 +32,17 @@ _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of setti
 
 
 class Setting(click.Option):
-    """An option that a variable sets too: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN_OPTIONS."""
+    """An option that a variable sets too: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN_OPTIONS.
 
-    def __init__(self, *names: Any, **settings: Any) -> None:
+    Parameters
+    ----------
+    group : of the help that the option stands in
+    usual : whether the short help has it
+    """
+
+    def __init__(self, *names: Any, group: str = "Run", usual: bool = False, **settings: Any) -> None:
         super().__init__(*names, **settings)
+        self.group, self.usual = group, usual
         self.envvar = None if self.name in OWN_OPTIONS else f"DKERNEL_{str(self.name).upper()}"
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
@@ -45,6 +52,8 @@ class Setting(click.Option):
 
 setting = partial(click.option, cls=Setting)
 """Decorator of a command: an option that is a `Setting`."""
+data_setting, output_setting = (partial(setting, group=group) for group in ("Data", "Output"))
+cluster_setting, model_setting = (partial(setting, group=group) for group in ("Cluster", "Model"))
 
 
 class RecipeOption(Setting):
@@ -56,7 +65,8 @@ class RecipeOption(Setting):
     """
 
     def __init__(self, *names: Any, parameter: Parameter, **settings: Any) -> None:
-        super().__init__(*names, help=parameter.text_of_option(), **settings)
+        text, group = parameter.text_of_option(), parameter.group
+        super().__init__(*names, help=text, group=group, usual=parameter.usual, **settings)
         self.short_help = parameter.text_of_option(full=False)
 
 
@@ -140,98 +150,104 @@ class _Local(click.ParamType):  # type: ignore[type-arg]
 WORD_OR_NUMBER, NAMES, SIZE, LOCAL_TYPE = _WordOrNumber(), _Names(), _Size(), _Local()
 
 
-def run_options(command: Command) -> Command:
-    """Adds RUN-OPTIONS: where a command runs, what it prints, where its settings come from."""
-    for option in reversed([*_place_options(), *_print_options()]):
-        command = option(command)
-    return command
+def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Decorator of a command that has all these options."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
+debug_option = setting("--debug", is_flag=True, help="Print tracebacks.")
+json_option = output_setting("--json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+patience_option = setting(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
+)
+place_options = combine(
+    cluster_setting("--scheduler", metavar="ADDR", usual=True, help="Run on this Dask scheduler, tcp://host:8786."),
+    cluster_setting(
+        "--scheduler-file", type=LOCAL_TYPE, metavar="FILE", help="Run on the scheduler that wrote this file."
+    ),
+    cluster_setting("--tls-ca-file", type=LOCAL_TYPE, metavar="PEM", help="Certificate authority of the scheduler."),
+    cluster_setting("--tls-cert", type=LOCAL_TYPE, metavar="PEM", help="Certificate of this client."),
+    cluster_setting(
+        "--tls-key", type=LOCAL_TYPE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."
+    ),
+    setting(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        usual=True,
+        help="Use N processes of this machine. Default: the threads of one.",
+    ),
+    setting("--memory-limit", type=SIZE, metavar="SIZE", usual=True, help="Memory limit of each worker, such as 2GiB."),
+    cluster_setting(
+        "--cluster-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=300.0,
+        metavar="SECONDS",
+        help="Stop if a cluster has no workers, or finishes nothing, for so long. Default: 300.",
+    ),
+)
 client_limit_option = setting(
     "--client-memory-limit",
     type=SIZE,
     metavar="SIZE",
     help="Refuse a fit whose plan needs more memory in this process, such as 1GiB.",
 )
-
-
-def _place_options() -> list[Command]:
-    return [
-        setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
-        setting("--scheduler-file", type=LOCAL_TYPE, metavar="FILE", help="Run on the scheduler that wrote this file."),
-        setting("--tls-ca-file", type=LOCAL_TYPE, metavar="PEM", help="Certificate authority of the scheduler."),
-        setting("--tls-cert", type=LOCAL_TYPE, metavar="PEM", help="Certificate of this client."),
-        setting("--tls-key", type=LOCAL_TYPE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
-        setting(
-            "--workers",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Use N processes of this machine. Default: the threads of one.",
-        ),
-        setting("--memory-limit", type=SIZE, metavar="SIZE", help="Memory limit of each worker, such as 2GiB."),
-        setting(
-            "--cluster-timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=300.0,
-            metavar="SECONDS",
-            help="Stop if a cluster has no workers, or finishes nothing, for so long. Default: 300.",
-        ),
-    ]
-
-
-def _print_options() -> list[Command]:
-    return [
-        setting(
-            "--import",
-            multiple=True,
-            metavar="MODULE",
-            help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
-        ),
-        setting("--json", is_flag=True, help="Print one JSON object on stdout and nothing else."),
-        setting("-q", "--quiet", is_flag=True, help="Print errors only; of evaluate the figures too."),
-        setting("-v", "--verbose", is_flag=True, help="Print each choice when it is made, and all in the end."),
-        setting(
-            "--progress",
-            type=click.Choice(PROGRESS),
-            metavar="|".join(PROGRESS),
-            help="Progress on stderr. Default: bar on a terminal, else log.",
-        ),
-        setting(
-            "--config",
-            type=LOCAL_TYPE,
-            metavar="FILE.toml",
-            is_eager=True,
-            expose_value=False,
-            callback=_read_config,
-            help="Read settings from this file.",
-        ),
-        setting("--record", metavar="FILE", help="Run record to write. Default: OUT.run.json."),
-        click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
-        setting("--debug", is_flag=True, help="Print tracebacks."),
-    ]
-
-
-def bad_rows_option(command: Command) -> Command:
-    """Option to leave bad rows out."""
-    return setting(
-        "--max-bad-rows", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad rows."
-    )(command)
-
-
-def coverage_option(command: Command) -> Command:
-    """Option of the coverage of intervals and sets."""
-    return setting(
-        "--coverage",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.9,
-        metavar="SHARE",
-        help="Share of the rows that intervals and sets are to cover. Default: 0.9.",
-    )(command)
-
-
-def group_option(text: str) -> Callable[[Command], Command]:
-    """Option of the column whose values are groups of rows."""
-    return setting("--group", metavar="COL", help=text)
+label_option = click.option(
+    "--label", cls=LabelOption, metavar="NAME", group="Data", usual=True, help="Column to predict. [required]"
+)
+exclude_option = data_setting(
+    "--exclude", type=NAMES, metavar="COL,...", usual=True, help="Columns to ignore, such as identifiers."
+)
+weight_option = data_setting("--weight", metavar="COL", help="Column of sample weights.")
+allow_extra_option = data_setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+scratch_option = partial(data_setting, "--scratch", type=LOCAL_TYPE, metavar="DIR")
+bad_rows_option = data_setting(
+    "--max-bad-rows",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    usual=True,
+    help="Omit and list up to N bad rows.",
+)
+svmlight_options = combine(
+    data_setting(
+        "--n-features",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="svmlight: number of features. Default: from all files.",
+    ),
+    data_setting("--encoding", metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."),
+    data_setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row."),
+    data_setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."),
+    data_setting(
+        "--zero-based",
+        type=click.Choice(["auto", "yes", "no"]),
+        default="auto",
+        metavar="auto|yes|no",
+        help="svmlight: indices begin with 0. Default: auto, from all files.",
+    ),
+)
+out_option = output_setting("-o", "--out", metavar="FILE", usual=True, help="Model file to write.")
+overwrite_option = partial(output_setting, "--overwrite", is_flag=True, usual=True)
+report_option = partial(output_setting, "--report", metavar="FILE.html", usual=True)
+coverage_option = output_setting(
+    "--coverage",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    metavar="SHARE",
+    usual=True,
+    help="Share of the rows that intervals and sets are to cover. Default: 0.9.",
+)
+group_option = partial(output_setting, "--group", metavar="COL")
 
 
 @contextmanager
@@ -258,30 +274,6 @@ def note_rejected(source: Any) -> dict[str, Any]:
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
     return {**counts, "rejects": listed} if listed else counts
-
-
-def svmlight_options(command: Command) -> Command:
-    """Options for facts that svmlight files do not hold; they are the same for all files of a job."""
-    command = setting(
-        "--zero-based",
-        type=click.Choice(["auto", "yes", "no"]),
-        default="auto",
-        metavar="auto|yes|no",
-        help="svmlight: indices begin with 0. Default: auto, from all files.",
-    )(command)
-    command = setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ...")(
-        command
-    )
-    command = setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row.")(command)
-    command = setting("--encoding", metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8.")(
-        command
-    )
-    return setting(
-        "--n-features",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="svmlight: number of features. Default: from all files.",
-    )(command)
 
 
 def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,6 +318,38 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
     ctx.default_map = {**(ctx.default_map or {}), **values}
 
 
+run_options = combine(
+    place_options,
+    model_setting(
+        "--import",
+        multiple=True,
+        metavar="MODULE",
+        help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
+    ),
+    json_option,
+    output_setting("-q", "--quiet", is_flag=True, usual=True, help="Print errors only; of evaluate the figures too."),
+    output_setting("-v", "--verbose", is_flag=True, help="Print each choice when it is made, and all in the end."),
+    output_setting(
+        "--progress",
+        type=click.Choice(PROGRESS),
+        metavar="|".join(PROGRESS),
+        help="Progress on stderr. Default: bar on a terminal, else log.",
+    ),
+    setting(
+        "--config",
+        type=LOCAL_TYPE,
+        metavar="FILE.toml",
+        is_eager=True,
+        expose_value=False,
+        callback=_read_config,
+        help="Read settings from this file.",
+    ),
+    output_setting("--record", metavar="FILE", help="Run record to write. Default: OUT.run.json."),
+    click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
+    debug_option,
+)
+
+
 def config_text(ctx: click.Context, values: Mapping[str, Any]) -> str:
     """The settings as a TOML file that sets them again; unset ones are comments."""
     lines = []
@@ -359,12 +383,6 @@ def require_options(ctx: click.Context, values: Mapping[str, Any], names: Iterab
     for name in names:
         if values[name] is None or values[name] == ():
             raise click.MissingParameter(ctx=ctx, param=spelled[name])
-
-
-SCRATCH = (
-    "Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for rows "
-    "that a worker stores, of cells or of sorted data, its local folder."
-)
 
 
 def scratch_of(values: Mapping[str, Any]) -> Any:

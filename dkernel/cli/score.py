@@ -10,17 +10,21 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL_TYPE,
     NAMES,
+    allow_extra_option,
     bad_rows_option,
     connect_arguments,
     coverage_option,
+    data_setting,
+    exclude_option,
     group_option,
+    output_setting,
+    overwrite_option,
     print_config,
     require_options,
     run_options,
     scratch_of,
-    setting,
+    scratch_option,
     svmlight_of,
     svmlight_options,
 )
@@ -33,30 +37,30 @@ if TYPE_CHECKING:
 @click.command("score", cls=ExitCodeCommand, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@setting("-o", "--out", metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
-@setting(
+@output_setting(
+    "-o", "--out", metavar="PATH", usual=True, help="A .parquet, .csv, .npy file, .zarr, or a folder of parts."
+)
+@output_setting(
     "--write",
     type=NAMES,
     metavar="WHAT,...",
+    usual=True,
     help="label, score, std, interval, probability, set, novelty. Default: label,score; for a regression score.",
 )
 @coverage_option
-@setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
-@group_option("Intervals and sets cover --coverage of each group of rows with one value of it; kept too.")
-@setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output, or all.")
-@setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
-@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+@output_setting("--by-class", is_flag=True, help="Sets of --write set cover --coverage of each class.")
+@group_option(help="Intervals and sets cover --coverage of each group of rows with one value of it; kept too.")
+@data_setting("--keep", type=NAMES, metavar="COL,...", usual=True, help="Columns to copy to the output, or all.")
+@data_setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
+@exclude_option
+@allow_extra_option
 @bad_rows_option
-@setting("--max-bad-files", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad files.")
-@setting("--done", metavar="FILE", help="List of files scored before: leave them out, and add those of this run.")
-@setting("--overwrite", is_flag=True, help="Replace an existing output.")
-@setting(
-    "--scratch",
-    type=LOCAL_TYPE,
-    metavar="DIR",
-    help="Folder for unpacked copies that every worker sees. Default: beside --out.",
+@data_setting(
+    "--max-bad-files", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad files."
 )
+@data_setting("--done", metavar="FILE", help="List of files scored before: leave them out, and add those of this run.")
+@overwrite_option(help="Replace an existing output.")
+@scratch_option(help="Folder for unpacked copies that every worker sees. Default: beside --out.")
 @svmlight_options
 @run_options
 @click.pass_context

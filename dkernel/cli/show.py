@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, setting
 
 _SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
@@ -17,7 +17,7 @@ _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who lo
 @click.argument("model")
 @setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@debug_option
 def show_command(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 

@@ -9,24 +9,29 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL_TYPE,
-    NAMES,
-    SCRATCH,
     WORD_OR_NUMBER,
-    LabelOption,
     RecipeOption,
     bad_rows_option,
     client_limit_option,
+    combine,
     connect_arguments,
     counting_bad_rows,
+    exclude_option,
+    label_option,
+    model_setting,
     note_rejected,
+    output_setting,
+    overwrite_option,
     print_config,
+    report_option,
     require_options,
     run_options,
     scratch_of,
+    scratch_option,
     setting,
     svmlight_of,
     svmlight_options,
+    weight_option,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
 from dkernel.parameters import PARAMETERS
@@ -41,38 +46,48 @@ RECIPE = {name: p for name, p in PARAMETERS.items() if name != "rounds"}
 _TEXT = ("positive", "kernel", "categorical", "local")  # of which a number is text too
 
 
-def recipe_options(command: Any) -> Any:
-    """Adds an option for everything that decides a result."""
-    for name, p in reversed(RECIPE.items()):
-        command = setting(
+recipe_options = combine(
+    *(
+        setting(
             f"--{name.replace('_', '-')}",
             cls=RecipeOption,
             parameter=p,
             type=click.STRING if name in _TEXT else WORD_OR_NUMBER,
             metavar=p.metavar,
-        )(command)
-    return command
-
-
-EVAL_SET = setting(
-    "--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA."
+        )
+        for name, p in RECIPE.items()
+    )
 )
+"""An option for everything that decides a result."""
+model_options = combine(
+    label_option,
+    output_setting("-o", "--out", metavar="MODEL", usual=True, help="Model file to write. [required]"),
+    overwrite_option(help="Replace an existing model."),
+)
+row_options = combine(
+    exclude_option,
+    weight_option,
+    model_setting(
+        "--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA."
+    ),
+    scratch_option(
+        help="Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for "
+        "rows that a worker stores, of cells or of sorted data, its local folder."
+    ),
+    bad_rows_option,
+    svmlight_options,
+)
+checkpoint_option = partial(setting, "--checkpoint", metavar="DIR", usual=True)
+resume_option = setting("--resume", is_flag=True, usual=True, help="Continue from --checkpoint, if it holds anything.")
 
 
 @click.command("train", cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=LabelOption, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
-@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@model_options
 @recipe_options
-@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@setting("--weight", metavar="COL", help="Column of sample weights.")
-@EVAL_SET
-@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
-@bad_rows_option
-@svmlight_options
-@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which progress is saved.")
-@setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
+@row_options
+@checkpoint_option(help="Folder, or URL of one, in which progress is saved.")
+@resume_option
 @setting(
     "--checkpoint-every",
     type=click.IntRange(min=1),
@@ -80,14 +95,14 @@ EVAL_SET = setting(
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
-@setting(
+@report_option(help="Write a page about the fit. Needs matplotlib.")
+@model_setting(
     "--baselines",
     default="linear",
     metavar="off|linear|all",
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
-@setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--dry-run", is_flag=True, usual=True, help="Print the plan (memory, work, time) and stop.")
 @setting("--detach", is_flag=True, help="Give the job to the cluster, print its name and end. See dkernel jobs.")
 @setting(
     "--retries",

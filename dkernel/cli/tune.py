@@ -9,35 +9,34 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
-    LOCAL_TYPE,
-    NAMES,
-    SCRATCH,
     WORD_OR_NUMBER,
-    LabelOption,
-    bad_rows_option,
     client_limit_option,
     connect_arguments,
     counting_bad_rows,
+    model_setting,
     note_rejected,
     print_config,
+    report_option,
     require_options,
     run_options,
     scratch_of,
-    setting,
-    svmlight_options,
 )
+from dkernel.cli.tables import align
 from dkernel.cli.train import (
-    EVAL_SET,
     check_fit,
     check_pairs,
+    checkpoint_option,
     judges_of,
     loss_of,
+    model_options,
     note_fit,
     open_for,
     open_rows,
     recipe_of,
     recipe_options,
     report_on,
+    resume_option,
+    row_options,
     settle_values,
 )
 
@@ -51,31 +50,26 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 
 @click.command("tune", cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=LabelOption, metavar="NAME", help="Column to predict. [required]")
-@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
-@setting("--overwrite", is_flag=True, help="Replace an existing model.")
-@setting(
+@model_options
+@model_setting(
     "--budget",
     default="2passes",
+    usual=True,
     metavar="Npasses|TIME",
     help="Limit of the search: 5passes over the data, or 90s, 10min, 2h. Default: 2passes.",
 )
-@setting(
+@model_setting(
     "--grid",
     multiple=True,
+    usual=True,
     metavar="NAME=VALUE|...",
     help="Values of one parameter; can be repeated. gamma, metric and alpha have a default grid.",
 )
 @recipe_options
-@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@setting("--weight", metavar="COL", help="Column of sample weights.")
-@EVAL_SET
-@setting("--scratch", type=LOCAL_TYPE, metavar="DIR", help=SCRATCH)
-@bad_rows_option
-@svmlight_options
-@setting("--checkpoint", metavar="DIR", help="Folder, or URL of one, in which every rung is saved.")
-@setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@row_options
+@checkpoint_option(help="Folder, or URL of one, in which every rung is saved.")
+@resume_option
+@report_option(help="Write a page about search and fit. Needs matplotlib.")
 @client_limit_option
 @run_options
 @click.pass_context
@@ -179,9 +173,7 @@ def _lines(record: "Record", verbose: bool) -> Iterator[str]:
     yield ""
     names = [name for name in board[0] if name != "rows"]
     rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN_CANDIDATES]]
-    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
-    for row in [names, *rows]:
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    yield from align([names, *rows])
     if len(board) > SHOWN_CANDIDATES:
         yield f"... and {len(board) - SHOWN_CANDIDATES} more, in the run record"
 

@@ -11,6 +11,8 @@ from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
     connect_arguments,
     note_rejected,
+    out_option,
+    overwrite_option,
     print_config,
     require_options,
     run_options,
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 @click.command("update", cls=ExitCodeCommand, short_help="Teach a model more rows.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="NEW...")
-@setting("-o", "--out", metavar="FILE", help="Model file to write.")
+@out_option
 @setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
 @labelled_options
-@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@overwrite_option(help="Replace an existing model.")
 @run_options
 @click.pass_context
 def update_command(ctx: click.Context, /, **values: Any) -> None:

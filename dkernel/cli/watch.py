@@ -11,20 +11,15 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
-from dkernel.cli.options import setting
+from dkernel.cli.options import debug_option, patience_option, setting
 
 
 @click.command("watch", cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
-@setting(
-    "--patience",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Call a job dead if its record is older than this. Default: 30, of a cluster's job 300.",
-)
-@setting("--debug", is_flag=True, help="Print tracebacks.")
+@patience_option
+@debug_option
 @click.pass_context
 def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float | None, debug: bool) -> None:  # noqa: ARG001
     """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.

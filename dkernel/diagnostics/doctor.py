@@ -17,20 +17,21 @@ from dkernel.execution.versions import versions
 from dkernel.numerics import resource_limits
 from dkernel.planning.memory_plan import Plan
 
-# The checks, each with its sentence when nothing is wrong.
+# The checks, each with what helps where a finding says nothing else.
 CHECKS = {
-    "workers": "there are workers, and they answer",
-    "versions": "equal on the client, the scheduler and every worker",
-    "write": "the client can write to all places, and every worker to those that workers write to",
-    "shared": "every worker sees the folder that copies of the data are written to",
-    "data": "every worker can read the data",
-    "disk": "room to write",
-    "spill": "the workers' spill folders are on a disk",
-    "memory": "the workers' limits hold the plan, and each machine holds its workers' limits",
-    "blas": "one BLAS thread for each worker thread",
-    "clock": "the clocks agree",
-    "limits": "scheduler and workers do not give up what a run waits for",
-    "job": "the job can be planned",
+    "workers": "Look at its log; start it again from the environment that the client has.",
+    "versions": "Install the same versions everywhere (one image or environment for all) and start this process again.",
+    "write": "Make the folder, mount it on this machine, or let this process's user write there.",
+    "shared": "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
+    "data": "Mount the data there under the same name, or give them as a URL.",
+    "disk": "Make room there, or choose another place.",
+    "spill": "Start the worker with --local-directory on a disk, or with distributed.worker.memory.spill: false.",
+    "memory": "Start fewer workers there, or give each a smaller --memory-limit.",
+    "blas": "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
+    "sets one thread by itself; what else runs there does not.",
+    "clock": "Let both machines take the time from the network (chrony, systemd-timesyncd).",
+    "limits": "Start the process with a longer one in Dask's configuration, or give the run a shorter --cluster-timeout.",
+    "job": "Correct the command or its data; the plan needs both.",
 }
 LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
 # Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
@@ -49,12 +50,15 @@ CLIENT, SCHEDULER = "client", "scheduler"
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault: the check, the process, the finding, and the remedy."""
+    """One fault: the check, the process, the finding, and the remedy, by default that of CHECKS."""
 
     check: str
     where: str
     found: str
-    remedy: str
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "remedy", self.remedy or CHECKS[self.check])
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def diagnose(client: Any, job: DoctorRequest, patience: float = PATIENCE) -> Dia
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     if trouble:
-        findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
+        findings.append(Finding("job", CLIENT, trouble))
     limits = {name: min(seconds for _, other, seconds in shorter if other == name) for _, name, _ in shorter}
     return Diagnosis(processes, None if plan is None else plan.as_dict(), findings, limits)
 
@@ -194,12 +198,7 @@ def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Ite
         )
     for name, facts in processes.items():
         if "error" in facts:
-            yield Finding(
-                "workers",
-                name,
-                f"the process did not answer: {facts['error']}",
-                "Look at its log; start it again from the environment that the client has.",
-            )
+            yield Finding("workers", name, f"the process did not answer: {facts['error']}")
 
 
 def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -214,12 +213,7 @@ def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             wrong = [package for package in wrong if package in ("python", "dask", "distributed")]
         if wrong:
             what = ", ".join(f"{package} {theirs.get(package)} instead of {here[package]}" for package in wrong)
-            yield Finding(
-                "versions",
-                name,
-                what,
-                "Install the same versions everywhere (one image or environment for all) and start this process again.",
-            )
+            yield Finding("versions", name, what)
 
 
 def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> Iterator[Finding]:
@@ -229,34 +223,14 @@ def _places(processes: Mapping[str, Mapping[str, Any]], job: DoctorRequest) -> I
         for option, place in facts["places"].items():
             folder = job.places[option]
             if place["error"]:
-                yield Finding(
-                    "write",
-                    name,
-                    f"{option} {folder}: not writable ({place['error']})",
-                    "Make the folder, mount it on this machine, or let this process's user write there.",
-                )
+                yield Finding("write", name, f"{option} {folder}: not writable ({place['error']})")
             elif place["free"] is not None and place["free"] < LEAST_FREE:
-                yield Finding(
-                    "disk",
-                    name,
-                    f"{option} {folder}: {_size(place['free'])} free",
-                    "Make room there, or choose another place.",
-                )
+                yield Finding("disk", name, f"{option} {folder}: {_size(place['free'])} free")
         for token in facts["missing"]:
-            yield Finding(
-                "shared",
-                name,
-                f"{os.path.dirname(token)} is another folder there than on the client",
-                "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
-            )
+            yield Finding("shared", name, f"{os.path.dirname(token)} is another folder there than on the client")
         if facts["unreadable"] and not (name == CLIENT and len(processes) > 1):  # workers read the data
             more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
-            yield Finding(
-                "data",
-                name,
-                f"{facts['unreadable'][0]}{more}: not there, or not readable",
-                "Mount the data there under the same name, or give them as a URL.",
-            )
+            yield Finding("data", name, f"{facts['unreadable'][0]}{more}: not there, or not readable")
 
 
 def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: Plan | None) -> Iterator[Finding]:
@@ -264,12 +238,7 @@ def _disks(workers: Mapping[str, Mapping[str, Any]], job: DoctorRequest, plan: P
     for name, facts in workers.items():
         folder, kind = facts["local_directory"], facts["file_system"]
         if facts["spills"] and kind in ("tmpfs", "ramfs"):
-            yield Finding(
-                "spill",
-                name,
-                f"the worker spills to {folder}, which is {kind}: memory, not a disk",
-                "Start the worker with --local-directory on a disk, or with distributed.worker.memory.spill: false.",
-            )
+            yield Finding("spill", name, f"the worker spills to {folder}, which is {kind}: memory, not a disk")
         elif facts["spills"] and facts["local_free"] < LEAST_FREE:
             yield Finding(
                 "disk",
@@ -311,12 +280,8 @@ def _memory(
         mine = [facts for facts in workers.values() if facts["host"] == host]
         limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
         if memory and limits > 1.02 * memory:
-            yield Finding(
-                "memory",
-                host,
-                f"{len(mine)} workers may use {_size(limits)} in all, the machine or container has {_size(memory)}",
-                "Start fewer workers there, or give each a smaller --memory-limit.",
-            )
+            has = f"the machine or container has {_size(memory)}"
+            yield Finding("memory", host, f"{len(mine)} workers may use {_size(limits)} in all, {has}")
 
 
 def _limit_of(facts: Mapping[str, Any]) -> int | None:
@@ -328,22 +293,12 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     for name, facts in workers.items():
         threads = facts["blas_threads"]
         if threads is not None and threads > 1:
-            yield Finding(
-                "blas",
-                name,
-                f"BLAS has {threads} threads beside {facts['threads']} worker threads",
-                "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
-                "sets one thread by itself; what else runs there does not.",
-            )
+            yield Finding("blas", name, f"BLAS has {threads} threads beside {facts['threads']} worker threads")
         ahead = facts.get("clock_ahead", 0.0)
         # Certificates and the heartbeats of run records allow clocks to be two seconds apart.
         if abs(ahead) > 2.0 + facts.get("clock_unsure", 0.0):
-            yield Finding(
-                "clock",
-                name,
-                f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
-                "Let both machines take the time from the network (chrony, systemd-timesyncd).",
-            )
+            way = "ahead of" if ahead > 0 else "behind"
+            yield Finding("clock", name, f"its clock is {abs(ahead):,.0f} s {way} the client's")
 
 
 def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[tuple[str, str, float]]:
