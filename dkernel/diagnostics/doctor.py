@@ -30,7 +30,7 @@ CHECKS = {
     "blas": "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
     "sets one thread by itself; what else runs there does not.",
     "clock": "Let both machines take the time from the network (chrony, systemd-timesyncd).",
-    "limits": "Start the process with a longer one in Dask's configuration, or give the run a shorter --cluster-timeout.",
+    "limits": "Raise it in Dask's configuration of the process, or give the run a shorter --cluster-timeout.",
     "job": "Correct the command or its data; the plan needs both.",
 }
 LEAST_FREE = 2**30  # bytes that a model and a checkpoint of 10,000 columns need
