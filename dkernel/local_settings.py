@@ -149,14 +149,16 @@ class LocalSettings:
             If there is no setting of that name.
         """
         for name, value in params.items():
-            _setting(type(self), name)
+            _check_setting(type(self), name)
             setattr(self, name, value)
         return self
 
     @property
     def given(self) -> dict[str, Any]:
         """The settings that are no defaults."""
-        return {name: value for name, p in self.table().items() if not _same(value := getattr(self, name), p.default)}
+        return {
+            name: value for name, p in self.table().items() if not _is_same(value := getattr(self, name), p.default)
+        }
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
@@ -172,17 +174,17 @@ class LocalSettings:
         return self.word + repr(self)[len(self.word) :]
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def _no_machine() -> "type[LocalMachine]":
+def _base_machine() -> "type[LocalMachine]":
     from dkernel.local.base import LocalMachine
 
     return LocalMachine
 
 
-NO_STAGE = StageEntry("none", LocalSettings, _no_machine)
+NO_STAGE = StageEntry("none", LocalSettings, _base_machine)
 
 
 def _grid_machine() -> "type[LocalMachine]":
@@ -286,12 +288,12 @@ class Cells(LocalSettings):
     )
 
 
-def named_stages() -> str:
+def stage_names() -> str:
     """The local stages as advice, "local='grids' or local='cells'"."""
     return " or ".join(f"local={word!r}" for word in STAGES)
 
 
-def _setting(stage: type[LocalSettings], name: str) -> None:
+def _check_setting(stage: type[LocalSettings], name: str) -> None:
     names = list(stage.table())
     if name not in names:
         from dkernel.validation import nearest_name
@@ -359,7 +361,7 @@ def settings_of(value: Any) -> LocalSettings | None:
     stage = STAGES[stage_of(value)].settings
     given = _arguments(value) if "(" in value else {}
     for name in given:
-        _setting(stage, name)
+        _check_setting(stage, name)
     return stage(**given)
 
 
@@ -388,7 +390,7 @@ def local_text(p: Parameter, value: Any) -> str:
     return settings._check()._text().removesuffix("()")
 
 
-def of_text(stage: type[Stage], text: str) -> Stage:
+def settings_from_text(stage: type[Stage], text: str) -> Stage:
     """The settings of a stage: those of a recipe's text, or its defaults where that names another stage."""
     settings = settings_of(text)
     return settings if isinstance(settings, stage) else stage()

@@ -17,7 +17,16 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, Stage, named_stages, of_text, open_words, settings_of, stage_of, text_as
+from dkernel.local_settings import (
+    STAGES,
+    Stage,
+    open_words,
+    settings_from_text,
+    settings_of,
+    stage_names,
+    stage_of,
+    text_as,
+)
 from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
@@ -100,7 +109,7 @@ class Recipe(Parameters):
         if not self.names_local:
             raise RecipeError(
                 f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
-                f"{named_stages()}."
+                f"{stage_names()}."
             )
         possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
         for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
@@ -159,7 +168,7 @@ class Recipe(Parameters):
 
     def settings(self, stage: type[Stage]) -> Stage:
         """The settings of a local stage; those of another one are its defaults."""
-        return of_text(stage, self.local)
+        return settings_from_text(stage, self.local)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -193,7 +202,7 @@ class Recipe(Parameters):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe that `to_dict` wrote; names left out have their defaults, or the values in YOUNGER."""
-        values = _with_settings({**YOUNGER, **values})
+        values = _join_settings({**YOUNGER, **values})
         for name in values:
             _refuse_unknown(name)
         if isinstance(pairs := values.get("class_weight"), list | tuple):
@@ -223,7 +232,7 @@ SettledRecipe = NewType("SettledRecipe", Recipe)
 """The recipe of a model: a fit has settled what the words of the recipe that was asked for left open."""
 
 
-def _with_settings(values: dict[str, Any]) -> dict[str, Any]:
+def _join_settings(values: dict[str, Any]) -> dict[str, Any]:
     """The values of a file, the settings of its local stage in one; those of another stage decided nothing."""
     given = {old: values.pop(old) for names in FLAT.values() for old in names if old in values}
     stage = values["local"]

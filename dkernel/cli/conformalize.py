@@ -51,7 +51,7 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
     check_outputs(values)
     check_model_place(values)
     record = Record(values)
-    with record.written(default_record(values["out"], values["record"])):
+    with record.write_to(default_record(values["out"], values["record"])):
         facts = _conformalize(values, place, record)
     if values["json"]:
         click.echo(json.dumps(facts))
@@ -61,13 +61,13 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import open_model, running
+    from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.conformity import conformalize_model
     from dkernel.persistence import model_file
 
     model = open_model(values, record)
     group = values["group"]
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
         progress.phase("conformity scores")
         model = conformalize_model(model, source, executor, group)

@@ -95,7 +95,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
             "--detach: give --checkpoint DIR too. Where the worker of the job dies, another goes on from there.", ctx
         )
     record = str(_absolute(default_record(values["out"], values["record"])))
-    settings = config_text(ctx, {**values, **_of_the_driver(values), "record": record})
+    settings = config_text(ctx, {**values, **_driver_settings(values), "record": record})
     digest = hashlib.sha256(settings.encode()).hexdigest()
     job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
@@ -106,7 +106,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     return job
 
 
-def _of_the_driver(values: Mapping[str, Any]) -> dict[str, Any]:
+def _driver_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the driver's command has in place of those that were given: every path is a whole one."""
     paths = ("out", "checkpoint", "report", "scratch")
     settings: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}

@@ -11,7 +11,7 @@ from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
     connect_arguments,
-    counting_bad_rows,
+    count_bad_rows,
     coverage_option,
     note_rejected,
     output_setting,
@@ -59,22 +59,22 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
         can_draw()
         check_writable("--report", values["report"])
     record = Record(values)
-    with record.written(values["record"]):
+    with record.write_to(values["record"]):
         figures = _evaluate(values, place, record)
     # Its result is what the command is for, so --quiet leaves it.
     click.echo(json.dumps(figures) if values["json"] else "\n".join(_lines(figures)))
 
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import open_model, running
+    from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.evaluate import evaluate_model as run
     from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
 
     model = open_model(values, record)
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         opened = partial(open_labelled, executor=executor)
-        with counting_bad_rows(opened, values, model):
+        with count_bad_rows(opened, values, model):
             source = opened(values, model)
             figures = run(model, source, executor, progress, values["coverage"])
         if rejected := note_rejected(source)["rows_rejected"]:

@@ -89,7 +89,7 @@ class ExitCodeCommand(Grouped):
         checkpoint = ctx.params.get("checkpoint") is not None
         try:
             with (
-                _no_collections(),
+                _pause_collector(),
                 _signals(Paused if checkpoint else Stopped),
                 _warnings(bool(ctx.params.get("quiet"))),
             ):
@@ -104,13 +104,13 @@ class ExitCodeCommand(Grouped):
         except BaseException as error:
             _report(error, ctx)
             if isinstance(error, KeyboardInterrupt | Stopped):
-                threading.Thread(target=_gone, args=(code_of(error),), daemon=True).start()
+                threading.Thread(target=_end_process, args=(code_of(error),), daemon=True).start()
             ctx.exit(code_of(error))
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector from objects that stay: of imports, until `collecting`, and of all at the end."""
+def _pause_collector() -> Iterator[None]:
+    """Keep the garbage collector from objects that stay: of imports, until `start_collector`, and of all at the end."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -121,13 +121,13 @@ def _no_collections() -> Iterator[None]:
         gc.freeze()
 
 
-def collecting() -> None:
+def start_collector() -> None:
     """Let the garbage collector run from now on, over what comes after the imports."""
     gc.freeze()
     gc.enable()
 
 
-def _gone(code: int) -> None:
+def _end_process(code: int) -> None:
     """Ends a stopped process whose last thread does not end.
 
     A signal between the start of a pool's thread and its entry in the list of those that are woken at exit leaves a
@@ -145,7 +145,7 @@ def _report(error: BaseException, ctx: click.Context) -> None:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
-        kept = _kept_in(checkpoint)
+        kept = _describe_checkpoint(checkpoint)
         message += f" {kept[0].upper()}{kept[1:]}."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
@@ -164,7 +164,7 @@ def _again(ctx: click.Context) -> str:
     return f"{ctx.command_path} {shlex.join(given)}"
 
 
-def _kept_in(checkpoint: str) -> str:
+def _describe_checkpoint(checkpoint: str) -> str:
     """What a checkpoint holds, in words."""
     from dkernel.execution.failures import answer_in_time
     from dkernel.persistence.checkpoint import Checkpoint
@@ -180,7 +180,8 @@ def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
         checkpoint = ctx.params.get("checkpoint")
-        return f"stopped by {number}; {'nothing was written' if checkpoint is None else _kept_in(checkpoint)}."
+        held = "nothing was written" if checkpoint is None else _describe_checkpoint(checkpoint)
+        return f"stopped by {number}; {held}."
     if isinstance(error, RecipeError | UnsupportedError | MemoryBudgetError | DataError):
         return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):

@@ -251,7 +251,7 @@ group_option = partial(output_setting, "--group", metavar="COL")
 
 
 @contextmanager
-def counting_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], form: Any) -> Iterator[None]:
+def count_bad_rows(opened: Callable[..., Any], values: Mapping[str, Any], form: Any) -> Iterator[None]:
     """Say after the error of a missing label how many rows --max-bad-rows has to leave out; one reading counts them.
 
     Parameters

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, collecting
+from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, start_collector
 from dkernel.cli.options import show_progress
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
@@ -77,7 +77,7 @@ class Record:
             self.seconds[name] = round(time.perf_counter() - begin, 3)
 
     @contextmanager
-    def written(self, where: str | Path | None) -> Iterator["Record"]:
+    def write_to(self, where: str | Path | None) -> Iterator["Record"]:
         """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
         self._begin(where, "running")
         with PeakMemory(interval=1.0) as memory, self._renew(where, memory):
@@ -161,11 +161,11 @@ class Record:
 
 
 @contextmanager
-def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The Progress and the Executor that the run options ask for, known to the record of the run."""
     from dkernel.execution.connect import connect, dashboard_of
 
-    collecting()
+    start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
     with connect(**place) as executor, show_progress(values) as progress:
         record.progress, executor.tell = progress, progress.message

@@ -82,7 +82,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
     check_outputs(values)
     begin = time.perf_counter()
     record = Record(values)
-    with record.written(default_record(values["out"], values["record"])):
+    with record.write_to(default_record(values["out"], values["record"])):
         result = _score(values, place, record)
     seconds = time.perf_counter() - begin
     if values["json"]:
@@ -92,7 +92,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
-    from dkernel.cli.run_record import open_model, running
+    from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.score_columns import check_written
     from dkernel.inference.score_files import score_files
 
@@ -103,7 +103,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
         "scratch": scratch_of(values),
         **svmlight_of(values),
     }
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         result, source = score_files(
             model,
             list(values["data"]),

@@ -15,7 +15,7 @@ from dkernel.cli.options import (
     client_limit_option,
     combine,
     connect_arguments,
-    counting_bad_rows,
+    count_bad_rows,
     exclude_option,
     label_option,
     model_setting,
@@ -141,7 +141,7 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
     can_compare(values["baselines"])
     record = Record(values)
-    with record.written(default_record(values["out"], values["record"])):
+    with record.write_to(default_record(values["out"], values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         from dkernel.cli.summary import lines_of
@@ -295,10 +295,10 @@ def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) ->
     """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
     if kind == "float" and recipe.task == "auto" and recipe.positive is None and loss_of(values) is None:
         recipe = recipe.replace(loss="squared")
-    return _with_typed_positive(recipe, kind, values["label"])
+    return _convert_positive(recipe, kind, values["label"])
 
 
-def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
+def _convert_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
     """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
     types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH_WORDS.__getitem__}
     if recipe.positive is None or kind not in types:
@@ -318,19 +318,19 @@ _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_run
     from dkernel.inference.baselines import baselines
     from dkernel.persistence.model_file import save
     from dkernel.training.fit import train as run
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         opened = partial(open_rows, executor=executor)
-        with record.phase("open"), counting_bad_rows(opened, values, recipe):
+        with record.phase("open"), count_bad_rows(opened, values, recipe):
             source, recipe = open_for(values, recipe, executor)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
-        with record.phase("train"), counting_bad_rows(opened, values, recipe):
+        with record.phase("train"), count_bad_rows(opened, values, recipe):
             result = run(
                 source,
                 recipe,
@@ -378,7 +378,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.planning.plan_format import format_plan
     from dkernel.training.fit import plan
 
-    with connect(**place) as executor, counting_bad_rows(partial(open_rows, executor=executor), values, recipe):
+    with connect(**place) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)
         compared = baselines_cost(source.n_rows, source.n_in, values["baselines"])
         work = plan(source, recipe, executor, [compared])

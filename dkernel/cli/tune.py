@@ -12,7 +12,7 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     client_limit_option,
     connect_arguments,
-    counting_bad_rows,
+    count_bad_rows,
     model_setting,
     note_rejected,
     print_config,
@@ -93,7 +93,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
     check_fit(values, _checkpoint(values))
     record = Record(values)
-    with record.written(default_record(values["out"], values["record"])):
+    with record.write_to(default_record(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record, values["verbose"])))
@@ -129,20 +129,20 @@ def _tune(
     place: Mapping[str, Any],
     record: "Record",
 ) -> None:
-    from dkernel.cli.run_record import running
+    from dkernel.cli.run_record import open_run
     from dkernel.persistence.model_file import save
     from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         opened = partial(open_rows, executor=executor)
-        with record.phase("open"), counting_bad_rows(opened, values, recipe):
+        with record.phase("open"), count_bad_rows(opened, values, recipe):
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
             asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
             recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
             source, recipe = open_for(asked, recipe, executor)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
-        with record.phase("train"), counting_bad_rows(opened, values, recipe):
+        with record.phase("train"), count_bad_rows(opened, values, recipe):
             search = run(
                 source,
                 recipe,

@@ -53,7 +53,7 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
     check_outputs(values)
     check_model_place(values)
     record = Record(values)
-    with record.written(default_record(values["out"], values["record"])):
+    with record.write_to(default_record(values["out"], values["record"])):
         facts = _update(values, place, record)
     if values["json"]:
         click.echo(json.dumps(facts))
@@ -64,12 +64,12 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import open_model, running
+    from dkernel.cli.run_record import open_model, open_run
     from dkernel.persistence import model_file
     from dkernel.training.update import MOST_OLD, rows_in, update_model
 
     model = open_model(values, record)
-    with running(record, values, place) as (progress, executor):
+    with open_run(record, values, place) as (progress, executor):
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)
         new, unseen = rows_in(source, executor, model.reading)

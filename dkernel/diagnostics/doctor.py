@@ -141,7 +141,7 @@ def _tokens(places: Mapping[str, str], made: Sequence[str]) -> Iterator[list[str
     local = {name: folder for name, folder in places.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
-        for folder in {probes.existing(folder) if name in made else folder for name, folder in local.items()}:
+        for folder in {probes.nearest_folder(folder) if name in made else folder for name, folder in local.items()}:
             if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
                     place = Path(folder).absolute()

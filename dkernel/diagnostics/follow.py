@@ -80,7 +80,7 @@ def follow(where: str, patience: float | None = None) -> Iterator[dict[str, Any]
                 return
             continue
         limit = _dead_after(seen) if patience is None else patience
-        if time.monotonic() - since > limit or (seen and _gone(seen) and read_record(where) == seen):
+        if time.monotonic() - since > limit or (seen and _is_gone(seen) and read_record(where) == seen):
             raise _silence(where, seen, limit)
         time.sleep(LOOK_EVERY)
 
@@ -123,7 +123,7 @@ def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
     return record
 
 
-def _gone(record: dict[str, Any]) -> bool:
+def _is_gone(record: dict[str, Any]) -> bool:
     """True if the process ran on this machine and does so no more; of others, and of jobs, only silence tells."""
     if "job" in record:  # whose driver begins another process
         return False
@@ -136,7 +136,7 @@ def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError 
             f"{where}: there is no run record, and none came in {patience:g} seconds. Name the job's --out."
         )
     who = f"process {seen.get('pid')} on {seen.get('host')}"
-    why = "is gone" if _gone(seen) else f"has not renewed its record for {patience:g} seconds"
+    why = "is gone" if _is_gone(seen) else f"has not renewed its record for {patience:g} seconds"
     return ClusterError(
         f"{where}: the job is dead: {who} {why}; the last was at {seen.get('updated')}. Nothing partial is visible. "
         "Run its command again."

@@ -51,13 +51,13 @@ def probe(
         "limits": {name: seconds(name) for name in limits},
     }
     # Dask hands over its scheduler under this name too.
-    return facts | of_worker(dask_worker) if hasattr(dask_worker, "state") else facts
+    return facts | worker_facts(dask_worker) if hasattr(dask_worker, "state") else facts
 
 
-def of_worker(worker: Any) -> dict[str, Any]:
+def worker_facts(worker: Any) -> dict[str, Any]:
     """Facts that only a worker has."""
     spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
-    local = existing(worker.local_directory)
+    local = nearest_folder(worker.local_directory)
     return {
         "threads": worker.state.nthreads,
         "memory_limit": worker.memory_manager.memory_limit,
@@ -84,7 +84,7 @@ def version(name: str) -> str:
         return "absent"
 
 
-def existing(folder: str) -> str:
+def nearest_folder(folder: str) -> str:
     """The folder, or the nearest above it that is there."""
     folder = os.path.abspath(folder)
     while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
@@ -107,7 +107,7 @@ def try_writing(place: str, made: bool) -> dict[str, Any]:
             files.pipe_file(path, b"")
             files.rm_file(path)
             return {"error": None, "free": None}
-        folder = existing(place) if made else place
+        folder = nearest_folder(place) if made else place
         with tempfile.TemporaryFile(dir=folder):
             pass
         return {"error": None, "free": shutil.disk_usage(folder).free}

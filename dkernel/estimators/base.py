@@ -20,7 +20,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.conformal import conformal_of
 from dkernel.estimators.errors import check_callbacks, require_fitted
-from dkernel.estimators.groups import with_groups
+from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import (
     Callbacks,
     FolderPath,
@@ -31,7 +31,7 @@ from dkernel.estimators.parameters import (
     Seed,
     document,
 )
-from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
+from dkernel.estimators.partial_fit import Partial, blocks_of, check_classes, sort_classes
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.support_vectors import is_expansion, support_of
 from dkernel.estimators.validation import (
@@ -50,7 +50,7 @@ from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
-from dkernel.local_settings import named_stages, settings_of
+from dkernel.local_settings import settings_of, stage_names
 from dkernel.model import Model
 from dkernel.parameters import hint_for_old
 from dkernel.persistence.checkpoint import Checkpoint
@@ -157,7 +157,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:
-                raise RecipeError(f"local={local!r} has no settings. Use {named_stages()}.")
+                raise RecipeError(f"local={local!r} has no settings. Use {stage_names()}.")
             self.local = params["local"] = settings
         return super().set_params(**params)
 
@@ -229,7 +229,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if is_stream(X):
             X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
-        (X, y, sample_weight), eval_set = with_groups(X, y, sample_weight, eval_set, groups, recipe)
+        (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
         source = source_of(
             self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
@@ -266,7 +266,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """Take a fitted model, the history of its fit and what was chosen."""
         self.model_, self.history_, self.chosen_ = model, history, chosen | early_end(model.facts)
         self.n_components_ = model.map.n_components
-        self._learned()
+        self._set_attributes()
 
     def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
         phases = progress.seconds()
@@ -372,9 +372,9 @@ class KernelMachine(NamedParameters, BaseEstimator):
         if self._task == "regress":
             classes = None
         elif before is not None:
-            classes = same_classes(classes, before.classes)
+            classes = check_classes(classes, before.classes)
         else:
-            classes = same_classes(classes, self.model_.classes) if fitted else sorted_classes(classes)
+            classes = check_classes(classes, self.model_.classes) if fitted else sort_classes(classes)
         # One row is a block too: a fit waits until there are more.
         source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
@@ -399,7 +399,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
     def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:
         """Update a model with a local stage or an encoding."""
         model, self._finished = self.model_, None
-        same_classes(classes, model.classes)
+        check_classes(classes, model.classes)
         with default_executor() as executor:
             dtype, read = model.recipe.dtype, {"encoding": model.encoding}
             new = source_of(self, X, y, sample_weight, dtype, fitting=False, least=1, encode=read)
@@ -413,7 +413,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._take(model, [], self.chosen_)
         return self
 
-    def _learned(self) -> None:
+    def _set_attributes(self) -> None:
         """Set the attributes of the task from `model_`."""
         raise NotImplementedError
 

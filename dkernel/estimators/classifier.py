@@ -13,7 +13,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
-from dkernel.estimators.prediction import predict_block, probable, score_block
+from dkernel.estimators.prediction import predict_block, probability_block, score_block
 from dkernel.linear.losses import LOSSES
 
 
@@ -207,7 +207,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self._partial_fit(X, y, classes, sample_weight, old)
         return self
 
-    def _learned(self) -> None:
+    def _set_attributes(self) -> None:
         self.classes_ = self.model_.classes
         self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
 
@@ -279,7 +279,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, probable, "float64", len(self.classes_))
+        return self._answer(X, probability_block, "float64", len(self.classes_))
 
     @offered_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:

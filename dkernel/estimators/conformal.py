@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dkernel.conformal import Conformal, check_coverage
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.groups import by_group
-from dkernel.estimators.prediction import center_block, interval_block, probable, set_block
+from dkernel.estimators.groups import apply_by_group
+from dkernel.estimators.prediction import center_block, interval_block, probability_block, set_block
 from dkernel.problem.targets import Targets
 
 
@@ -25,8 +25,8 @@ def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
         table.radii(coverage, k)  # refuses before a task is made
         ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
     else:
-        function = partial(_ends, _of_groups(table, coverage), coverage)
-        ends = by_group(machine._answer(X, center_block, "float64", 2 * k), groups, function, names, "float64")
+        function = partial(_ends, _group_table(table, coverage), coverage)
+        ends = apply_by_group(machine._answer(X, center_block, "float64", 2 * k), groups, function, names, "float64")
     return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
 
 
@@ -38,11 +38,13 @@ def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> 
         check_coverage(coverage)
         function = partial(set_block, coverage=coverage, by_class=by_class)
         return machine._answer(X, function, "bool", len(classes))
-    function = partial(_held, _of_groups(table, coverage), coverage, by_class)
-    return by_group(machine._answer(X, probable, "float64", len(classes)), groups, function, classes, "bool")
+    function = partial(_sets, _group_table(table, coverage), coverage, by_class)
+    return apply_by_group(
+        machine._answer(X, probability_block, "float64", len(classes)), groups, function, classes, "bool"
+    )
 
 
-def _of_groups(table: Conformal, coverage: float) -> Conformal:
+def _group_table(table: Conformal, coverage: float) -> Conformal:
     """The table as tasks take it; one without groups is refused before a task is made."""
     check_coverage(coverage)
     table.codes([])
@@ -57,7 +59,7 @@ def _ends(table: Conformal, coverage: float, centers: Any, groups: Any) -> NDArr
     return np.asarray(ends.reshape(len(centers), 2 * k))
 
 
-def _held(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any) -> NDArray[np.bool_]:
+def _sets(table: Conformal, coverage: float, by_class: bool, P: Any, groups: Any) -> NDArray[np.bool_]:
     return np.asarray(table.limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)
 
 
@@ -68,7 +70,7 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     if classes is None:
         answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
     else:
-        answers = np.asarray(machine._answer(X, probable, "float64", len(classes)))
+        answers = np.asarray(machine._answer(X, probability_block, "float64", len(classes)))
     y = np.asarray(y)
     weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})

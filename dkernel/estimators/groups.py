@@ -13,7 +13,7 @@ from dkernel.recipe import Recipe
 from dkernel.training.divide_rows import held_groups
 
 
-def with_groups(
+def hold_out_groups(
     X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any, recipe: Recipe
 ) -> tuple[tuple[Any, Any, Any], Any]:
     """(X, y, sample_weight) without the groups that are left out, and these rows as an eval_set."""
@@ -40,7 +40,9 @@ def with_groups(
     return some(np.flatnonzero(~held)), some(np.flatnonzero(held))
 
 
-def by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str) -> Any:
+def apply_by_group(
+    answers: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str
+) -> Any:
     """function(answers, groups) of the rows of answers (n, k), an array or lazily what they are.
 
     Parameters

@@ -11,7 +11,7 @@ from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
-from dkernel.estimators.validation import checked_rows
+from dkernel.estimators.validation import check_table
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import OneClass, Phi
 from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
@@ -232,7 +232,7 @@ class OneClassSVM(OutlierMixin, Embedding):
     def _answer(self, X: Any, function: Any, dtype: Any) -> Any:
         require_fitted(self, "model_")
         model: Model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = check_table(self, X, objects=bool(model.objects))
         key = f"model-{digest_of(model)}"
         return apply_prediction(BlockPrediction(function, model, lambda: key, Inputs.of(model), dtype), X)
 

@@ -51,7 +51,7 @@ PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
 
 
-def _unchecked(_: Parameter, value: Any) -> Any:
+def _accept(_: Parameter, value: Any) -> Any:
     return value
 
 
@@ -60,7 +60,7 @@ _OF_ESTIMATORS = (
         "random_state",
         None,
         "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
-        _unchecked,
+        _accept,
         kind="int, numpy Generator or RandomState",
     ),
     Parameter(
@@ -70,7 +70,7 @@ _OF_ESTIMATORS = (
             '"auto" is text and stored categories, names are these columns too',
             '"from_dtype" is text and categories of data frames, None is none, a list is these columns too',
         ),
-        _unchecked,
+        _accept,
         ("from_dtype",),
         kind="None, list",
     ),
@@ -78,7 +78,7 @@ _OF_ESTIMATORS = (
         "dtype",
         "auto",
         'Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.',
-        _unchecked,
+        _accept,
         ("auto", *PARAMETERS["dtype"].words),
     ),
     Parameter(
@@ -86,14 +86,14 @@ _OF_ESTIMATORS = (
         None,
         "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
         "the same model; a folder of another fit is refused.",
-        _unchecked,
+        _accept,
         kind="str or path-like",
     ),
     Parameter(
         "warm_start",
         False,
         "If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.",
-        _unchecked,
+        _accept,
         kind="bool",
     ),
     Parameter(
@@ -101,14 +101,14 @@ _OF_ESTIMATORS = (
         None,
         "Functions that are called with each new line of `history_`, a dict. If one returns "
         "True the passes end, and the best iterate so far is the model.",
-        _unchecked,
+        _accept,
         kind="list of callable",
     ),
     Parameter(
         "verbose",
         False,
         "If True, the fit prints phases, choices, loss and time left on stderr, as the command does.",
-        _unchecked,
+        _accept,
         kind="bool",
     ),
 )
@@ -133,10 +133,10 @@ class NamedParameters:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__:
-            cls.__init__ = _answering(cls.__dict__["__init__"])  # type: ignore[method-assign]
+            cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 
 
-def _answering(init: Callable[..., None]) -> Callable[..., None]:
+def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:
     names = list(inspect.signature(init).parameters)[1:]
 
     @functools.wraps(init)

@@ -76,7 +76,7 @@ class Partial:
         now = replace(self, collected=(*self.collected, block), counts=counts)
         rows = _join(now.collected)
         if self.fitted_rows:
-            return now._went_on(rows, executor) if len(rows.X) >= self.enough else now
+            return now._continue_fit(rows, executor) if len(rows.X) >= self.enough else now
         if self.classes is not None and sum(n > 0 for n in counts.values()) < 2:
             if len(rows.X) > MOST_COLLECTED * self.enough:
                 raise DataError(
@@ -106,7 +106,7 @@ class Partial:
         counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
-    def _went_on(self, rows: Block, executor: Executor) -> "Partial":
+    def _continue_fit(self, rows: Block, executor: Executor) -> "Partial":
         """Continue from the model of a `fit` with rows that it has not seen."""
         assert self.model is not None
         counts = self.counts or {}
@@ -126,7 +126,7 @@ class Partial:
         return {label: before[label] + added[i] for i, label in enumerate(self.classes.tolist())}
 
 
-def sorted_classes(classes: Any) -> NDArray[Any]:
+def sort_classes(classes: Any) -> NDArray[Any]:
     """The classes that may come, as the labels of blocks are: whole numbers in int64, texts in one width."""
     if classes is None:
         raise RecipeError("The first call of partial_fit needs classes: all the labels that may come, classes=[0, 1].")
@@ -137,9 +137,9 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
     return labels.astype(kinds.get(labels.dtype.kind, labels.dtype))
 
 
-def same_classes(classes: Any, known: Classes) -> Classes:
+def check_classes(classes: Any, known: Classes) -> Classes:
     """The known classes, if those given are the same or none."""
-    if classes is not None and known is not None and not np.array_equal(sorted_classes(classes), known):
+    if classes is not None and known is not None and not np.array_equal(sort_classes(classes), known):
         raise RecipeError(
             f"classes={list(classes)!r} are not those of the calls before, {known.tolist()!r}. Leave classes out, or "
             "start again with fit."

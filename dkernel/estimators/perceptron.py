@@ -14,11 +14,11 @@ from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import checked_rows
+from dkernel.estimators.validation import check_table
 from dkernel.linear.losses import signs
 from dkernel.numerics.layout import Layout
 
-Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
+DualMachine = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), intercepts (C,), classes."""
 
 MOST_PERCEPTRON_ROWS = 20_000  # their Gram matrix is 3.2 GB
@@ -194,8 +194,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         """
         require_fitted(self, "dual_coef_")
         if is_dask(X):
-            return self._lazily(X, scored_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
-        return scored_rows(self._learned, self._rows(X))
+            return self._lazily(X, score_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
+        return score_rows(self._machine, self._rows(X))
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
@@ -219,11 +219,11 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         """
         require_fitted(self, "dual_coef_")
         if is_dask(X):
-            return self._lazily(X, labelled_rows, self.classes_.dtype, None)
-        return labelled_rows(self._learned, self._rows(X))
+            return self._lazily(X, label_rows, self.classes_.dtype, None)
+        return label_rows(self._machine, self._rows(X))
 
     @property
-    def _learned(self) -> Learned:
+    def _machine(self) -> DualMachine:
         return self.kernel_, self.support_vectors_, self.dual_coef_, self.intercept_, self.classes_
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
@@ -237,18 +237,18 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_, self.intercept_)}"
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
-        X, inputs = checked_rows(self, X), Inputs(Layout(list(names), "float64"))
-        return apply_prediction(BlockPrediction(function, self._learned, key, inputs, dtype, width), X)
+        X, inputs = check_table(self, X), Inputs(Layout(list(names), "float64"))
+        return apply_prediction(BlockPrediction(function, self._machine, key, inputs, dtype, width), X)
 
 
-def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:
+def score_rows(machine: DualMachine, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scores of a block."""
-    kernel, support, coef, intercept, _ = learned
+    kernel, support, coef, intercept, _ = machine
     S = np.asarray(kernel(X, support), dtype=np.float64) @ coef.T + intercept
     return S[:, 0] if S.shape[1] == 1 else S
 
 
-def labelled_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[Any]:
+def label_rows(machine: DualMachine, X: NDArray[np.float64]) -> NDArray[Any]:
     """Labels of a block."""
-    S = scored_rows(learned, X)
-    return np.asarray(learned[-1][(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])
+    S = score_rows(machine, X)
+    return np.asarray(machine[-1][(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])

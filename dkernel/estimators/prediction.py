@@ -215,7 +215,7 @@ def score_block(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     return S[:, 0] if S.shape[1] == 1 else S
 
 
-def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+def probability_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Probabilities of a block, (n, n_classes)."""
     return model.probabilities(model.scores(X))
 
@@ -236,6 +236,6 @@ def set_block(model: Model, X: NDArray[Any], coverage: float, by_class: bool) ->
     return model.sets(model.probabilities(model.scores(X)), coverage, by_class)
 
 
-def deviating(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+def deviation_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Standard deviations of the labels of a block."""
     return model.std(X)

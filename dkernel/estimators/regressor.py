@@ -9,7 +9,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import deviating, predict_block
+from dkernel.estimators.prediction import deviation_block, predict_block
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -104,7 +104,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self._partial_fit(X, y, None, sample_weight, old)
         return self
 
-    def _learned(self) -> None:
+    def _set_attributes(self) -> None:
         coef, intercept = self.model_.coef, self.model_.intercept
         if len(intercept) > 1:
             self.coef_, self.intercept_ = coef.T, intercept
@@ -145,7 +145,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         if not return_std:
             return predictions
         self.model_.known_variance()
-        return predictions, self._answer(X, deviating, "float64", width)
+        return predictions, self._answer(X, deviation_block, "float64", width)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, *, groups: Any = None) -> Any:
         """Predict an interval for the number of each row, by split conformal prediction.

@@ -13,7 +13,7 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.groups import with_groups
+from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
@@ -184,7 +184,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
             )
         best = clone(machine)
         recipe = best._recipe().replace(dtype=best._dtype_of(X))
-        (X, y, sample_weight), eval_set = with_groups(X, y, sample_weight, eval_set, groups, recipe)
+        (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
         source = source_of(
             best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )

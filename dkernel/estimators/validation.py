@@ -44,7 +44,7 @@ def refuse_masked(name: str, values: Any) -> None:
         )
 
 
-def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
+def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
     """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns.
 
     With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
@@ -182,7 +182,7 @@ def source_of(
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:
-        X = checked_rows(estimator, X, fitting=True, objects=objects)
+        X = check_table(estimator, X, fitting=True, objects=objects)
         return from_arrays(X, dtype=dtype, kernel=kernel, sparse=sparse)
     names = None if fitting else getattr(estimator, "feature_names_in_", None)
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
@@ -193,7 +193,7 @@ def source_of(
         encode["categorical"] = categorical_of(estimator.categorical_features, X)
     if is_mixed(X):
         X = as_frame(X, ())
-    X = checked_rows(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
+    X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
     source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
@@ -281,7 +281,7 @@ def rows_for(machine: Any, X: Any) -> Any:
     model = machine.model_
     if is_mixed(X) or (model.encoding is not None and hasattr(machine, "feature_names_in_")):
         X = as_frame(X, model.columns)
-    return checked_rows(machine, X, objects=bool(model.objects))
+    return check_table(machine, X, objects=bool(model.objects))
 
 
 def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:

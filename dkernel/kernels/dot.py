@@ -14,7 +14,7 @@ from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, finite_numbers, nonnegative
 from dkernel.numerics.array_types import F64
-from dkernel.numerics.rows import over_lengths, squares
+from dkernel.numerics.rows import divide_rows, squares
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 
@@ -197,7 +197,7 @@ def _directions(X: F64) -> tuple[F64, F64]:
     """Unit vectors of the rows, and their lengths; a zero row has no direction and stays 0."""
     lengths = np.sqrt(squares(X))
     divisors = np.where(lengths > 0, lengths, 1.0)
-    return over_lengths(X, divisors), lengths
+    return divide_rows(X, divisors), lengths
 
 
 def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], ...]:

@@ -88,7 +88,7 @@ def squares(X: Any) -> NDArray[np.float64]:
     return X.squares.copy() if isinstance(X, SparseRows) else np.einsum("ij,ij->i", X, X)
 
 
-def over_lengths(X: Any, lengths: NDArray[np.float64]) -> Any:
+def divide_rows(X: Any, lengths: NDArray[np.float64]) -> Any:
     """Divide each row by its number."""
     return X.times(1.0 / lengths) if isinstance(X, SparseRows) else X / lengths[:, None]
 

@@ -57,7 +57,7 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
     return effects
 
 
-def why_none(model: Model, rows: Block) -> str:
+def reason_not_drawn(model: Model, rows: Block) -> str:
     """Why effects are not drawn; "" if they are."""
     if not model.layout.numeric or rows.X.shape[1] != len(model.inputs):
         return "Not drawn: these rows are sparse, or no numbers, and have no columns whose values could be shuffled."
@@ -68,7 +68,7 @@ def why_none(model: Model, rows: Block) -> str:
 
 def _columns_to_try(model: Model, rows: Block) -> list[str]:
     """The columns to try, the strongest where they are many."""
-    if why_none(model, rows):
+    if reason_not_drawn(model, rows):
         return []
     if len(model.places) > MOST_TRIED:
         return [name for name, _ in strongest(model)[:MOST_TRIED]]

@@ -18,8 +18,8 @@ from dkernel.report.style import (
     FIGURE_WIDTH,
     INK,
     SOFT,
-    drawing,
     grid_lines,
+    make_figure,
     mark,
     percent,
     thousands,
@@ -27,21 +27,21 @@ from dkernel.report.style import (
 from dkernel.report.tradeoffs import ErrorByCost
 
 
-def _over_rows(axes: Any) -> None:
+def _set_row_axis(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.set_xlabel("rows seen by the passes")
     grid_lines(axes)
 
 
-@drawing
+@make_figure
 def loss(axes: Any, curve: Learning) -> None:
     """The loss over the rows seen."""
     _curve(axes, curve, 1)
     axes.set_ylabel("loss, mean of a row")
 
 
-@drawing
+@make_figure
 def merit(axes: Any, curve: Learning) -> None:
     """Accuracy or RMSE over the rows seen."""
     _curve(axes, curve, 2)
@@ -60,11 +60,11 @@ def _curve(axes: Any, curve: Learning, column: int) -> None:
     if len(curve.holdout):
         seen, at = curve.holdout[:, 0], curve.holdout[:, column]
         axes.plot(seen, at, "o--", color=COLOURS[1], markersize=5, linewidth=1, label="holdout")
-    _over_rows(axes)
+    _set_row_axis(axes)
     axes.legend(loc="best")
 
 
-@drawing
+@make_figure
 def alphas(axes: Any, paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> None:
     """The loss of each alpha, on the sample and after each pass."""
     for i, (name, path) in enumerate(paths):
@@ -80,7 +80,7 @@ def alphas(axes: Any, paths: Sequence[tuple[str, Mapping[str, float]]], chosen: 
     axes.legend(loc="best")
 
 
-@drawing
+@make_figure
 def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
     """The candidates of a search: rows of the last rung that each ran, and its error on them."""
     name = "rmse" if "rmse" in board[0] else "error"
@@ -93,7 +93,7 @@ def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
     grid_lines(axes)
 
 
-@drawing
+@make_figure
 def speeds(axes: Any, rates: Sequence[tuple[str, F64]]) -> None:
     """Rows a second of every round."""
     done = 0
@@ -110,7 +110,7 @@ def speeds(axes: Any, rates: Sequence[tuple[str, F64]]) -> None:
         axes.legend(loc="best")
 
 
-@drawing
+@make_figure
 def phases(axes: Any, seconds: Mapping[str, float]) -> None:
     """Seconds of every phase."""
     axes.figure.set_figheight(max(2.0, 0.9 + 0.3 * len(seconds)))
@@ -123,7 +123,7 @@ def phases(axes: Any, seconds: Mapping[str, float]) -> None:
     grid_lines(axes, "x")
 
 
-@drawing
+@make_figure
 def spectrum_of(axes: Any, values: F64, rank: float | None) -> None:
     """Eigenvalues on logarithmic axes."""
     kept = values[values > 1e-16 * values[0]]
@@ -137,7 +137,7 @@ def spectrum_of(axes: Any, values: F64, rank: float | None) -> None:
     grid_lines(axes)
 
 
-@drawing
+@make_figure
 def confusion(axes: Any, quality: Quality) -> None:
     """Confusion matrix, as shares of the rows of a class."""
     counts, names = quality.confusion, quality.classes
@@ -161,7 +161,7 @@ def confusion(axes: Any, quality: Quality) -> None:
     axes.set_ylabel("true")
 
 
-@drawing
+@make_figure
 def curves(axes: Any, quality: Quality) -> None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
     shown = list(quality.one_against_rest())[:10]
@@ -180,7 +180,7 @@ def curves(axes: Any, quality: Quality) -> None:
     axes.legend(loc="lower right", ncols=2 if len(shown) > 5 else 1)
 
 
-@drawing
+@make_figure
 def calibrations(axes: Any, bins: F64, whose: str) -> None:
     """Observed shares over stated probabilities."""
     axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
@@ -195,7 +195,7 @@ def calibrations(axes: Any, bins: F64, whose: str) -> None:
     axes.legend(loc="upper left")
 
 
-@drawing
+@make_figure
 def predictions(axes: Any, quality: Quality) -> None:
     """Predictions over truth."""
     axes.scatter(
@@ -208,7 +208,7 @@ def predictions(axes: Any, quality: Quality) -> None:
     grid_lines(axes)
 
 
-@drawing
+@make_figure
 def residuals(axes: Any, quality: Quality) -> None:
     """Histogram of the errors."""
     error = quality.predicted - quality.truth
@@ -227,7 +227,7 @@ def residuals(axes: Any, quality: Quality) -> None:
     grid_lines(axes, "y")
 
 
-@drawing
+@make_figure
 def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
     """The answers over the plane of two columns, with rows of the holdout."""
     axes.figure.set_figheight(3.7)
@@ -257,7 +257,7 @@ def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[
     axes.set_ylabel(names[1])
 
 
-@drawing
+@make_figure
 def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence[str]) -> None:
     """The cells, or the bins of one grid, over the plane of two features; neighbours have different colours."""
     axes.figure.set_figheight(3.7)
@@ -272,7 +272,7 @@ def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence
     axes.set_ylabel(names[1])
 
 
-@drawing
+@make_figure
 def cost(axes: Any, points: ErrorByCost, label: str, logarithmic: bool = False) -> None:
     """Error or RMSE over seconds or components."""
     if len(points.rounds):
@@ -289,7 +289,7 @@ def cost(axes: Any, points: ErrorByCost, label: str, logarithmic: bool = False) 
     axes.legend(loc="best")
 
 
-@drawing
+@make_figure
 def bars(axes: Any, values: Sequence[tuple[str, float]], label: str) -> None:
     """Names and numbers, the first on top, fifteen at the most."""
     values = values[:15]
@@ -302,7 +302,7 @@ def bars(axes: Any, values: Sequence[tuple[str, float]], label: str) -> None:
     grid_lines(axes, "x")
 
 
-@drawing
+@make_figure
 def dependence(axes: Any, effect: Dependence, classes: Sequence[str] | None) -> None:
     """The answer over the values of one feature; a line for each of up to ten classes."""
     several = effect.answers.shape[1] > 1

@@ -41,13 +41,13 @@ class Learning:
     name: str
 
 
-def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
+def learning_curve(history: Sequence[Mapping[str, Any]]) -> Learning:
     """The learning curve of a fit's history.
 
     Examples
     --------
-    >>> curve = learning([{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}, {"holdout": "pass-0", "loss": 0.25,
-    ...                    "accuracy": 0.875, "rows": 5}])
+    >>> rounds = [{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}]
+    >>> curve = learning_curve([*rounds, {"holdout": "pass-0", "loss": 0.25, "accuracy": 0.875, "rows": 5}])
     >>> curve.rounds.tolist(), curve.holdout.tolist(), curve.name
     ([[10.0, 0.5, 0.75]], [[10.0, 0.25, 0.875]], 'accuracy')
     """

@@ -10,19 +10,19 @@ from typing import Any
 
 from dkernel.planning.plan_format import format_plan
 from dkernel.report import figures
-from dkernel.report.effects import columns_by_importance, dependences, strongest, why_none
+from dkernel.report.effects import columns_by_importance, dependences, reason_not_drawn, strongest
 from dkernel.report.numbers import (
     Quality,
     calibration,
     judge,
-    learning,
+    learning_curve,
     local_regions,
     regions,
     spectrum,
     speed,
 )
 from dkernel.report.style import svg
-from dkernel.report.tradeoffs import by_components, by_seconds
+from dkernel.report.tradeoffs import error_by_components, error_by_seconds
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
@@ -203,7 +203,7 @@ def _quality(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
 def _effects_note(model: Any, rows: Any, quality: Quality | None) -> str:
     if quality is None:
         return "" if strongest(model) else "Not drawn: no rows were held out. `dkernel evaluate --report` draws them."
-    return why_none(model, rows)
+    return reason_not_drawn(model, rows)
 
 
 def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
@@ -249,7 +249,7 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
-    curve = learning(result.history)
+    curve = learning_curve(result.history)
     if len(curve.rounds):
         text = "Progressive: a round's rows before the step that learns from them; in the first pass they are new."
         yield _draw("Loss", figures.loss(curve), text)
@@ -260,7 +260,7 @@ def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Ite
     paths = [("on the sample", result.sample_path)] if result.sample_path else []
     for line in result.history:
         if line.get("path") and len(line["path"]) > 1:
-            paths.append((_of_pass(line["holdout"]), line["path"]))
+            paths.append((_pass_name(line["holdout"]), line["path"]))
     if paths:
         text = "Regularization: the sample rules out most, the holdout chooses among the rest."
         yield _draw("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
@@ -269,10 +269,10 @@ def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Ite
 
 
 def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], quality: Quality | None) -> Iterator[str]:
-    if (cost := by_seconds(result.history, trail, quality)) is not None:
+    if (cost := error_by_seconds(result.history, trail, quality)) is not None:
         text = "From the first reading; the last point is the model that was kept."
         yield _draw("Error against seconds", figures.cost(cost, "seconds"), text)
-    if (cost := by_components(result.model, result.holdout, quality)) is not None:
+    if (cost := error_by_components(result.model, result.holdout, quality)) is not None:
         text = (
             "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
             "would help little."
@@ -280,7 +280,7 @@ def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], quality: Qu
         yield _draw("Error against components", figures.cost(cost, "components", logarithmic=True), text)
 
 
-def _of_pass(name: str) -> str:
+def _pass_name(name: str) -> str:
     kind, _, number = name.partition("-")
     return f"holdout, pass {int(number.split('-')[0]) + 1}" if number else "holdout, start" if kind == "start" else kind
 

@@ -42,17 +42,17 @@ STYLE: Any = {
 }
 
 
-def drawing(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure]:
+def make_figure(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure]:
     """The function that makes the figure which `draw` puts on axes."""
 
     @wraps(draw)
-    def drawn(*args: P.args, **named: P.kwargs) -> Figure:
+    def make(*args: P.args, **named: P.kwargs) -> Figure:
         with mpl.rc_context(STYLE):
             figure = Figure(figsize=(FIGURE_WIDTH, FIGURE_HEIGHT), layout="constrained")
             draw(figure.add_subplot(), *args, **named)
             return figure
 
-    return drawn
+    return make
 
 
 def svg(figure: Figure) -> bytes:

@@ -13,7 +13,7 @@ from dkernel.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.report.numbers import Quality, judge, learning
+from dkernel.report.numbers import Quality, judge, learning_curve
 
 SMALLEST = 16  # components of the smallest part of a model
 SOLVER_PHASES = ("pass", "polish", "normal equations", "solve")
@@ -36,7 +36,7 @@ class ErrorByCost:
     name: str
 
 
-def by_seconds(
+def error_by_seconds(
     history: Sequence[Mapping[str, Any]], trail: Sequence[tuple[str, float, int]], quality: Quality | None
 ) -> ErrorByCost | None:
     """Error or RMSE over the seconds of the fit; None of a fit that has no rounds.
@@ -48,11 +48,11 @@ def by_seconds(
     --------
     >>> history = [{"pass": 1, "rows": 10, "loss": 1.0, "rmse": 3.0}, {"pass": 1, "rows": 10, "loss": 1.0, "rmse": 2.0},
     ...            {"holdout": "pass-0", "loss": 1.0, "rmse": 1.5, "rows": 5}]
-    >>> cost = by_seconds(history, [("pass 1/1", 2.0, 0), ("pass 1/1", 3.0, 10), ("pass 1/1", 5.0, 20)], None)
+    >>> cost = error_by_seconds(history, [("pass 1/1", 2.0, 0), ("pass 1/1", 3.0, 10), ("pass 1/1", 5.0, 20)], None)
     >>> cost.rounds.tolist(), cost.holdout.tolist()
     ([[3.0, 3.0], [5.0, 2.0]], [[5.0, 1.5]])
     """
-    curve, grids = learning(history), [line for line in history if "grids" in line]
+    curve, grids = learning_curve(history), [line for line in history if "grids" in line]
     if not len(curve.rounds) or not trail:
         return None
     clock = _clock(trail, SOLVER_PHASES)
@@ -68,7 +68,7 @@ def by_seconds(
     return ErrorByCost(_points(rounds), _points(holdout), "error" if curve.name == "accuracy" else "RMSE")
 
 
-def by_components(model: Model, holdout: Block | None, quality: Quality | None) -> ErrorByCost | None:
+def error_by_components(model: Model, holdout: Block | None, quality: Quality | None) -> ErrorByCost | None:
     """Error or RMSE on the holdout of the model restricted to its first 16, 32, ... components; None without landmarks.
 
     The restriction to m landmarks is the projection of f onto the span of k(., z_1), ..., k(., z_m).

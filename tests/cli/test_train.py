@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
-from dkernel.cli.train import _with_typed_positive
+from dkernel.cli.train import _convert_positive
 from dkernel.errors import RecipeError
 from dkernel.recipe import Recipe
 
@@ -234,9 +234,9 @@ def test_worker_processes_give_the_same_bytes(shell, model, data, tmp_path):
 
 @pytest.mark.parametrize(("kind", "text", "label"), [("int", "2", 2), ("float", "2", 2.0), ("bool", "True", True)])
 def test_positive_has_the_type_of_the_label(kind, text, label):
-    recipe = _with_typed_positive(Recipe(solver="psgd", positive=text), kind, "y")
+    recipe = _convert_positive(Recipe(solver="psgd", positive=text), kind, "y")
     assert recipe.positive == label
     assert type(recipe.positive) is type(label)
-    assert _with_typed_positive(Recipe(solver="psgd", positive=text), "text", "y").positive == text
+    assert _convert_positive(Recipe(solver="psgd", positive=text), "text", "y").positive == text
     with pytest.raises(RecipeError, match="--positive some"):
-        _with_typed_positive(Recipe(solver="psgd", positive="some"), kind, "y")
+        _convert_positive(Recipe(solver="psgd", positive="some"), kind, "y")

@@ -5,7 +5,7 @@ from sklearn.metrics import confusion_matrix, mean_absolute_error, r2_score, roc
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.report.numbers import calibration, judge, learning, regions, spectrum, speed
+from dkernel.report.numbers import calibration, judge, learning_curve, regions, spectrum, speed
 from dkernel.training.fit import train
 
 
@@ -103,7 +103,7 @@ def test_the_spectrum_is_that_of_the_operator(two):
 
 
 def test_the_learning_curve_counts_rows_and_the_alpha_path_is_kept(two):
-    curve = learning(two.history)
+    curve = learning_curve(two.history)
     assert curve.rounds[-1, 0] == sum(line["rows"] for line in two.history if "round" in line)
     assert curve.name == "accuracy"
     assert curve.holdout[0, 0] == 0

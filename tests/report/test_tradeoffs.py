@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib")
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data.block import Block
 from dkernel.report.numbers import judge, local_regions, regions
-from dkernel.report.tradeoffs import by_components, by_seconds
+from dkernel.report.tradeoffs import error_by_components, error_by_seconds
 
 X = np.random.default_rng(0).uniform(size=(900, 2)).astype(np.float32)
 Y = (np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1])).astype(np.float64)
@@ -28,11 +28,11 @@ def titles(page):
 def test_all_components_are_the_model_and_few_are_worse():
     fitted = machine(local="none", solver="normal")
     found = judge(fitted.model_, HELD)
-    cost = by_components(fitted.model_, HELD, found)
+    cost = error_by_components(fitted.model_, HELD, found)
     assert cost.holdout[:, 0].tolist() == [16.0, 32.0, 64.0]
     assert cost.holdout[-1, 1] == found.merits["RMSE"] < 0.9 * cost.holdout[0, 1]
     drawn = KernelClassifier("gaussian", gamma=3.0, n_components=64, features="fourier").fit(X, Y > 0)
-    assert by_components(drawn.model_, HELD, found) is None  # without landmarks
+    assert error_by_components(drawn.model_, HELD, found) is None  # without landmarks
 
 
 def test_a_line_has_the_time_at_which_its_rows_were_done():
@@ -43,7 +43,7 @@ def test_a_line_has_the_time_at_which_its_rows_were_done():
                {"cells": 1, "rows": 7, "parts": 1, "of": 1}]  # fmt: skip
     trail = [("survey", 0.0, 0), ("survey", 1.0, 100), ("pass 1/1", 1.0, 0), ("pass 1/1", 3.0, 100), ("grids", 5.0, 0),
              ("grids", 6.0, 100), ("finish", 7.0, 0)]  # fmt: skip
-    cost = by_seconds(history, trail, None)
+    cost = error_by_seconds(history, trail, None)
     assert (cost.name, cost.rounds.tolist(), cost.holdout.tolist()) == (
         "error", [[2.0, 0.5], [3.0, 0.4]], [[3.0, 0.25], [6.0, 0.125]],
     )  # fmt: skip

@@ -14,7 +14,7 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
-from dkernel.estimators.validation import checked_rows, source_of
+from dkernel.estimators.validation import check_table, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
@@ -88,7 +88,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         kernel = parse(recipe.kernel)
         asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
         if is_dask(X) and not any(isinstance(word, str) for word in asked):
-            checked_rows(self, X, fitting=True)
+            check_table(self, X, fitting=True)
             return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
         with default_executor() as executor:
             return sample_rows(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
@@ -97,7 +97,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
     ) -> Any:
         """The features of the rows, in their dtype or in what `made` has for it."""
-        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        X = check_table(self, X, objects=bool(self.map_.objects))
         dtype = (made or {}).get(dtype_of(X), dtype_of(X))
         return self._answer(X, function, carried, arrays, dtype, self._n_features_out, self.get_feature_names_out)
 

@@ -15,7 +15,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.transforms.base import MapTransformer, dtype_of
-from dkernel.estimators.validation import checked_rows, seed_of, source_of
+from dkernel.estimators.validation import check_table, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.numerics.layout import Layout
@@ -99,7 +99,7 @@ class BinningFeatures(MapTransformer):
 
     def _features_of(self, X: Any) -> Any:
         """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
-        X, dtype = checked_rows(self, X), dtype_of(X)
+        X, dtype = check_table(self, X), dtype_of(X)
         inputs = Inputs(Layout(self._columns(), dtype))
         answer = BlockPrediction(_codes, (self.center_, self.binning_), self._key, inputs, "uint32", self.n_grids)
         if not is_dask(X):

@@ -17,7 +17,7 @@ from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
-from dkernel.estimators.validation import checked_rows, is_frame
+from dkernel.estimators.validation import check_table, is_frame
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
@@ -205,7 +205,7 @@ class KernelCCA(OnFeatures):
         """Make tables of both, and refuse those of unequal rows."""
         if isinstance(X, Source) or isinstance(Y, Source):
             raise DataError("KernelCCA takes two tables of the same rows, and a Source is one: give Dask arrays.")
-        X = checked_rows(self, X, fitting=fitting, least=2 if fitting else 1)
+        X = check_table(self, X, fitting=fitting, least=2 if fitting else 1)
         if not (is_dask(Y) or is_frame(Y)):
             Y = np.asarray(Y)
         if getattr(Y, "ndim", 2) == 1:
@@ -273,7 +273,7 @@ class KernelCCA(OnFeatures):
         """
         require_fitted(self, "x_weights_")
         if y is None:
-            return self.x_view_.transform(checked_rows(self, X))
+            return self.x_view_.transform(check_table(self, X))
         X, Y = self._views(X, y, fitting=False)
         return self.x_view_.transform(X), self.y_view_.transform(Y)
 

@@ -10,8 +10,8 @@ from dkernel.data import Source
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows, linear_model
-from dkernel.estimators.validation import checked_rows
+from dkernel.estimators.transforms.embedding import OnFeatures, join_rows, linear_model
+from dkernel.estimators.validation import check_table
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import Clusters, Phi, nearest
 from dkernel.numerics.threads import one_blas_thread
@@ -99,7 +99,7 @@ class Clustering(ClusterMixin, OnFeatures):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "cluster_centers_")
-        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        X = check_table(self, X, objects=bool(self.map_.objects))
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
         return self._answer(X, cluster_rows, carried, arrays, np.int64)
 
@@ -208,4 +208,4 @@ def distance_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray
         squares = np.einsum("ij,ij->i", F, F)[:, None] + norms - 2.0 * (F @ centers.T)
         return np.sqrt(np.maximum(squares, 0.0))
 
-    return joined_rows(map(distances, phi.strips(X)), X, len(centers))
+    return join_rows(map(distances, phi.strips(X)), X, len(centers))

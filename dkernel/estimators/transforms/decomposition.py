@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows
+from dkernel.estimators.transforms.embedding import OnFeatures, join_rows
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
@@ -121,4 +121,4 @@ class KernelPCA(OnFeatures):
 def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """The principal components of a block."""
     phi, mean, V = carried
-    return joined_rows(((F - mean) @ V for F in phi.strips(X)), X, V.shape[1])
+    return join_rows(((F - mean) @ V for F in phi.strips(X)), X, V.shape[1])

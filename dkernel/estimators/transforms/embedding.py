@@ -81,7 +81,7 @@ class Embedding(Unsupervised):
             assert isinstance(self.map_, NystromMap)
             self.map_ = NystromMap(self.kernel_, self.map_.landmarks - shift)
             phi = Phi(nystrom_rows, (self.kernel_, wide(self.map_.landmarks), self.whitening_))
-        return Phi(shifted_rows, (shift, phi))
+        return Phi(shift_rows, (shift, phi))
 
     def _key(self, source: Source) -> str:
         key = content_key(f"{source.token}{self.map_.spec()!r}", self._shift, *self.map_.arrays().values())
@@ -137,13 +137,13 @@ def linear_model(
     )
 
 
-def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> NDArray[np.floating]:
+def shift_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block less the offsets of its columns."""
     shift, phi = carried
     return phi.function(phi.carried, X - shift)
 
 
-def joined_rows(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
+def join_rows(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
     """The parts of the answers of a block as one array, in the type of its rows."""
     out = np.empty((len(X), width), result_dtype(X))
     at = 0

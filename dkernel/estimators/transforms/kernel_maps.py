@@ -9,7 +9,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
-from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import check_table, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
@@ -225,7 +225,7 @@ class NystromFeatures(MapTransformer):
         )
         source = source_of(self, X, dtype=dtype_of(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
-            X = checked_rows(self, X, objects=bool(source.objects))
+            X = check_table(self, X, objects=bool(source.objects))
             source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
         recipe, given = given_landmarks(recipe, given, source)
         with default_executor() as executor:

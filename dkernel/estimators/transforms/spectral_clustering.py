@@ -87,7 +87,7 @@ class SpectralClustering(Clustering):
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
             total = read_once(source, FeatureMoments(phi), executor, f"{key}-degrees", held=True).total
-            normed = Phi(normed_rows, (phi, total))
+            normed = Phi(normalize_rows, (phi, total))
             gram = read_once(source, FeatureMoments(normed), executor, f"{key}-affinity", held=True).gram
         with one_blas_thread():
             values, vectors = np.linalg.eigh(0.5 * (gram + gram.T))
@@ -99,7 +99,7 @@ class SpectralClustering(Clustering):
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
 
 
-def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
+def normalize_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
     """φ(x) / d(x)^{1/2} of a block."""
     phi, total = carried
     # A row that no other row is like has a degree of at least 1e-12 of the largest possible one.
