@@ -1,27 +1,13 @@
 """`dkernel conformalize`: a model whose intervals and sets are by other rows than those that its fit left out."""
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.labelled_rows import labelled_options, open_labelled
-from dkernel.cli.options import (
-    connect_arguments,
-    group_option,
-    note_rejected,
-    out_option,
-    overwrite_option,
-    print_config,
-    require_options,
-    run_options,
-)
-from dkernel.cli.outputs import check_model_place, check_outputs
-
-if TYPE_CHECKING:
-    from dkernel.cli.run_record import Record
+from dkernel.cli.labelled_rows import labelled_options, open_labelled, rewrite_model
+from dkernel.cli.options import group_option, out_option, overwrite_option, run_options
 
 
 @click.command("conformalize", cls=ExitCodeCommand, short_help="Let other rows say how sure a model is.")
@@ -43,35 +29,19 @@ def conformalize_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel conformalize model.safetensors known.parquet --group site --out model-2.safetensors
     dkernel score model-2.safetensors new.parquet --write score,interval --group site --out scores.parquet
     """
-    print_config(ctx, values)
-    require_options(ctx, values, ["model", "data", "out"])
-    place = connect_arguments(ctx, values)
-    from dkernel.cli.run_record import Record, default_record
-
-    check_outputs(values)
-    check_model_place(values)
-    record = Record(values)
-    with record.write_to(default_record(values["out"], values["record"])):
-        facts = _conformalize(values, place, record)
-    if values["json"]:
-        click.echo(json.dumps(facts))
-    elif not values["quiet"]:
-        groups = f" of {len(facts['groups'])} groups" if facts["groups"] else ""
-        click.echo(f"{values['out']}: intervals and sets by {facts['rows']:,} rows{groups}")
-
-
-def _conformalize(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import open_model, open_run
-    from dkernel.inference.conformity import conformalize_model
-    from dkernel.persistence import model_file
-
-    model = open_model(values, record)
     group = values["group"]
-    with open_run(record, values, place) as (progress, executor):
+
+    def change(model: Any, progress: Any, executor: Any) -> tuple[Any, Any, dict[str, Any]]:
+        from dkernel.inference.conformity import conformalize_model
+
         source = open_labelled(values, model, executor, keep=() if group is None else (group,))
         progress.phase("conformity scores")
         model = conformalize_model(model, source, executor, group)
-        model_file.save(model, values["out"])
-    facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), conformalize=facts)
-    return facts
+        facts = {"rows": model.facts["conformal"]["rows"], "groups": list(model.known_conformal().groups)}
+        return model, source, facts
+
+    def describe(facts: Mapping[str, Any]) -> Iterator[str]:
+        groups = f" of {len(facts['groups'])} groups" if facts["groups"] else ""
+        yield f"{values['out']}: intervals and sets by {facts['rows']:,} rows{groups}"
+
+    rewrite_model(ctx, values, change, describe)

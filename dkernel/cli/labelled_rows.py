@@ -1,6 +1,7 @@
 """Labelled files as a model reads them, of the commands that have a model and new rows."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -10,13 +11,18 @@ from dkernel.cli.options import (
     allow_extra_option,
     bad_rows_option,
     combine,
+    connect_arguments,
     exclude_option,
+    note_rejected,
+    print_config,
+    require_options,
     scratch_of,
     scratch_option,
     svmlight_of,
     svmlight_options,
     weight_option,
 )
+from dkernel.cli.outputs import check_model_place, check_outputs
 
 labelled_options = combine(
     click.option(
@@ -72,3 +78,38 @@ def open_labelled(
         known=model.known_columns,
         label_as_text=Targets(model.classes, model.recipe.positive).text,
     )
+
+
+def rewrite_model(
+    ctx: click.Context,
+    values: Mapping[str, Any],
+    change: Callable[[Any, Any, Any], tuple[Any, Any, dict[str, Any]]],
+    describe: Callable[[Mapping[str, Any]], Iterable[str]],
+) -> None:
+    """Write MODEL as --out, after rows of DATA have changed it.
+
+    Parameters
+    ----------
+    change : (model, progress, executor) -> the model, the source of the rows, and facts, which the run record has too
+    describe : the facts in lines
+    """
+    print_config(ctx, values)
+    require_options(ctx, values, ["model", "data", "out"])
+    place = connect_arguments(ctx, values)
+    from dkernel.cli.run_record import Record, default_record, open_model, open_run
+    from dkernel.persistence import model_file
+
+    check_outputs(values)
+    check_model_place(values)
+    record = Record(values)
+    with record.write_to(default_record(values["out"], values["record"])):
+        model = open_model(values, record)
+        with open_run(record, values, place) as (progress, executor):
+            model, source, facts = change(model, progress, executor)
+            model_file.save(model, values["out"])
+        record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source))
+        record.note(**{str(ctx.info_name): facts})
+    if values["json"]:
+        click.echo(json.dumps(facts))
+    elif not values["quiet"]:
+        click.echo("\n".join(describe(facts)))

@@ -1,7 +1,7 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -318,10 +318,31 @@ _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
-    from dkernel.cli.run_record import open_run
     from dkernel.inference.baselines import baselines
+    from dkernel.training.fit import train
+
+    result, trail = fit_files(values, recipe, place, record, train, _checkpoint(values))
+    with record.phase("baselines"):
+        record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
+    report_on(values["report"], result, record, trail)
+
+
+def fit_files(
+    values: Mapping[str, Any],
+    recipe: "Recipe",
+    place: Mapping[str, Any],
+    record: "Record",
+    fit: Callable[..., Any],
+    checkpoint: "Checkpoint | None",
+) -> tuple[Any, Any]:
+    """Open the files, fit, and write the model: the fit and its trail for a report.
+
+    Parameters
+    ----------
+    fit : (source, recipe, executor, ...) -> TrainResult
+    """
+    from dkernel.cli.run_record import open_run
     from dkernel.persistence.model_file import save
-    from dkernel.training.fit import train as run
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with open_run(record, values, place) as (progress, executor):
@@ -331,26 +352,22 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
         with record.phase("train"), count_bad_rows(opened, values, recipe):
-            result = run(
+            result = fit(
                 source,
                 recipe,
                 executor,
                 progress=progress,
                 scratch=scratch_of(values),
-                checkpoint=_checkpoint(values),
+                checkpoint=checkpoint,
                 validation=judges_of(values, executor),
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
-    note_fit(record, values, result, digest)
-    with record.phase("baselines"):
-        record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
-    if values["report"]:
-        with record.phase("report"):
-            report_on(values["report"], result, record, progress.trail)
+    _note_fit(record, values, result, digest)
+    return result, progress.trail
 
 
-def note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: str) -> None:
+def _note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: str) -> None:
     """Put a fit and the sha256 of its model file into the record of the run."""
     from dkernel.cli.summary import form_of
 
@@ -359,16 +376,22 @@ def note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: s
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
 
 
-def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
-    """Write the page about a fit. The model exists already, so an error here is reported and does not fail the run."""
+def report_on(path: str | None, result: Any, record: "Record", trail: Any) -> None:
+    """Write the page about a fit, if one is asked for.
+
+    The model exists already, so an error here is reported and does not fail the run.
+    """
+    if not path:
+        return
     from dkernel.report import write
 
-    try:
-        write(path, result, record.so_far(), trail)
-        record.note(report=path)
-    except Exception as error:
-        record.note(report_error=f"{type(error).__name__}: {error}")
-        click.echo(f"warning: the model is written, and the report {path} is not: {error}", err=True)
+    with record.phase("report"):
+        try:
+            write(path, result, record.so_far(), trail)
+            record.note(report=path)
+        except Exception as error:
+            record.note(report_error=f"{type(error).__name__}: {error}")
+            click.echo(f"warning: the model is written, and the report {path} is not: {error}", err=True)
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,26 +11,20 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     client_limit_option,
     connect_arguments,
-    count_bad_rows,
     model_setting,
-    note_rejected,
     print_config,
     report_option,
     require_options,
     run_options,
-    scratch_of,
 )
 from dkernel.cli.tables import align
 from dkernel.cli.train import (
     check_fit,
     check_pairs,
     checkpoint_option,
-    judges_of,
+    fit_files,
     loss_of,
     model_options,
-    note_fit,
-    open_for,
-    open_rows,
     recipe_of,
     recipe_options,
     report_on,
@@ -129,40 +122,21 @@ def _tune(
     place: Mapping[str, Any],
     record: "Record",
 ) -> None:
-    from dkernel.cli.run_record import open_run
-    from dkernel.persistence.model_file import save
-    from dkernel.tuning.search import tune as run
+    from dkernel.tuning.search import tune
 
-    record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
-    with open_run(record, values, place) as (progress, executor):
-        opened = partial(open_rows, executor=executor)
-        with record.phase("open"), count_bad_rows(opened, values, recipe):
-            # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
-            asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
-            recipe = recipe if "loss" not in grid else recipe.replace(loss=asked["loss"])
-            source, recipe = open_for(asked, recipe, executor)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **note_rejected(source))
-        with record.phase("train"), count_bad_rows(opened, values, recipe):
-            search = run(
-                source,
-                recipe,
-                executor,
-                grid,
-                budget,
-                progress=progress,
-                scratch=scratch_of(values),
-                checkpoint=_checkpoint(values),
-                validation=judges_of(values, executor),
-            )
-        with record.phase("save"):
-            digest = save(search.fit.model, values["out"])
-    result = search.fit
-    note_fit(record, values, result, digest)
-    record.note(recipe=search.recipe.to_dict(), recipe_sha256=search.recipe.digest)
-    record.note(params=search.params, passes=search.passes, leaderboard=search.leaderboard)
-    if values["report"]:
-        with record.phase("report"):
-            report_on(values["report"], result, record, progress.trail)
+    def fit(source: Any, recipe: "Recipe", executor: Any, **rest: Any) -> Any:
+        search = tune(source, recipe, executor, grid, budget, **rest)
+        record.note(recipe=search.recipe.to_dict(), recipe_sha256=search.recipe.digest)
+        record.note(params=search.params, passes=search.passes, leaderboard=search.leaderboard)
+        return search.fit
+
+    record.note(grid=dict(grid), budget=str(values["budget"]))
+    # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
+    if losses := grid.get("loss", ()):
+        values = {**values, "loss": loss_of(values) or losses[0]}
+        recipe = recipe.replace(loss=values["loss"])
+    result, trail = fit_files(values, recipe, place, record, fit, _checkpoint(values))
+    report_on(values["report"], result, record, trail)
 
 
 def _lines(record: "Record", verbose: bool) -> Iterator[str]:

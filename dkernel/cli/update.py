@@ -1,27 +1,13 @@
 """`dkernel update`: a model with more rows, without the fit of its old ones."""
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.labelled_rows import labelled_options, open_labelled
-from dkernel.cli.options import (
-    connect_arguments,
-    note_rejected,
-    out_option,
-    overwrite_option,
-    print_config,
-    require_options,
-    run_options,
-    setting,
-)
-from dkernel.cli.outputs import check_model_place, check_outputs
-
-if TYPE_CHECKING:
-    from dkernel.cli.run_record import Record
+from dkernel.cli.labelled_rows import labelled_options, open_labelled, rewrite_model
+from dkernel.cli.options import out_option, overwrite_option, run_options, setting
 
 
 @click.command("update", cls=ExitCodeCommand, short_help="Teach a model more rows.")
@@ -44,32 +30,10 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
     dkernel update model.safetensors new.parquet --out model-2.safetensors
     dkernel update model.safetensors new.parquet --old train.parquet --out model-2.safetensors
     """
-    print_config(ctx, values)
-    require_options(ctx, values, ["model", "data", "out"])
-    place = connect_arguments(ctx, values)
-    from dkernel.cli.run_record import Record, default_record
-    from dkernel.encoding.unseen import describe_counts
 
-    check_outputs(values)
-    check_model_place(values)
-    record = Record(values)
-    with record.write_to(default_record(values["out"], values["record"])):
-        facts = _update(values, place, record)
-    if values["json"]:
-        click.echo(json.dumps(facts))
-    elif not values["quiet"]:
-        click.echo(f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}")
-        for line in describe_counts(facts.get("filled", {})):
-            click.echo(line)
+    def change(model: Any, progress: Any, executor: Any) -> tuple[Any, Any, dict[str, Any]]:
+        from dkernel.training.update import MOST_OLD, rows_in, update_model
 
-
-def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel.cli.run_record import open_model, open_run
-    from dkernel.persistence import model_file
-    from dkernel.training.update import MOST_OLD, rows_in, update_model
-
-    model = open_model(values, record)
-    with open_run(record, values, place) as (progress, executor):
         progress.phase("read new rows")
         source = open_labelled(values, model, executor)
         new, unseen = rows_in(source, executor, model.reading)
@@ -79,9 +43,14 @@ def _update(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record
             old, _ = rows_in(open_labelled(values, model, executor, values["old"]), executor, model.reading, MOST_OLD)
         progress.phase("update")
         model = update_model(model, new, executor, old)
-        model_file.save(model, values["out"])
-    local = "no local stage" if model.local is None else model.local.kind
-    facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
-    facts |= {"filled": unseen.filled} if unseen.filled else {}
-    record.note(input_fingerprint=source.fingerprint, rows_out=0, **note_rejected(source), update=facts)
-    return facts
+        local = "no local stage" if model.local is None else model.local.kind
+        facts = {"new": len(new.X), "rows": model.facts["rows"], "updates": model.facts["updates"], "local": local}
+        return model, source, facts | ({"filled": unseen.filled} if unseen.filled else {})
+
+    def describe(facts: Mapping[str, Any]) -> Iterator[str]:
+        from dkernel.encoding.unseen import describe_counts
+
+        yield f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}"
+        yield from describe_counts(facts.get("filled", {}))
+
+    rewrite_model(ctx, values, change, describe)
