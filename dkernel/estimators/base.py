@@ -224,15 +224,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 self._partial_fit(X, y, None, sample_weight)
             return self
         self._partial = None
-        recipe = self._recipe()
         check_callbacks(self.callbacks)
-        if is_stream(X):
-            X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
-        recipe = recipe.replace(dtype=self._dtype_of(X))
-        (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
-        source = source_of(
-            self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
-        )
+        source, recipe, eval_set = self._open(X, y, sample_weight, eval_set, groups)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         with default_executor() as executor, self._progress() as progress:
@@ -252,11 +245,21 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._warn_of_an_early_end()
         return self
 
+    def _open(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> tuple[Source, Recipe, Any]:
+        """The source of a fit, the recipe in the precision of its rows, and the rows to judge by."""
+        recipe = self._recipe()
+        if is_stream(X):
+            X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
+        recipe = recipe.replace(dtype=self._dtype_of(X))
+        (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
+        encode = {"missing": recipe.missing, "dates": recipe.dates}
+        return source_of(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
+
     def _keep_support(self, X: Any, source: Source, model: Model) -> None:
         """The support vectors, where the machine is exact and the rows are in memory, so can be looked at again."""
         for name in ("support_", "support_vectors_", "dual_coef_"):
             self.__dict__.pop(name, None)
-        if isinstance(X, Source) or is_dask(X) or source.sparse or not is_expansion(model):
+        if isinstance(X, Source) or is_stream(X) or is_dask(X) or source.sparse or not is_expansion(model):
             return
         rows = source.X.compute(scheduler="sync")
         support = support_of(model, rows)

@@ -13,9 +13,8 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.validation import rule_of, source_of
+from dkernel.estimators.validation import rule_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.tuning.search import tune
@@ -183,11 +182,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
                 f"{machine!r} is none."
             )
         best = clone(machine)
-        recipe = best._recipe().replace(dtype=best._dtype_of(X))
-        (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
-        source = source_of(
-            best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
-        )
+        source, recipe, eval_set = best._open(X, y, sample_weight, eval_set, groups)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         with default_executor() as executor, best._progress() as progress:

@@ -74,8 +74,7 @@ def alphas(axes: Any, paths: Sequence[tuple[str, Mapping[str, float]]], chosen: 
     axes.set_xscale("log")
     mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
     axes.minorticks_off()
-    axes.set_xlabel("alpha")
-    axes.set_ylabel("loss, mean of a row")
+    axes.set(xlabel="alpha", ylabel="loss, mean of a row")
     grid_lines(axes)
     axes.legend(loc="best")
 
@@ -103,8 +102,7 @@ def speeds(axes: Any, rates: Sequence[tuple[str, F64]]) -> None:
     axes.set_ylim(0, None)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-    axes.set_xlabel("round")
-    axes.set_ylabel("rows a second")
+    axes.set(xlabel="round", ylabel="rows a second")
     grid_lines(axes)
     if len(rates) > 1:
         axes.legend(loc="best")
@@ -132,8 +130,7 @@ def spectrum_of(axes: Any, values: F64, rank: float | None) -> None:
         axes.axvline(rank, color=COLOURS[1], linewidth=1, linestyle="--")
         mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
     axes.minorticks_off()
-    axes.set_xlabel("index, from the largest")
-    axes.set_ylabel("eigenvalue / size")
+    axes.set(xlabel="index, from the largest", ylabel="eigenvalue / size")
     grid_lines(axes)
 
 
@@ -157,42 +154,36 @@ def confusion(axes: Any, quality: Quality) -> None:
     axes.set_yticks(range(n), short)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("predicted" + ("" if n <= 4 else "; numbers are % of a row's class"))
-    axes.set_ylabel("true")
+    axes.set(xlabel="predicted" + ("" if n <= 4 else "; numbers are % of a row's class"), ylabel="true")
 
 
 @make_figure
 def curves(axes: Any, quality: Quality) -> None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
     shown = list(quality.one_against_rest())[:10]
-    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
     for i, (name, positive, s) in enumerate(shown):
         wrong, right, _ = roc_curve(positive, s, sample_weight=quality.weight)
         label = f"AUC {auc(wrong, right):.4f}" if len(shown) == 1 else f"{name}: {auc(wrong, right):.3f}"
         axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
-    axes.xaxis.set_major_formatter(FuncFormatter(percent))
-    axes.yaxis.set_major_formatter(FuncFormatter(percent))
-    axes.set_xlabel("false positive rate")
-    axes.set_ylabel("true positive rate")
-    axes.set_xlim(-0.01, 1.01)
-    axes.set_ylim(-0.01, 1.01)
-    grid_lines(axes)
+    _set_shares(axes, "false positive rate", "true positive rate")
     axes.legend(loc="lower right", ncols=2 if len(shown) > 5 else 1)
 
 
 @make_figure
 def calibrations(axes: Any, bins: F64, whose: str) -> None:
     """Observed shares over stated probabilities."""
-    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
     axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
-    axes.xaxis.set_major_formatter(FuncFormatter(percent))
-    axes.yaxis.set_major_formatter(FuncFormatter(percent))
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel(f"stated {whose}")
-    axes.set_ylabel("share of the rows")
-    grid_lines(axes)
+    _set_shares(axes, f"stated {whose}", "share of the rows", label="as stated")
     axes.legend(loc="upper left")
+
+
+def _set_shares(axes: Any, x: str, y: str, label: str | None = None) -> None:
+    """Axes of two shares, with their diagonal."""
+    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label=label)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(percent))
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel=x, ylabel=y)
+    grid_lines(axes)
 
 
 @make_figure
@@ -203,8 +194,7 @@ def predictions(axes: Any, quality: Quality) -> None:
     )
     ends = [float(quality.truth.min()), float(quality.truth.max())]
     axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
-    axes.set_xlabel("label")
-    axes.set_ylabel("prediction")
+    axes.set(xlabel="label", ylabel="prediction")
     grid_lines(axes)
 
 
@@ -221,8 +211,7 @@ def residuals(axes: Any, quality: Quality) -> None:
         color=COLOURS[0],
     )
     axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
-    axes.set_xlabel("prediction - label")
-    axes.set_ylabel("rows")
+    axes.set(xlabel="prediction - label", ylabel="rows")
     axes.yaxis.set_major_formatter(FuncFormatter(thousands))
     grid_lines(axes, "y")
 
@@ -251,10 +240,7 @@ def decision(axes: Any, plane: Regions, names: Sequence[str], classes: Sequence[
             mine = plane.points[plane.truth == i]
             axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
         axes.legend(loc="upper right", markerscale=1.6)
-    axes.set_xlim(*plane.extent[:2])
-    axes.set_ylim(*plane.extent[2:])
-    axes.set_xlabel(names[0])
-    axes.set_ylabel(names[1])
+    axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:], xlabel=names[0], ylabel=names[1])
 
 
 @make_figure
@@ -266,10 +252,7 @@ def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence
     rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
     axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=plane.extent, aspect="auto", interpolation="nearest")
     axes.scatter(*plane.points.T, s=3, color=INK, linewidths=0)
-    axes.set_xlim(*plane.extent[:2])
-    axes.set_ylim(*plane.extent[2:])
-    axes.set_xlabel(names[0])
-    axes.set_ylabel(names[1])
+    axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:], xlabel=names[0], ylabel=names[1])
 
 
 @make_figure
@@ -283,8 +266,7 @@ def cost(axes: Any, points: ErrorByCost, label: str, logarithmic: bool = False) 
         axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     if points.name == "error":
         axes.yaxis.set_major_formatter(FuncFormatter(percent))
-    axes.set_xlabel(label)
-    axes.set_ylabel(points.name if points.name == "error" else "RMSE, units of the label")
+    axes.set(xlabel=label, ylabel=points.name if points.name == "error" else "RMSE, units of the label")
     grid_lines(axes)
     axes.legend(loc="best")
 
@@ -311,6 +293,6 @@ def dependence(axes: Any, effect: Dependence, classes: Sequence[str] | None) -> 
         axes.plot(effect.grid, effect.answers[:, k], color=COLOURS[k], label=name)
     if several:
         axes.legend()
-    axes.set_xlabel(effect.name)
-    axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
+    y = "share of the rows" if several else "prediction" if classes is None else "score"
+    axes.set(xlabel=effect.name, ylabel=y)
     grid_lines(axes)

@@ -205,21 +205,22 @@ def regions(model: Model, holdout: Block | None, quality: Quality | None) -> Reg
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
     margin = 0.08 * np.maximum(high - low, 1e-9)
     (left, bottom), (right, top) = low - margin, high + margin
-    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
-    S = model.scores(np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype))
-    values = S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1)
-    points = holdout.X[:1500].astype(np.float64)
     extent = (float(left), float(right), float(bottom), float(top))
-    return Regions(
-        extent, np.asarray(values, np.float64).reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[:1500]
-    )
+    S = model.scores(_plane_points(model, extent))
+    values = np.asarray(S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1), np.float64)
+    points = holdout.X[:1500].astype(np.float64)
+    return Regions(extent, values.reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[:1500])
+
+
+def _plane_points(model: Model, extent: tuple[float, float, float, float]) -> NDArray[Any]:
+    """Rows of two features on a grid over the plane."""
+    left, right, bottom, top = extent
+    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
+    return np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
 
 
 def local_regions(model: Model, plane: Regions) -> NDArray[np.int64] | None:
     """Cell or bin of each point of the plane, (PLANE_POINTS, PLANE_POINTS); None without a local stage."""
     if model.local is None:
         return None
-    left, right, bottom, top = plane.extent
-    a, b = np.meshgrid(np.linspace(left, right, PLANE_POINTS), np.linspace(bottom, top, PLANE_POINTS))
-    points = np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
-    return model.local.regions(points).reshape(PLANE_POINTS, PLANE_POINTS)
+    return model.local.regions(_plane_points(model, plane.extent)).reshape(PLANE_POINTS, PLANE_POINTS)
