@@ -45,13 +45,13 @@ def public_names() -> list[str]:
     return sorted(name for name in dkernel.__all__ if name != "__version__")
 
 
-def tracked(pattern: str) -> list[Path]:
+def tracked_files(pattern: str) -> list[Path]:
     """The files of a pattern that git knows."""
     listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)
     return [Path(name) for name in listed.stdout.splitlines()]
 
 
-def linked_here(text: str, page: Path) -> str:
+def drop_links(text: str, page: Path) -> str:
     """The text of a page whose links to files that are no pages have become plain words."""
 
     def keep(found: re.Match[str]) -> str:
@@ -79,12 +79,12 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--out", type=Path, default=Path("site"), help="the folder; it is replaced")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        place, pages = Path(folder), tracked("*.md")
+        place, pages = Path(folder), tracked_files("*.md")
         for page in pages:
             target = place / "pages" / page
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(linked_here((ROOT / page).read_text(encoding="utf-8"), page), encoding="utf-8")
-        for picture in tracked("*.png"):
+            target.write_text(drop_links((ROOT / page).read_text(encoding="utf-8"), page), encoding="utf-8")
+        for picture in tracked_files("*.png"):
             (place / "pages" / picture).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / picture, place / "pages" / picture)
         (place / "pages" / "api").mkdir()

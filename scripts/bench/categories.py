@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from report import finish, measured, parser
+from report import finish, measure_block, parser
 
 from dkernel import open_source
 
@@ -24,7 +24,7 @@ FILE = 1_000_000  # rows of a file
 FREQUENT, LEVELS = 200, 1_000_000
 
 
-def written(place: Path, rows: int) -> None:
+def write_files(place: Path, rows: int) -> None:
     """The files."""
     levels = pa.array([f"value {i}" for i in range(LEVELS)])
     for number, first in enumerate(range(0, rows, FILE)):
@@ -38,8 +38,8 @@ def written(place: Path, rows: int) -> None:
 def line(rows: int, place: Path) -> dict[str, Any]:
     """One line of the table."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        written(Path(folder), rows)
-        with measured() as found:
+        write_files(Path(folder), rows)
+        with measure_block() as found:
             encoding = open_source(folder, label="label").encoding
     assert encoding is not None
     levels = set(encoding.columns[0].levels)

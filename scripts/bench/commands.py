@@ -16,14 +16,14 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import make_data
 import measured
 
-__all__ = ["BYTES_A_NUMBER", "made", "phases_of", "train"]
+__all__ = ["BYTES_A_NUMBER", "make_files", "phases_of", "train"]
 
 # Of a number on disk; a text of it has up to so many characters, and a comma.
 BYTES_A_NUMBER = {"npy": 4.0, "parquet": 4.0, "csv": 14.0}
 ENDINGS = {"npy": "/part-*.npy", "parquet": "/part-*.parquet", "csv": "/part-*.csv"}
 
 
-def made(place: Path, form: str, rows: int, columns: int = 28, first_row: int = 0, processes: int = 2) -> Path:
+def make_files(place: Path, form: str, rows: int, columns: int = 28, first_row: int = 0, processes: int = 2) -> Path:
     """A folder of made rows (scripts/make_data.py), written chunk by chunk; refused where the disk has no room."""
     needed = rows * (columns + 1) * BYTES_A_NUMBER[form]
     out = place / f"{form}-{rows}-{first_row}"

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from report import error_of, finish, forest, measured, parser
+from report import error_of, finish, forest, measure_block, parser
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
@@ -47,9 +47,9 @@ class StreamedNystroem:
 def run_one(name: str, model: Any, data: tuple[Any, ...]) -> dict[str, Any]:
     """One line of the table."""
     X, y, X_test, y_test = data
-    with measured() as fit:
+    with measure_block() as fit:
         model.fit(X, y)
-    with measured() as prediction:
+    with measure_block() as prediction:
         labels = model.predict(X_test)
     print(f"{name}: {fit.seconds:.1f} s", file=sys.stderr)
     return {

@@ -9,7 +9,7 @@ rows are those of a row times the rows. `off` is the largest difference from exa
 """
 
 import numpy as np
-from report import finish, measured, parser
+from report import finish, measure_block, parser
 
 from dkernel import KernelRegressor, explain
 
@@ -30,7 +30,7 @@ def main() -> None:
     machine.fit(X[:10_000], y[:10_000])
     rows, background = X[10_000:], X[: o.background]
     explain(machine, rows[:1], background)  # compiles
-    with measured() as exact:
+    with measure_block() as exact:
         found = explain(machine, rows, background)
     assert found.errors is None
     lines = [{"by": "dkernel, exact", "explained": len(rows), "seconds": exact.seconds, "cpu_s": exact.cpu}]
@@ -38,7 +38,7 @@ def main() -> None:
         import shap
 
         explainer = shap.KernelExplainer(machine.predict, background)
-        with measured() as sampled:
+        with measure_block() as sampled:
             values = explainer.shap_values(rows[: o.shap_rows], silent=True)
         times, known = len(rows) / o.shap_rows, found.values[: o.shap_rows]
         lines.append({"by": "shap, sampled", "explained": o.shap_rows, "seconds": times * sampled.seconds})

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from report import ROOT, Rows, boosted_trees, error_of, finish, forest, machine, measured, parser
+from report import ROOT, Rows, boosted_trees, error_of, finish, forest, machine, measure_block, parser
 
 from dkernel import Grids, KernelClassifier
 
@@ -68,7 +68,7 @@ POINTS: dict[str, dict[str, Fit]] = {
 
 def measure(way: str, name: str, data: Rows) -> dict[str, Any]:
     """The line of one point."""
-    with measured() as fit:
+    with measure_block() as fit:
         model = POINTS[way][name](data)
     X, y = data[2:]
     error = error_of(model.predict(X), y)

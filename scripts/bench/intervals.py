@@ -46,7 +46,7 @@ CLASSES = {"two": 2, "three": 3, "six": 6, "rare": 2, "blur": 4}
 """Classes of sets that are made: rings about the origin, with noise."""
 
 
-def made(name: str, n: int, seed: int) -> Rows:
+def make_set(name: str, n: int, seed: int) -> Rows:
     """A set that is made."""
     rng = np.random.default_rng([seed, len(name), *name.encode()])
     X = rng.uniform(-2, 2, size=(n + TESTED, 4))
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in o.sets:
         mine, others = [], []
         for seed in range(o.seeds):
-            drawn = made(name[5:], o.rows, seed) if name.startswith("made-") else real(name, o.data, o.rows, seed)
+            drawn = make_set(name[5:], o.rows, seed) if name.startswith("made-") else real(name, o.data, o.rows, seed)
             mine.append(ours(drawn, seed, o.plain, few))
             others.append({} if few else trees(drawn, seed))
         mean = {key: float(np.mean([each[key] for each in mine])) for key in mine[0]}

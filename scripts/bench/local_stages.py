@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import Rows, boosted_trees, error_of, finish, folder, forest, measured, parser, parts
+from report import Rows, boosted_trees, error_of, finish, folder, forest, measure_block, parser, parts
 
 from dkernel import KernelClassifier, KernelRegressor
 
@@ -39,10 +39,10 @@ def log_loss(machine: Any, X: NDArray[Any], y: NDArray[Any]) -> float:
 def line(name: str, model: str, machine: Any, rows: Rows) -> dict[str, Any]:
     """The line of a machine."""
     X, y, X_test, y_test = rows
-    with measured() as fit:
+    with measure_block() as fit:
         machine.fit(X, y)
     machine.predict(X_test[:1000])  # loads what was compiled
-    with measured() as prediction:
+    with measure_block() as prediction:
         answers = machine.predict(X_test)
     found = {"data": name, "model": model, "error": error_of(answers, y_test, name in NUMBERS), "fit_s": fit.seconds}
     found |= {"predict_rows_s": len(X_test) / prediction.seconds, "peak_mib": fit.peak_mib}

@@ -64,7 +64,7 @@ def cases(gamma: float) -> list[tuple[str, Kernel, str, str, str]]:
     ]
 
 
-def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n: int, seed: int) -> FeatureMap:
+def draw_map(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n: int, seed: int) -> FeatureMap:
     """The map of a case: landmarks are the first rows."""
     _, kernel, features, sampling, form = case
     if features == "nystrom":
@@ -83,11 +83,11 @@ def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
     """Of one column of one row, scored tile by tile as in a pass."""
     coef, shift = np.zeros((map.n_components, 1)), np.zeros(1)
     tiling.scores(map, X[: tiling.TILE_ROWS], coef, shift)
-    best = min(_timed(map, X, coef, shift) for _ in range(3))
+    best = min(_time(map, X, coef, shift) for _ in range(3))
     return 1e9 * best / (len(X) * map.n_components)
 
 
-def _timed(map: FeatureMap, X: NDArray[np.float32], coef: NDArray, shift: NDArray) -> float:
+def _time(map: FeatureMap, X: NDArray[np.float32], coef: NDArray, shift: NDArray) -> float:
     start = time.thread_time()
     tiling.scores(map, X, coef, shift)
     return time.thread_time() - start
@@ -130,7 +130,7 @@ def run_set(place: Path, name: str, components: list[int], rows: int, seed: int)
         K = kernel(B[:1000].astype(np.float64))
         for n in components:
             try:
-                map = drawn(case, A, n, seed)
+                map = draw_map(case, A, n, seed)
             except DKernelError as error:
                 print(f"{label}, {n} components: {error}", file=sys.stderr)
                 continue

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from quadratic import written
+from quadratic import write_rows
 from report import error_of, finish, forest, parser
 
 from dkernel.data import from_arrays, open_source
@@ -41,7 +41,7 @@ def cases(args: argparse.Namespace, scratch: Path) -> Iterator[Case]:
     """Name, source, test rows and labels, gamma."""
     for n in args.made:
         place = args.place or scratch
-        data, [test] = written(place, n), list(written(place, TESTED, seed=1).glob("*.npy"))
+        data, [test] = write_rows(place, n), list(write_rows(place, TESTED, seed=1).glob("*.npy"))
         rows = np.load(test)
         yield f"quadratic {n:,}", open_source(data, label="28"), rows[:, :28], rows[:, 28], MADE_GAMMA
     if args.made and not args.rows:

@@ -28,7 +28,7 @@ import dask.array as da
 import numpy as np
 from dask_ml.wrappers import Incremental
 from numpy.typing import NDArray
-from quadratic import written
+from quadratic import write_rows
 from report import error_of, finish, parser
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
@@ -140,8 +140,8 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch, two_workers(args.cluster) as executor:
         place = args.place or Path(scratch)
         for D, dtype in itertools.product(args.components, args.dtype):
-            data = written(place, args.rows, dtype=dtype)
-            [held] = written(place, TESTED, seed=1, dtype=dtype).glob("*.npy")
+            data = write_rows(place, args.rows, dtype=dtype)
+            [held] = write_rows(place, TESTED, seed=1, dtype=dtype).glob("*.npy")
             test = np.load(held)
             turns = []
             for _ in range(args.repeats):

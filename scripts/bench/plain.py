@@ -87,7 +87,7 @@ def read_table(folder: Path, label: str, regress: bool) -> Table:
     return Table(X[:n], y[:n], X[n:], y[n:], regress)
 
 
-def made(name: str, rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def make_rows(name: str, rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows to train on and to test on of a made set, with the column `label`."""
     makers: dict[str, Callable[[int], tuple[NDArray[Any], NDArray[Any]]]] = {
         "shifted engine": engine,
@@ -139,7 +139,7 @@ def files(data: Path, name: str, rows: int | None, folder: Path) -> tuple[Path, 
     """The files to train on and to test on, the label's name, and whether it is a number."""
     if name in MADE:
         count = int(name.split()[1].replace(",", "")) if name.startswith("made") else 12_000
-        parts, label, regress = made(name, rows or count), "label", False
+        parts, label, regress = make_rows(name, rows or count), "label", False
     else:
         label, regress = REAL[name]
         paths = [next(iter(sorted((data / name.split()[0]).glob(f"{part}.*")))) for part in ("train", "test")]
@@ -279,7 +279,7 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
     print(f"{name}, {way}, seed {seed}: {error:.4g} ± {own:.2g}, {line['cpu']:.1f} CPU s", file=sys.stderr)
 
 
-def summed_up(folder: Path, sets: list[str], ways: list[str], seeds: int) -> list[dict[str, Any]]:
+def summarize(folder: Path, sets: list[str], ways: list[str], seeds: int) -> list[dict[str, Any]]:
     """The table: means over the seeds, and CPU seconds as a ratio to LightGBM's."""
     rows: list[dict[str, Any]] = []
     for name in sets:
@@ -367,7 +367,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not out.exists() and not left_out:
                 run_one(way, name, paths, seed, args.package, out)
     table_rows = (
-        regrets(args.folder, there, args.seeds) if args.regret else summed_up(args.folder, there, ways, args.seeds)
+        regrets(args.folder, there, args.seeds) if args.regret else summarize(args.folder, there, ways, args.seeds)
     )
     finish("nothing given", table_rows, args.json)
     return 0

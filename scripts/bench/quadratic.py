@@ -34,7 +34,7 @@ def rows(first: int, n: int, columns: int, seed: int) -> tuple[NDArray[np.float3
 Draw = Callable[[int, int, int, int], tuple[NDArray[np.float32], NDArray[Any]]]
 
 
-def written(
+def write_rows(
     place: Path, n: int, columns: int = 28, seed: int = 0, dtype: str = "float32", draw: Draw = rows,
     name: str = "quadratic",
 ) -> Path:  # fmt: skip

@@ -33,7 +33,7 @@ __all__ = [
     "load",
     "machine",
     "markdown",
-    "measured",
+    "measure_block",
     "parser",
     "parts",
 ]
@@ -60,7 +60,7 @@ def parser(text: str, *, data: bool = False) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def measured() -> Iterator[Measured]:
+def measure_block() -> Iterator[Measured]:
     """Fill a `Measured` while the block runs."""
     result, memory = Measured(), PeakMemory(0.2)
     with memory:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from commands import made, phases_of, train
+from commands import make_files, phases_of, train
 from report import finish, parser
 
 from dkernel.execution.base import Call, Executor
@@ -29,7 +29,7 @@ SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scal
 
 def speedup(place: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     """A line for each number of processes; refuses to go on if their models differ."""
-    data, model = made(place, "npy", args.rows), place / "model.safetensors"
+    data, model = make_files(place, "npy", args.rows), place / "model.safetensors"
     options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6", "--memory-limit", "4GiB"]
     best: dict[int, dict[str, Any]] = {}
     digests = set()

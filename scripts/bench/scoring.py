@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from commands import made, measured
+from commands import make_files, measured
 from numpy.typing import NDArray
 from report import finish, parser
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -67,7 +67,7 @@ def tiles_rate(model: Model, X: NDArray[np.float32], repeats: int) -> float:
     return len(X) / min(found[1:])
 
 
-def scored(model: Path, data: Path, out: Path, args: argparse.Namespace) -> tuple[float, float]:
+def time_scoring(model: Path, data: Path, out: Path, args: argparse.Namespace) -> tuple[float, float]:
     """Seconds of the phase and of the command."""
     command = [sys.executable, "-m", "dkernel", "score", str(model), str(data), "--out", str(out), "--write", "score"]
     extra = ["--allow-extra", "--overwrite", "--quiet", "--json", "--workers", str(args.workers)]
@@ -91,7 +91,7 @@ def twin(which: str, X: NDArray[np.float32], y: NDArray[Any], D: int) -> Any:
     return make_pipeline(StandardScaler(), transformer, linear).fit(X, y)
 
 
-def scored_by(pipeline: Any, dtype: str, data: Path, out: Path, rows: int) -> float:
+def pipeline_rate(pipeline: Any, dtype: str, data: Path, out: Path, rows: int) -> float:
     """Rows/s of scikit-learn, of the first `rows` of the files, NPY to NPY."""
     start, done = time.perf_counter(), 0
     written = np.lib.format.open_memmap(out, mode="w+", dtype=np.float64, shape=(rows,))
@@ -108,7 +108,7 @@ def scored_by(pipeline: Any, dtype: str, data: Path, out: Path, rows: int) -> fl
 
 def lines(place: Path, which: str, D: int, args: argparse.Namespace) -> list[dict[str, Any]]:
     """What each of them does with one map."""
-    data = {form: made(place, form, args.rows) for form in ("npy", "parquet")}
+    data = {form: make_files(place, form, args.rows) for form in ("npy", "parquet")}
     rows = np.load(next(iter(sorted(data["npy"].glob("*.npy")))), mmap_mode="r")[:FITTED]
     X, y = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(int)
     found: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def lines(place: Path, which: str, D: int, args: argparse.Namespace) -> list[dic
     for form in ("npy", "parquet"):
         path, out = place / "model.safetensors", place / f"scores.{form}"
         save(model_of(which, X, y, D, names[form]), path)
-        seconds = [scored(path, data[form], out, args) for _ in range(args.repeats)]
+        seconds = [time_scoring(path, data[form], out, args) for _ in range(args.repeats)]
         phase, whole = (min(s[i] for s in seconds) for i in (0, 1))
         found.append({
             "map": which, "D": D, "who": f"dkernel, {form}", "rows/s": args.rows / phase,
@@ -129,7 +129,7 @@ def lines(place: Path, which: str, D: int, args: argparse.Namespace) -> list[dic
     for dtype in ("float32", "float64"):
         rows_there = min(args.rows, args.sklearn_rows)
         with threadpool_limits(args.workers):
-            rate = scored_by(twin(which, X.astype(dtype), y, D), dtype, data["npy"], place / "twin.npy", rows_there)
+            rate = pipeline_rate(twin(which, X.astype(dtype), y, D), dtype, data["npy"], place / "twin.npy", rows_there)
         found.append(
             {"map": which, "D": D, "who": f"scikit-learn, {dtype}", "rows/s": rate, "of tiles_%": 100 * rate / bare}
         )

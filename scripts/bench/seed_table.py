@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from report import finish, measured, parser
+from report import finish, measure_block, parser
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -43,9 +43,9 @@ def run_one(make: Callable[[], Any], data: tuple[Any, ...], repeat: int) -> dict
     fits, predictions, peak, accuracy = [], [], 0.0, 0.0
     for _ in range(repeat):
         model = make()
-        with measured() as fit:
+        with measure_block() as fit:
             model.fit(X, y)
-        with measured() as prediction:
+        with measure_block() as prediction:
             labels = model.predict(X_test)
         fits.append(fit.seconds)
         predictions.append(prediction.seconds)

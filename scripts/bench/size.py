@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from commands import BYTES_A_NUMBER, made, phases_of, train
+from commands import BYTES_A_NUMBER, make_files, phases_of, train
 from report import finish, parser
 
 SMALL = 1_000_000
@@ -31,7 +31,7 @@ SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scal
 
 def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[str, Any]:
     """One training."""
-    data = made(place, form, rows)
+    data = make_files(place, form, rows)
     options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6"]
     options = [*GRIDS, "--local", f"grids(n_grids={args.grids})"] if args.grids else options
     options = [] if args.nothing_given else options

@@ -103,7 +103,7 @@ def run(points: Sequence[Point], path: Path, data: Path, place: Path, jobs: int 
         with lock, path.open("a") as file:
             file.write(json.dumps(line) + "\n")
             lines[point.key] = line
-        print(told(line), file=sys.stderr, flush=True)
+        print(describe(line), file=sys.stderr, flush=True)
 
     begin = len(lines)
     for batch in batches([point for point in points if point.key not in lines]):
@@ -119,7 +119,7 @@ def batches(points: Iterable[Point]) -> list[list[Point]]:
     return [batch for batch in (first, [point for point in points if point not in first]) if batch]
 
 
-def told(line: Mapping[str, Any]) -> str:
+def describe(line: Mapping[str, Any]) -> str:
     if "failed" in line:
         return f"{line['point']}: {line['failed']}"
     return f"{line['point']}: error {line['error']:.4g}, fit {line['fit_s']:.1f} s"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from quadratic import written
+from quadratic import write_rows
 from report import boosted_trees, error_of, load
 from study_points import BELOW, METHODS, SETS, TREES, Point
 
@@ -85,9 +85,9 @@ def rows_of(point: Point, data: Path, place: Path) -> Rows:
     """The rows of a point; those of a made set are written where they are not there yet."""
     name, about = point.set, SETS[point.set]
     if about.made:
-        make = partial(written, place, columns=about.inputs, draw=partial(draw, name), name=name)
-        train, test = make(point.rows), _stacked(make(TESTED, seed=1))
-        held = _stacked(train) if METHODS[point.method].settings is None else test[:1]
+        make = partial(write_rows, place, columns=about.inputs, draw=partial(draw, name), name=name)
+        train, test = make(point.rows), _stack(make(TESTED, seed=1))
+        held = _stack(train) if METHODS[point.method].settings is None else test[:1]
         return Rows(held[:, :-1], held[:, -1], test[:, :-1], test[:, -1], train)
     if name == "diamonds":  # has columns of text
         parts = [pd.read_parquet(data / name / f"{part}.parquet") for part in ("train", "test")]
@@ -102,7 +102,7 @@ def rows_of(point: Point, data: Path, place: Path) -> Rows:
     return Rows(X[: point.rows], y[: point.rows], X_test, y_test)
 
 
-def _stacked(folder: Path) -> NDArray[np.float32]:
+def _stack(folder: Path) -> NDArray[np.float32]:
     return np.concatenate([np.load(path) for path in sorted(folder.glob("*.npy"))])
 
 

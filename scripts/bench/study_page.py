@@ -65,7 +65,7 @@ def heads() -> list[str]:
     return [f"{name}, {'sd' if about.regress else '%'}" for name, about in SETS.items()]
 
 
-def named(method: str, size: int) -> str:
+def name_of(method: str, size: int) -> str:
     return f"LightGBM, {size} x {TREES[size]}" if method == "LightGBM" else method
 
 
@@ -112,7 +112,7 @@ def errors(size: int) -> Callable[[Lines], str]:
 
     def made(lines: Lines) -> str:
         asked = [(method, size) for method in COMPARED] + (OTHERS if size == BELOW else [])
-        rows = [[named(m, n), *(shown(name, lines.figures(name, m, n)) for name in SETS)] for m, n in asked]
+        rows = [[name_of(m, n), *(shown(name, lines.figures(name, m, n)) for name in SETS)] for m, n in asked]
         return table(["", *heads()], rows)
 
     return made
@@ -129,7 +129,7 @@ def prices(lines: Lines) -> str:
             error, fit, predict, nbytes, peak = means
             rows.append(
                 [
-                    named(method, size),
+                    name_of(method, size),
                     f"{error:.1f}",
                     f"{fit:.1f}",
                     f"{predict:.1f}",
@@ -178,7 +178,7 @@ def many(lines: Lines) -> str:
                 if error is None
                 else f"{shown(name, [error])}, {lines.mean(name, method, size, 'fit_s', rows=n):.0f} s"
             )
-        rows.append([named(method, size) + (f", {size:,}" if method in COMPARED else ""), *cells])
+        rows.append([name_of(method, size) + (f", {size:,}" if method in COMPARED else ""), *cells])
     return table(["", *(f"{name}, {n:,}" for name, n in places)], rows)
 
 
@@ -196,7 +196,7 @@ def best(lines: Lines) -> str:
             kept = {place: line["error"] for place, line in known.items() if line[what] <= most}
             method, size = min(kept, key=kept.__getitem__) if kept else ("", 0)
             size_said = f", {size:,}" if method in COMPARED else ""
-            cells.append(f"{named(method, size)}{size_said}: {shown(name, [kept[method, size]])}" if kept else "")
+            cells.append(f"{name_of(method, size)}{size_said}: {shown(name, [kept[method, size]])}" if kept else "")
         rows.append([name, *cells])
     return table(["", "of all", f"within {CHEAP:.0f} s", f"model of {TINY // 1000} kB at most"], rows)
 
@@ -207,7 +207,7 @@ PARTS: dict[str, Callable[[Lines], str]] = {
 }  # fmt: skip
 
 
-def filled(text: str, lines: Lines) -> str:
+def fill(text: str, lines: Lines) -> str:
     """The page with every part made anew."""
 
     def made(found: re.Match[str]) -> str:
@@ -239,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = args.out or (SMALL if args.small else None)
     page, figures = (folder / PAGE.name, folder / "figures") if folder else (PAGE, FIGURES)
     draw_all(lines, figures)
-    page.write_text(filled(PAGE.read_text(), lines))
+    page.write_text(fill(PAGE.read_text(), lines))
     print(f"{page}, and six pictures in {figures}", file=sys.stderr)
     if folder:
         print(agreement(lines, Lines(read(LINES))), file=sys.stderr)

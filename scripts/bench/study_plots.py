@@ -27,7 +27,7 @@ def look(method: str) -> dict[str, Any]:
             "linestyle": line, "alpha": 0.85}  # fmt: skip
 
 
-def _framed(columns: int, count: int, draw: Callable[[Sequence[Any]], None], legend: int = 4) -> Figure:
+def _panels(columns: int, count: int, draw: Callable[[Sequence[Any]], None], legend: int = 4) -> Figure:
     """Panels in rows, one legend below them."""
     with mpl.rc_context(STYLE):
         rows = -(-count // columns)
@@ -75,7 +75,7 @@ def against(lines: Lines, what: str, axis: str) -> Figure:
                         panel.vlines(x, low, high, color=look(method)["color"], linewidth=0.7)
             _logarithmic(panel, f"{name}, {full_rows(name):,} rows", axis, _unit(name))
 
-    return _framed(4, len(SETS), draw)
+    return _panels(4, len(SETS), draw)
 
 
 def widths(lines: Lines) -> Figure:
@@ -100,7 +100,7 @@ def widths(lines: Lines) -> Figure:
                 panels[len(WIDTH_SETS)].plot(*zip(*points, strict=True), label=map, **style)
         _logarithmic(panels[len(WIDTH_SETS)], "all sets and sizes", "error of the kernel", "error over uniform's")
 
-    return _framed(3, 3, draw)
+    return _panels(3, 3, draw)
 
 
 def rows(lines: Lines) -> Figure:
@@ -116,7 +116,7 @@ def rows(lines: Lines) -> Figure:
                     panel.plot(*zip(*points, strict=True), label=method, **look(method))
             _logarithmic(panel, name, "rows", _unit(name))
 
-    return _framed(2, len(MADE), draw, legend=3)
+    return _panels(2, len(MADE), draw, legend=3)
 
 
 PICTURES: dict[str, Callable[[Lines], Figure]] = {

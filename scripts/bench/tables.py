@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from data import advice
-from report import error_of, finish, measured, parser
+from report import error_of, finish, measure_block, parser
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
@@ -66,7 +66,7 @@ def shops(n: int, rng: np.random.Generator) -> pd.DataFrame:
 MADE = {"rentals": rentals, "shops": shops}
 
 
-def written(name: str, place: Path) -> Path:
+def write_set(name: str, place: Path) -> Path:
     """The folder of a made table."""
     place.mkdir()
     for part, rows, seed in (("train", ROWS, 0), ("test", ROWS // 4, 1)):
@@ -102,7 +102,7 @@ def by_command(place: Path, label: str, suffix: str, regress: bool, seed: int) -
     """Error and seconds of `dkernel train` and `dkernel evaluate`."""
     dkernel = [sys.executable, "-m", "dkernel"]
     more = ["--seed", str(seed), *(["--task", "regress"] if regress else [])]
-    with tempfile.TemporaryDirectory() as where, measured() as fit:
+    with tempfile.TemporaryDirectory() as where, measure_block() as fit:
         model = f"{where}/model"
         subprocess.run(
             [*dkernel, "train", f"{place}/train{suffix}", "--label", label, *more, "--out", model, "--quiet"],
@@ -123,10 +123,10 @@ def run_one(name: str, place: Path, seed: int) -> dict[str, Any]:
     X, y, X_test, y_test = learn.drop(columns=label), learn[label], test.drop(columns=label), test[label]
     command = by_command(place, label, suffix, regress, seed)
     machine = (KernelRegressor if regress else KernelClassifier)(random_state=seed)
-    with measured() as fit:
+    with measure_block() as fit:
         machine.fit(X, y if regress else y.astype(str))
     trees: Any = HistGradientBoostingRegressor if regress else HistGradientBoostingClassifier
-    with measured() as boosting:
+    with measure_block() as boosting:
         learned, new = for_trees(name, X, y, X_test)
         boosted = trees(categorical_features="from_dtype", random_state=seed).fit(learned, y)
     theirs = error_of(boosted.predict(new), y_test, regress)
@@ -152,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(advice(args.data, args.only), file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        places = {name: written(name, Path(folder, name)) if name in MADE else args.data / name for name in there}
+        places = {name: write_set(name, Path(folder, name)) if name in MADE else args.data / name for name in there}
         lines = [run_one(name, place, args.seed) for name, place in places.items()]
     finish("mixed tables, defaults alone", lines, args.json)
     return 0

@@ -10,7 +10,7 @@ which a sum over words cannot. Errors are on texts of their own; seconds are of 
 import sys
 
 import numpy as np
-from report import error_of, finish, measured, parser
+from report import error_of, finish, measure_block, parser
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import SGDClassifier
 
@@ -19,7 +19,7 @@ from dkernel import KernelClassifier
 TOPICS, WORDS, COMMON, LENGTH, NOISE = 4, 300, 20_000, 60, 0.03
 
 
-def made(kind: str, n: int, seed: int) -> tuple[list[str], np.ndarray]:
+def make_rows(kind: str, n: int, seed: int) -> tuple[list[str], np.ndarray]:
     """Texts of two topics each, and a label by either or by the pair of them."""
     rng = np.random.default_rng(seed)
     first, second = rng.integers(0, TOPICS, n), TOPICS + rng.integers(0, TOPICS, n)
@@ -44,8 +44,8 @@ def main() -> None:
     o = ask.parse_args()
     hashing, lines = HashingVectorizer(norm="l2", alternate_sign=False), []
     for kind in ("topics", "pairs"):
-        texts, y = made(kind, o.rows, 0)
-        others, y_test = made(kind, 10_000, 1)
+        texts, y = make_rows(kind, o.rows, 0)
+        others, y_test = make_rows(kind, 10_000, 1)
         X, X_test = hashing.transform(texts), hashing.transform(others)
         linear = [SGDClassifier(alpha=alpha, random_state=0) for alpha in (1e-6, 1e-5, 1e-4)]
         machines = {
@@ -57,7 +57,7 @@ def main() -> None:
         for name, several in machines.items():
             fits = []
             for machine in several:
-                with measured() as fit:
+                with measure_block() as fit:
                     machine.fit(X, y)
                 fits.append((error_of(machine.predict(X_test), y_test), fit.seconds, fit.peak_mib))
             error, seconds, peak = min(fits)

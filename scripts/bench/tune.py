@@ -16,7 +16,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from report import error_of, finish, folder, measured, parser, parts
+from report import error_of, finish, folder, measure_block, parser, parts
 from scipy.stats import loguniform
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - the search hides behind it
 from sklearn.model_selection import HalvingRandomSearchCV
@@ -37,7 +37,7 @@ def covtype(place: Path, rows: int, seed: int) -> tuple[Any, Any, Any, Any]:
     return X[chosen], y[chosen], X_test[:50_000], y_test[:50_000]
 
 
-def made(rows: int, seed: int) -> tuple[Any, Any, Any, Any]:
+def make_rows(rows: int, seed: int) -> tuple[Any, Any, Any, Any]:
     """Rows of 28 columns whose class is a ring in a few of them, made chunk by chunk as they are read."""
     source = da.random.default_rng(seed).standard_normal((rows, 28), chunks=(CHUNK, 28)).astype(np.float32)
     fresh = np.random.default_rng(seed + 1).standard_normal((50_000, 28)).astype(np.float32)
@@ -57,7 +57,7 @@ def halving(X: Any, y: Any, X_test: Any, y_test: Any, seconds: float, seed: int)
     space = {"svc__gamma": loguniform(1e-3, 1e1), "svc__C": loguniform(1e-1, 1e4)}
     spent = 0.0
     while size <= len(X):
-        with measured() as m, warnings.catch_warnings():
+        with measure_block() as m, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             search = HalvingRandomSearchCV(
                 machine, space, n_candidates=CANDIDATES, factor=2, min_resources=max(100, size // 32),
@@ -82,17 +82,17 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--seed", type=int, default=0)
     args = ask.parse_args(arguments)
     if args.made:
-        X, y, X_test, y_test = made(args.made, args.seed)
+        X, y, X_test, y_test = make_rows(args.made, args.seed)
     else:
         X, y, X_test, y_test = covtype(folder(args.data, "covtype"), args.rows, args.seed)
     size = args.components or "auto"
     machine = KernelClassifier("gaussian", n_components=size, random_state=args.seed)
     machine.fit(X[:2000], y[:2000])  # what is compiled and imported once is no part of either time
-    with measured() as fit:
+    with measure_block() as fit:
         machine.fit(X, y)
     rows = [{"search": "none: one fit", "rows": len(X), "seconds": fit.seconds, "peak_mib": fit.peak_mib,
              "error_%": error_of(machine.predict(X_test), y_test)}]  # fmt: skip
-    with measured() as race:
+    with measure_block() as race:
         tuner = Tuner(KernelClassifier("gaussian", n_components=size, random_state=args.seed)).fit(X, y)
     line = {"search": f"dkernel: {len(tuner.leaderboard_)} candidates", "rows": len(X), "seconds": race.seconds}
     rows.append({**line, "peak_mib": race.peak_mib, "error_%": error_of(tuner.predict(X_test), y_test)})

@@ -332,7 +332,7 @@ def rows_of(name: str, data: Path, seed: int) -> Rows:
     return scaler.transform(X)[order], y[order], scaler.transform(X_test)[few], y_test[few]
 
 
-def timed(run: Answer, rows: Rows, n: int) -> tuple[float, float]:
+def time_run(run: Answer, rows: Rows, n: int) -> tuple[float, float]:
     """Error and seconds of CPU of a run on the first n rows."""
     X, y, X_test, y_test = rows
     start = time.process_time()
@@ -346,13 +346,13 @@ def line_of(twin: Twin, data: Path, seed: int, limit: float) -> dict[str, Any]:
     sizes = [size for size in (twin.n // 4, twin.n // 2, twin.n) if size <= len(rows[0])]
     tried: list[tuple[int, float]] = []
     for n in sizes:
-        error, seconds = timed(twin.run_exact, rows, n)
+        error, seconds = time_run(twin.run_exact, rows, n)
         tried.append((n, seconds))
         if seconds > limit:
             break
     n = tried[-1][0]
-    timed(twin.run_ours, rows, min(n, 1000))
-    mine, own = timed(twin.run_ours, rows, n)
+    time_run(twin.run_ours, rows, min(n, 1000))
+    mine, own = time_run(twin.run_ours, rows, n)
     (before, short), (last, long) = tried[-2:]
     exponent = max(1.0, float(np.log(long / short) / np.log(last / before)))
     by_time = last * (HOUR / long) ** (1 / exponent)

@@ -12,14 +12,14 @@ refit that keeps the choices.
 from itertools import product
 
 import numpy as np
-from report import finish, measured, parser
+from report import finish, measure_block, parser
 
 from dkernel import KernelRegressor
 
 TESTED = 10_000
 
 
-def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def make_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of ten columns, three of which do not matter, and a label with a kink, a step and a product."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 10)).astype(np.float32)
@@ -34,19 +34,19 @@ def main() -> None:
     ask.add_argument("--rows", type=int, default=50_000, help="rows of the old model")
     ask.add_argument("--seeds", type=int, default=3)
     o = ask.parse_args()
-    X_test, y_test = made(TESTED, 1_000_000)
+    X_test, y_test = make_rows(TESTED, 1_000_000)
     lines = []
     for stage, seed in product(o.stages, range(o.seeds)):
-        X, y = made(o.rows + o.rows // 100, seed)
+        X, y = make_rows(o.rows + o.rows // 100, seed)
         old, new = slice(0, o.rows), slice(o.rows, None)
-        with measured() as whole:
+        with measure_block() as whole:
             refit = KernelRegressor(local=stage, random_state=seed).fit(X, y)
         machine = KernelRegressor(local=stage, random_state=seed).fit(X[old], y[old])
         lines.append({"stage": stage, "seed": seed, "refit_s": whole.cpu})
         if machine.model_.local is None:  # no local stage was kept
             continue
         before = np.square(machine.predict(X_test) - y_test).mean()
-        with measured() as update:
+        with measure_block() as update:
             machine.partial_fit(X[new], y[new], old=X[old])
         errors = np.square(refit.predict(X_test) - y_test)
         lines[-1] |= {"update_s": update.cpu, "ratio": update.cpu / whole.cpu, "old": before, "refit": errors.mean()}

@@ -128,9 +128,7 @@ def test_the_page_is_made_of_a_few_lines(tmp_path, monkeypatch, drawn):
 
 def test_the_page_of_the_repository_is_that_of_its_lines():
     text = study_page.PAGE.read_text()
-    assert study_page.filled(text, Lines(study.read(study.LINES))) == text, (
-        "python scripts/bench/study_page.py makes it"
-    )
+    assert study_page.fill(text, Lines(study.read(study.LINES))) == text, "python scripts/bench/study_page.py makes it"
     assert sorted(study_page.PARTS) == sorted(re.findall(r"<!-- made: ([\w-]+) -->", text))
 
 
