@@ -11,7 +11,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import connect_arguments, print_config, scratch_of
 from dkernel.cli.outputs import check_outputs
-from dkernel.cli.tables import align
+from dkernel.cli.tables import align_columns
 from dkernel.cli.train import open_for, recipe_of, train_command
 
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
@@ -160,4 +160,4 @@ def _table(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, facts in processes.items():
         theirs = facts.get("versions", {})
         cells.append([name, *(f"{theirs.get(p, '?')}{'' if theirs.get(p) == here[p] else ' !'}" for p in here)])
-    yield from align(cells)
+    yield from align_columns(cells)

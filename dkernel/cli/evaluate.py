@@ -21,7 +21,7 @@ from dkernel.cli.options import (
     run_options,
 )
 from dkernel.cli.outputs import check_outputs, check_writable
-from dkernel.cli.tables import align
+from dkernel.cli.tables import align_columns
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -138,7 +138,7 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = [["class", "n", "precision", "recall"]]
     cells += [[repr(row["label"]), *(_text(row[name]) for name in cells[0][1:])] for row in rows]
-    yield from align(cells, right=True)
+    yield from align_columns(cells, right=True)
 
 
 def _text(value: Any) -> str:

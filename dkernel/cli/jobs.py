@@ -8,7 +8,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import debug_option, setting
-from dkernel.cli.tables import align
+from dkernel.cli.tables import align_columns
 
 
 @click.command("jobs", cls=ExitCodeCommand, short_help="List the runs of a folder.")
@@ -42,7 +42,7 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
         return
     names = ("job", "status", "exit_code", "started", "progress")
     cells = [names, *(tuple(str("" if row[name] is None else row[name]) for name in names) for row in runs)]
-    click.echo("\n".join(align(cells)))
+    click.echo("\n".join(align_columns(cells)))
 
 
 def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 
-def align(rows: Sequence[Sequence[str]], right: bool = False) -> Iterator[str]:
+def align_columns(rows: Sequence[Sequence[str]], right: bool = False) -> Iterator[str]:
     """The rows with columns of one width each; with `right` those after the first end where their column does.
 
     Examples
     --------
-    >>> list(align([("name", "n"), ("a", "10")])), list(align([("name", "n"), ("a", "10")], right=True))
+    >>> list(align_columns([("name", "n"), ("a", "10")])), list(align_columns([("name", "n"), ("a", "10")], right=True))
     (['name  n', 'a     10'], ['name   n', 'a     10'])
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -17,7 +17,7 @@ from dkernel.cli.options import (
     require_options,
     run_options,
 )
-from dkernel.cli.tables import align
+from dkernel.cli.tables import align_columns
 from dkernel.cli.train import (
     check_fit,
     check_pairs,
@@ -147,7 +147,7 @@ def _lines(record: "Record", verbose: bool) -> Iterator[str]:
     yield ""
     names = [name for name in board[0] if name != "rows"]
     rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN_CANDIDATES]]
-    yield from align([names, *rows])
+    yield from align_columns([names, *rows])
     if len(board) > SHOWN_CANDIDATES:
         yield f"... and {len(board) - SHOWN_CANDIDATES} more, in the run record"
 

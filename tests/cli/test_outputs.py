@@ -247,7 +247,7 @@ def test_a_foreign_file_in_a_folder_is_still_named(run, place):
 
 def test_a_running_record_is_known_as_one(place):
     record = Record({})
-    with record.written("in/any.json"):
+    with record.write_to("in/any.json"):
         assert [os.path.basename(file.path) for file in expand("in")] == ["a.parquet", "b.parquet"]
     assert json.loads((place / "in" / "any.json").read_text())["status"] == "done"
 

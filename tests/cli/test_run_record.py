@@ -97,7 +97,7 @@ def test_of_a_run_that_failed_with_the_record_of_the_older_output_inside(
 
 @pytest.mark.parametrize(("error", "status", "code"), [(KeyboardInterrupt, "stopped", 130), (ValueError, "failed", 1)])
 def test_of_a_run_that_was_ended(tmp_path, error, status, code):
-    with pytest.raises(error), Record().written(tmp_path / "r"):
+    with pytest.raises(error), Record().write_to(tmp_path / "r"):
         raise error
     found = read(tmp_path / "r")
     assert (found["status"], found["exit_code"], found["error"]) == (status, code, error.__name__)
@@ -106,7 +106,7 @@ def test_of_a_run_that_was_ended(tmp_path, error, status, code):
 def test_while_the_run_goes(tmp_path, monkeypatch):
     monkeypatch.setattr("dkernel.cli.run_record.HEARTBEAT", 0.05)
     record = Record({"seed": 1})
-    with record.written(tmp_path / "r"), Progress("none") as progress:
+    with record.write_to(tmp_path / "r"), Progress("none") as progress:
         record.progress = progress
         first = read(tmp_path / "r")
         assert (first["status"], first["exit_code"]) == ("running", None)
@@ -127,9 +127,9 @@ def test_while_the_run_goes(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_written_ends_no_run(tmp_path):
-    with Record().written(tmp_path / "none" / "r") as record:
+    with Record().write_to(tmp_path / "none" / "r") as record:
         record.note(rows=1)
-    with pytest.raises(DataError), Record().written(tmp_path / "none" / "r"):
+    with pytest.raises(DataError), Record().write_to(tmp_path / "none" / "r"):
         raise DataError("the run's own error counts")
 
 
@@ -137,7 +137,7 @@ def test_at_an_url():
     import fsspec
 
     assert default_record("memory://runs/scores/") == "memory://runs/scores.run.json"
-    with Record().written("memory://runs/m.run.json"):
+    with Record().write_to("memory://runs/m.run.json"):
         pass
     with fsspec.open("memory://runs/m.run.json") as stream:
         assert json.load(stream)["status"] == "done"
