@@ -18,6 +18,11 @@ LABELS = (bool, int, float, str)
 IN_EVERY_FILE = "in every file"  # `before` of a parameter that all model files name
 
 
+def keep(p: "Parameter", value: Any) -> Any:  # noqa: ARG001 - a check of a parameter
+    """The value as it is."""
+    return value
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter: its name, default, words and sentences, said once for recipe, command, estimators and pages.
@@ -40,7 +45,7 @@ class Parameter:
     name: str
     default: Any
     text: str
-    check: Callable[["Parameter", Any], Any]
+    check: Callable[["Parameter", Any], Any] = keep
     words: tuple[str, ...] = ()
     form: str = ""
     kind: str = ""

@@ -51,16 +51,11 @@ PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
 
 
-def _accept(_: Parameter, value: Any) -> Any:
-    return value
-
-
 _OF_ESTIMATORS = (
     Parameter(
         "random_state",
         None,
         "Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.",
-        _accept,
         kind="int, numpy Generator or RandomState",
     ),
     Parameter(
@@ -70,30 +65,26 @@ _OF_ESTIMATORS = (
             '"auto" is text and stored categories, names are these columns too',
             '"from_dtype" is text and categories of data frames, None is none, a list is these columns too',
         ),
-        _accept,
-        ("from_dtype",),
+        words=("from_dtype",),
         kind="None, list",
     ),
     Parameter(
         "dtype",
         "auto",
         'Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.',
-        _accept,
-        ("auto", *PARAMETERS["dtype"].words),
+        words=("auto", *PARAMETERS["dtype"].words),
     ),
     Parameter(
         "checkpoint",
         None,
         "Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to "
         "the same model; a folder of another fit is refused.",
-        _accept,
         kind="str or path-like",
     ),
     Parameter(
         "warm_start",
         False,
         "If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.",
-        _accept,
         kind="bool",
     ),
     Parameter(
@@ -101,14 +92,12 @@ _OF_ESTIMATORS = (
         None,
         "Functions that are called with each new line of `history_`, a dict. If one returns "
         "True the passes end, and the best iterate so far is the model.",
-        _accept,
         kind="list of callable",
     ),
     Parameter(
         "verbose",
         False,
         "If True, the fit prints phases, choices, loss and time left on stderr, as the command does.",
-        _accept,
         kind="bool",
     ),
 )

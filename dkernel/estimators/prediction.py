@@ -34,6 +34,7 @@ BLOCK_ROWS = 8192  # rows of a task on threads: 32 tiles
 DENSE_BYTES = 2**29  # bytes of the sparse rows that are made dense at one time
 
 
+@dataclass(frozen=True)
 class BlockPrediction:
     """A function of every row, with all that it needs.
 
@@ -43,24 +44,19 @@ class BlockPrediction:
     carried : what the function needs: a model, a map
     key : names the content of `carried`; called only where tasks are made
     inputs : the way in which rows become a block
-    made : dtype of the answer
+    dtype : of the answer
     names : gives the names of its columns, where it is a frame; None for numbers
     """
 
-    def __init__(
-        self,
-        function: Callable[[Any, NDArray[Any]], NDArray[Any]],
-        carried: Any,
-        key: Callable[[], str],
-        inputs: "Inputs",
-        made: Any,
-        width: int | None = None,
-        names: Callable[[], Sequence[Any]] | None = None,
-    ) -> None:
-        self.function, self.carried, self.key, self.inputs = function, carried, key, inputs
-        self.made, self.width, self.names = np.dtype(made), width, names
+    function: Callable[[Any, NDArray[Any]], NDArray[Any]]
+    carried: Any
+    key: Callable[[], str]
+    inputs: "Inputs"
+    dtype: Any
+    width: int | None = None
+    names: Callable[[], Sequence[Any]] | None = None
 
-    def of(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
+    def answer(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
         """The answer of a block whose first row has the number `first`, and its values that training never saw."""
         block, unseen = self.inputs.gate(X, lambda row: f"X, row {first + row}")
         return _evaluate(self.function, self.carried, block, lambda row: f"X, row {first + row}"), unseen
@@ -115,73 +111,77 @@ def content_key(text: str, *arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def apply_prediction(answer: BlockPrediction, X: Any) -> Any:
+def apply_prediction(prediction: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
-        return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
-    if is_frame(X) and answer.inputs.plain and not answer.inputs.layout.objects:
+        return _by_partition(prediction, X) if hasattr(X, "index") else _lazily(prediction, X)
+    if is_frame(X) and prediction.inputs.plain and not prediction.inputs.layout.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS
-        if hasattr(X, "tocsr") and not answer.inputs.layout.sparse:  # these rows become dense
+        if hasattr(X, "tocsr") and not prediction.inputs.layout.sparse:  # these rows become dense
             step = max(TILE_ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
-        result, unseen = answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+        result, unseen = (
+            prediction.answer(_rows(X, 0, n, prediction)) if n <= step else _on_threads(prediction, X, step)
+        )
     unseen.warn()
     return result
 
 
-def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
-    return answer.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
+def _rows(X: Any, first: int, stop: int, prediction: BlockPrediction) -> Any:
+    return prediction.inputs.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
 
 
-def _on_threads(answer: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any], UnseenValues]:
+def _on_threads(prediction: BlockPrediction, X: Any, step: int) -> tuple[NDArray[Any], UnseenValues]:
     n = X.shape[0]
-    shape = (n,) if answer.width is None else (n, answer.width)
-    out = np.empty(shape, answer.made)
+    shape = (n,) if prediction.width is None else (n, prediction.width)
+    out = np.empty(shape, prediction.dtype)
 
     def fill(first: int) -> UnseenValues:
         stop = min(first + step, n)
-        out[first:stop], unseen = answer.of(_rows(X, first, stop, answer), first)
+        out[first:stop], unseen = prediction.answer(_rows(X, first, stop, prediction), first)
         return unseen
 
     unseen_of_blocks, _ = ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
     return out, reduce(UnseenValues.merge, unseen_of_blocks)
 
 
-def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
-    X = as_array(X, partial(matrix, dtype=answer.inputs.layout.array_dtype))
+def _lazily(prediction: BlockPrediction, X: Any) -> "da.Array":
+    X = as_array(X, partial(matrix, dtype=prediction.inputs.layout.array_dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    carried = _carry(answer)
-    made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, answer.made)}
-    if answer.width is not None:
-        made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
+    carried = _carry(prediction)
+    made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, prediction.dtype)}
+    if prediction.width is not None:
+        made = {"chunks": (X.chunks[0], (prediction.width,)), "meta": np.empty((0, 0), prediction.dtype)}
     return X.map_blocks(
         _block,
         token="dkernel-predict",
-        function=answer.function,
+        function=prediction.function,
         carried=carried,
-        inputs=answer.inputs,
-        dtype=answer.made,
+        inputs=prediction.inputs,
+        dtype=np.dtype(prediction.dtype),
         **made,
     )
 
 
-def _carry(answer: BlockPrediction) -> Any:
+def _carry(prediction: BlockPrediction) -> Any:
     """One task that holds the values that every block needs: they travel to a worker once."""
-    key = f"dkernel-predict-({answer.key()})"
-    return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
+    key = f"dkernel-predict-({prediction.key()})"
+    return Delayed(key, {key: (Payload.open, Payload.of(prediction.carried))})
 
 
-def _by_partition(answer: BlockPrediction, X: Any) -> Any:
+def _by_partition(prediction: BlockPrediction, X: Any) -> Any:
     """A Dask series, or a dataframe of more columns, with index and divisions of X."""
     import dask.dataframe as dd
 
-    names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
-    carried, with_index = _carry(answer), delayed(_partition, pure=True)
-    parts = [with_index(part, answer.function, carried, answer.inputs, names) for part in X.to_delayed()]
-    empty = np.empty(0 if names is None else (0, len(names)), answer.made)
+    names = (
+        None if prediction.width is None else list(prediction.names() if prediction.names else range(prediction.width))
+    )
+    carried, with_index = _carry(prediction), delayed(_partition, pure=True)
+    parts = [with_index(part, prediction.function, carried, prediction.inputs, names) for part in X.to_delayed()]
+    empty = np.empty(0 if names is None else (0, len(names)), prediction.dtype)
     return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
 
 
