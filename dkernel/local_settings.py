@@ -62,7 +62,7 @@ class StageEntry:
             )
 
     def enough(self, components: int, why: str, fewest: int) -> tuple[int, str]:
-        """Components before this stage where their number is open, and why: those that are enough alone, or few."""
+        """Components before this stage if their number is open, and why: as many as are enough alone, or few."""
         return (min(components, fewest), f"{self.word} learn the rest") if self.learns_rest else (components, why)
 
 
@@ -391,6 +391,6 @@ def local_text(p: Parameter, value: Any) -> str:
 
 
 def settings_from_text(stage: type[Stage], text: str) -> Stage:
-    """The settings of a stage: those of a recipe's text, or its defaults where that names another stage."""
+    """The settings of this stage in a recipe's text; its defaults if the text names another stage."""
     settings = settings_of(text)
     return settings if isinstance(settings, stage) else stage()

@@ -133,7 +133,7 @@ def _landmarks(Z: NDArray[Any] | None) -> tuple[NDArray[np.float32], float]:
 
 
 def _bumps(s: F64, ranks: F64) -> F64:
-    """h (n, KNOTS): how near the rank of a prediction is to each of KNOTS equal steps."""
+    """h (n, KNOTS): Gaussian bumps at KNOTS equal steps over the ranks of the predictions."""
     at = np.interp(s, ranks, np.arange(KNOTS))
     return np.asarray(np.exp(-0.5 * (at[:, None] - np.arange(KNOTS)) ** 2))
 

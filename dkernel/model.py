@@ -435,13 +435,13 @@ class Model:
 
 
 def _in_units(scores: Callable[..., NDArray], X: NDArray, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The float32 scores without an intercept for coefficients of any size: they are summed in a power of two."""
+    """Float32 scores without an intercept; coefficients are scaled by a power of two, so any size will do."""
     unit = np.ldexp(1.0, np.frexp(np.abs(coef).max(axis=0, initial=0.0))[1] - 1)
     return scores(X, coef / unit, np.zeros(coef.shape[1])) * unit
 
 
 def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:
-    """The answers to rows, unless one is not finite: rows that pass every gate may overflow on the way."""
+    """Return the answers; refuse rows whose finite numbers overflow on the way."""
     if not np.isfinite(answers.sum()):  # the sum of finite numbers may overflow too
         rows = np.flatnonzero(~np.isfinite(answers.reshape(len(answers), -1)).all(axis=1)).tolist()
         if rows:

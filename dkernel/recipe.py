@@ -167,7 +167,7 @@ class Recipe(Parameters):
         return self.local_stage in STAGES
 
     def settings(self, stage: type[Stage]) -> Stage:
-        """The settings of a local stage; those of another one are its defaults."""
+        """The settings of a local stage; its defaults if the recipe names another stage."""
         return settings_from_text(stage, self.local)
 
     @property
@@ -233,7 +233,7 @@ SettledRecipe = NewType("SettledRecipe", Recipe)
 
 
 def _join_settings(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a file, the settings of its local stage in one; those of another stage decided nothing."""
+    """Join the flat settings of the local stage in a model file into one value; drop those of other stages."""
     given = {old: values.pop(old) for names in FLAT.values() for old in names if old in values}
     stage = values["local"]
     names = FLAT.get(stage, {}) if isinstance(stage, str) else {}

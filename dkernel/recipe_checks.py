@@ -1,4 +1,4 @@
-"""What a parameter is, and the checks that a value is one of those that it takes.
+"""The class of a parameter, and the checks of its values.
 
 The command imports this module for its help, so that what takes time to import is imported by the checks that need it.
 """
@@ -60,7 +60,7 @@ class Parameter:
         Raises
         ------
         RecipeError
-            If it is none of those that the parameter takes.
+            If the parameter does not take it.
         """
         return self.check(self, value)
 

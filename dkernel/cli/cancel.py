@@ -20,7 +20,7 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     \b
     dkernel cancel model.safetensors
     """
-    from dkernel.cli.driver import forget_wish, wish_for_end
+    from dkernel.cli.driver import clear_cancel, request_cancel
     from dkernel.diagnostics.follow import follow, is_over, read_record, record_of
     from dkernel.errors import DataError
 
@@ -34,7 +34,7 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
             "SIGTERM."
         )
     if not is_over(record):
-        wish_for_end(where)
+        request_cancel(where)
         *_, record = follow(where, patience)
-        forget_wish(where)
+        clear_cancel(where)
     click.echo(f"{run}: {record['status']}, exit code {record['exit_code']}")

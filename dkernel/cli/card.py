@@ -43,7 +43,7 @@ def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> N
 
 
 def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:
-    """What a hub reads: the library, the task and the figures."""
+    """YAML for a model hub: library, task and figures."""
     classifies = header["classes"] is not None
     task = "tabular-classification" if classifies else "tabular-regression"
     yield from ("---", "library_name: dkernel", f"pipeline_tag: {task}", "tags:", "- kernel-machine", "- tabular")
@@ -103,7 +103,7 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _how_sure(conformal: Mapping[str, Any] | None, numbers: bool) -> Iterator[str]:
-    """The rows that say how far labels are from predictions."""
+    """The section on intervals or sets of classes."""
     yield from ("## How sure", "")
     what, ask = ("Intervals", "predict_interval(rows)") if numbers else ("Sets of classes", "predict_set(rows)")
     if conformal is None:
@@ -138,7 +138,7 @@ def _count(value: Any) -> str:
 
 
 def _quote(text: str) -> str:
-    """A text as YAML takes it, which reads JSON."""
+    """Quote a text for YAML, which reads JSON."""
     import json
 
     return json.dumps(text)

@@ -18,7 +18,7 @@ _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 
 def _optional(param: click.Parameter) -> click.Parameter:
-    """Make train's option one that this command does not need."""
+    """Copy an option of train; here it is not required."""
     param = copy(param)
     if isinstance(param, click.Option) and param.help:
         param.help = param.help.replace(" [required]", "")
@@ -102,7 +102,7 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
 
 
 def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
-    """The source and the recipe for its label; workers open what only they see, where there are any."""
+    """Open the source, on a worker if only workers see the files, and fit the recipe to its label."""
     from dkernel.errors import UnseenFileError
     from dkernel.execution.cluster import ClusterExecutor
 
@@ -116,7 +116,7 @@ def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
 
 
 def _is_packed(data: str) -> bool:
-    """True if a name of data ends as those of files do that are unpacked first."""
+    """True if files of this name are unpacked before they are read."""
     from dkernel.data.paths import COMPRESSIONS
 
     return data.endswith((*COMPRESSIONS, ".npz"))
@@ -152,7 +152,7 @@ def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _table(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The versions, one process a line; those that are not the client's are marked."""
+    """The versions, one process a line; versions other than the client's are marked."""
     if not processes:
         return
     here = processes["client"]["versions"]

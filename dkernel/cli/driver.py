@@ -3,8 +3,8 @@
 The command is a process of its own on the machine of a worker: `dkernel train` with the settings of the one that was
 given, `--resume`, and the scheduler of that worker. So it has signals, exit codes and memory of its own. Where the
 worker dies its pipe closes, which ends the process, and Dask runs the task again elsewhere: the command goes on from
-its checkpoint. What is known of the job stands in its run record; beside that are its log, and while somebody wants it
-to end, a file that says so.
+its checkpoint. What is known of the job stands in its run record; beside that are its log, and while it is
+being cancelled, a file that says so.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from dkernel.execution.connection import PATIENCE
 from dkernel.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops
-_LOOK = 1.0  # seconds between two looks at the wish to cancel
+_LOOK = 1.0  # seconds between two looks for the cancel file
 _PAUSE = GRACE + 2.0  # seconds before a command is run again: a process of before has ended by then
 
 
@@ -71,13 +71,13 @@ def log_of(record: str) -> str:
 
     Examples
     --------
-    >>> log_of("/models/m.run.json"), wish_of("/models/m.run.json")
+    >>> log_of("/models/m.run.json"), cancel_file_of("/models/m.run.json")
     ('/models/m.log', '/models/m.cancel')
     """
     return f"{_stem(record)}.log"
 
 
-def wish_of(record: str) -> str:
+def cancel_file_of(record: str) -> str:
     """The file whose presence asks the driver of a job to end it."""
     return f"{_stem(record)}.cancel"
 
@@ -107,7 +107,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
 
 
 def _driver_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that the driver's command has in place of those that were given: every path is a whole one."""
+    """Settings that the driver changes: paths are absolute, and the scheduler is that of its worker."""
     paths = ("out", "checkpoint", "report", "scratch")
     settings: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}
     settings["data"] = [_absolute(name) for name in values["data"]]
@@ -135,7 +135,7 @@ def begin_job(job: ClusterJob) -> None:
     check_writable("--record", job.record)
     known = read_record(job.record)
     if known is None or is_over(known) or is_stale(known):
-        forget_wish(job.record)
+        clear_cancel(job.record)
         record = Record()
         record.note(job=job.entry(job.retries))
         record.enter(job.record, "queued")
@@ -155,9 +155,9 @@ def drive(job: ClusterJob) -> int:
         words = _command(job, folder)
         for left in range(job.retries, -1, -1):
             code = _run(job, words, folder, left)
-            if code != AGAIN or not left or _is_wished(job, _PAUSE):
+            if code != AGAIN or not left or _is_cancelled(job, _PAUSE):
                 break
-    return _note_cancelled(job, code) if _is_wished(job) else code
+    return _note_cancelled(job, code) if _is_cancelled(job) else code
 
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
@@ -178,7 +178,7 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
 
 
 def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
-    """Run the command once, to its end or until somebody wants it to end."""
+    """Run the command once, until it ends or the job is cancelled."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
     settings[JOB] = json.dumps(job.entry(left))
     log, pause = _Log(log_of(job.record), Path(folder, "log")), _pause_of(job)
@@ -188,7 +188,7 @@ def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     with process:
         while (code := _wait(process, pause)) is None:
             log.copy()
-            if _is_wished(job):
+            if _is_cancelled(job):
                 process.terminate()
                 code = _wait(process, _PAUSE)
                 process.kill()
@@ -232,13 +232,13 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 
 def _pause_of(job: ClusterJob) -> float:
-    """Seconds between two looks at what somebody wants."""
+    """Seconds between two looks for the cancel file."""
     return REMOTE_HEARTBEAT if is_url(job.record) else _LOOK
 
 
-def _is_wished(job: ClusterJob, seconds: float = 0.0) -> bool:
-    """True if somebody wants the job to end, as seen after `seconds` at most."""
-    end, (store, name) = time.monotonic() + seconds, file_of(wish_of(job.record))
+def _is_cancelled(job: ClusterJob, seconds: float = 0.0) -> bool:
+    """Wait up to `seconds` for the cancel file; True if it is there."""
+    end, (store, name) = time.monotonic() + seconds, file_of(cancel_file_of(job.record))
     while True:
         with suppress(DKernelError):  # a store that does not answer now
             if store.has(name):
@@ -248,14 +248,14 @@ def _is_wished(job: ClusterJob, seconds: float = 0.0) -> bool:
         time.sleep(min(_pause_of(job), left))
 
 
-def wish_for_end(record: str) -> None:
+def request_cancel(record: str) -> None:
     """Ask the driver of a job to end it."""
-    write_whole(wish_of(record), b"")
+    write_whole(cancel_file_of(record), b"")
 
 
-def forget_wish(record: str) -> None:
+def clear_cancel(record: str) -> None:
     """Let a job go on, or begin again."""
-    store, name = file_of(wish_of(record))
+    store, name = file_of(cancel_file_of(record))
     store.remove(name)
 
 
@@ -266,7 +266,7 @@ def _note_cancelled(job: ClusterJob, code: int) -> int:
         record |= {"status": "cancelled", "exit_code": BY_SIGTERM, "error": "cancelled by dkernel cancel"}
         write_whole(job.record, (json.dumps(record, indent=2) + "\n").encode())
         code = BY_SIGTERM
-    forget_wish(job.record)
+    clear_cancel(job.record)
     return code
 
 

@@ -165,7 +165,7 @@ def _again(ctx: click.Context) -> str:
 
 
 def _describe_checkpoint(checkpoint: str) -> str:
-    """What a checkpoint holds, in words."""
+    """Say whether a checkpoint holds progress."""
     from dkernel.execution.failures import answer_in_time
     from dkernel.persistence.checkpoint import Checkpoint
 

@@ -102,7 +102,7 @@ class Grouped(click.Command):
 
 
 def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str, str] | None:
-    """A line of the help; words that would fill a line are left to --help-all."""
+    """A line of the help; long lists of words are left to --help-all."""
     record = option.get_help_record(ctx)
     first = getattr(option, "short_help", None)
     if record is not None and not every and first is not None:
@@ -122,7 +122,7 @@ def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> NoReturn:
-    """The option that was meant, or nothing where none is like it."""
+    """Refuse an unknown option, and name the one that is like it."""
     from dkernel.validation import nearest_name
 
     name = error.option_name

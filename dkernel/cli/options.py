@@ -130,7 +130,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-class _Local(click.ParamType):  # type: ignore[type-arg]
+class _LocalPath(click.ParamType):  # type: ignore[type-arg]
     """A path; a URL is refused, for which a local folder 's3:' would be made."""
 
     name = "path"
@@ -147,7 +147,7 @@ class _Local(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-WORD_OR_NUMBER, NAMES, SIZE, LOCAL_TYPE = _WordOrNumber(), _Names(), _Size(), _Local()
+WORD_OR_NUMBER, NAMES, SIZE, LOCAL_TYPE = _WordOrNumber(), _Names(), _Size(), _LocalPath()
 
 
 def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -58,11 +58,11 @@ class Record:
             self.note(job=json.loads(os.environ[JOB]))
 
     def note(self, **facts: Any) -> None:
-        """Remember these."""
+        """Add facts to the record."""
         self.facts.update(facts)
 
     def measure_workers(self) -> None:
-        """Remember the memory of the largest worker of a cluster, if it is the most so far."""
+        """Note the memory of the largest worker of a cluster, if it is the most so far."""
         now = self.executor.worker_memory() if self.executor is not None else None
         if now is not None:
             self.note(worker_peak_memory_bytes=max(now, self.facts.get("worker_peak_memory_bytes", 0)))
@@ -110,7 +110,7 @@ class Record:
 
     @contextmanager
     def _renew(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
-        """Written now, every few seconds, and at the end."""
+        """Write the record now, every few seconds, and at the end."""
         stop = threading.Event()
 
         def renew(final: bool = False) -> None:
@@ -162,7 +162,7 @@ class Record:
 
 @contextmanager
 def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The Progress and the Executor that the run options ask for, known to the record of the run."""
+    """Start the Progress and the Executor that the run options ask for, and note both in the record."""
     from dkernel.execution.connect import connect, dashboard_of
 
     start_collector()
@@ -211,7 +211,7 @@ def plain(value: Any) -> Any:
 
 
 def _before(where: str | Path | None) -> Any:
-    """The record of the output that stands there: the last that was done."""
+    """The record of the last run that completed the output there."""
     if where is None:
         return None
     store, name = file_of(where)

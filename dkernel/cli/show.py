@@ -82,5 +82,5 @@ def _text(value: Any) -> str:
 
 
 def _some(names: list[str]) -> str:
-    """The first twelve, on a line or two of a terminal."""
+    """The first twelve names."""
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

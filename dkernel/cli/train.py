@@ -249,13 +249,13 @@ def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe")
         )
 
 
-def judges_of(values: Mapping[str, Any], executor: Any) -> Any:
-    """What reads the rows of --eval-set, for `train` and `tune`; None where there are none."""
-    return partial(_judges, values, executor) if values["eval_set"] else None
+def eval_reader(values: Mapping[str, Any], executor: Any) -> Any:
+    """The function that reads the rows of --eval-set; None without them."""
+    return partial(_read_eval_rows, values, executor) if values["eval_set"] else None
 
 
-def _judges(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
-    """The rows of --eval-set, read as the rows of the source are; a uniform sample of them where they are many."""
+def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
+    """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
     from dkernel.errors import DataError
     from dkernel.problem.reservoir_split import count_weighted, rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
@@ -292,7 +292,7 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) 
 
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
-    """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
+    """The recipe for a label of this kind: squared loss if it is floating and no option asks for classes."""
     if kind == "float" and recipe.task == "auto" and recipe.positive is None and loss_of(values) is None:
         recipe = recipe.replace(loss="squared")
     return _convert_positive(recipe, kind, values["label"])
@@ -359,7 +359,7 @@ def fit_files(
                 progress=progress,
                 scratch=scratch_of(values),
                 checkpoint=checkpoint,
-                validation=judges_of(values, executor),
+                validation=eval_reader(values, executor),
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
@@ -368,7 +368,7 @@ def fit_files(
 
 
 def _note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: str) -> None:
-    """Put a fit and the sha256 of its model file into the record of the run."""
+    """Note a fit and the sha256 of its model file in the record of the run."""
     from dkernel.cli.summary import form_of
 
     record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))

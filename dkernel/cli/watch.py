@@ -101,7 +101,7 @@ def _end(record: Mapping[str, Any]) -> str:
 
 
 def _seconds_seen(record: Mapping[str, Any]) -> float:
-    """Seconds from the start of a job to its last record, of one that did not write how long it took."""
+    """Seconds from the start to the last update of a record that has no total."""
     try:
         begun, last = (datetime.fromisoformat(record[name]) for name in ("started", "updated"))
     except (KeyError, TypeError, ValueError):

@@ -285,7 +285,7 @@ def _memory(
 
 
 def _limit_of(facts: Mapping[str, Any]) -> int | None:
-    """The limit of a worker, or of the container that it is in; None where nobody knows one."""
+    """Memory limit of a worker or its container; None if unknown."""
     return min((limit for name in ("memory_limit", "memory") if (limit := facts.get(name))), default=None)
 
 
@@ -302,7 +302,7 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
 
 
 def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[tuple[str, str, float]]:
-    """Process, setting and seconds of every limit of the cluster that is shorter than a run's patience."""
+    """(process, setting, seconds) of each limit that is shorter than a run's patience."""
     for process, facts in processes.items():
         if process != CLIENT:
             for name, seconds in facts.get("limits", {}).items():
@@ -311,7 +311,7 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Limits that harm a run."""
+    """Find limits that end a run early."""
     for process, name, seconds in shorter:
         least = LIMITS[name]
         if least is None or seconds < least:

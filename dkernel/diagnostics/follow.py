@@ -57,7 +57,7 @@ def is_stale(record: Mapping[str, Any]) -> bool:
 
 
 def _dead_after(record: Mapping[str, Any]) -> float:
-    """Seconds without news after which a run is dead; the driver of a job may be about to begin elsewhere."""
+    """Seconds without an update after which a run is dead; more for a job, whose driver may start elsewhere."""
     return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
 
 
@@ -124,7 +124,7 @@ def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_gone(record: dict[str, Any]) -> bool:
-    """True if the process ran on this machine and does so no more; of others, and of jobs, only silence tells."""
+    """True if the process ran on this machine and has ended; of other machines, and of jobs, nothing is known."""
     if "job" in record:  # whose driver begins another process
         return False
     return record.get("host") == socket.gethostname() and not psutil.pid_exists(int(record.get("pid", 0)))

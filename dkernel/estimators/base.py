@@ -162,7 +162,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return super().set_params(**params)
 
     def _recipe(self) -> Recipe:
-        """The recipe that the command would make of the same words."""
+        """The recipe that the command would make of the same settings."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
         for name in _OF_THE_RUN:
@@ -236,13 +236,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 progress=progress,
                 landmarks=rule_of(self.landmarks)[1],
                 checkpoint=checkpoint,
-                validation=self._validation(eval_set, executor),
+                validation=self._eval_reader(eval_set, executor),
                 callback=self._call_back if self.callbacks else None,
             )
         self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
-        self._warn_of_an_early_end()
+        self._warn_if_not_converged()
         return self
 
     def _open(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> tuple[Source, Recipe, Any]:
@@ -256,7 +256,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return source_of(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
 
     def _keep_support(self, X: Any, source: Source, model: Model) -> None:
-        """The support vectors, where the machine is exact and the rows are in memory, so can be looked at again."""
+        """Keep the support vectors of an exact machine whose rows are in memory."""
         for name in ("support_", "support_vectors_", "dual_coef_"):
             self.__dict__.pop(name, None)
         if isinstance(X, Source) or is_stream(X) or is_dask(X) or source.sparse or not is_expansion(model):
@@ -277,7 +277,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})}, progress.trail)
 
     def _progress(self) -> Progress:
-        """The lines or the bar of the command, on stderr, where they are wanted."""
+        """The command's progress on stderr, if `verbose`."""
         return Progress("auto" if self.verbose else "none")
 
     @property
@@ -323,8 +323,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
             )
         return np.array([mean for mean, _ in importances(self.model_, holdout).values()])
 
-    def _warn_of_an_early_end(self) -> None:
-        """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
+    def _warn_if_not_converged(self) -> None:
+        """Warn, as scikit-learn's solvers do, if the passes ended before the optimum was reached."""
         ended = early_end(self.model_.facts)
         if SOLVERS[self.model_.recipe.solver].until_converged and ended:
             more = 2 * self.model_.facts["solver"]["passes"]
@@ -335,14 +335,14 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _validation(self, eval_set: Any, executor: Executor) -> Validation:
-        """What reads the rows of an eval_set once the encoding of the rows to learn from is known."""
+    def _eval_reader(self, eval_set: Any, executor: Executor) -> Validation:
+        """The function that reads the rows of an eval_set, once the encoding of the training rows is known."""
         if eval_set is None:
             return None
-        return lambda source, recipe: self._judges(eval_set, recipe, source.encoding, executor)
+        return lambda source, recipe: self._read_eval_rows(eval_set, recipe, source.encoding, executor)
 
-    def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
-        """The rows of a validation set, a uniform sample of them where they are many."""
+    def _read_eval_rows(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
+        """Read the rows of a validation set; a uniform sample if they are many."""
         pair = validation[0] if isinstance(validation, list) and len(validation) == 1 else validation
         parts = pair if isinstance(pair, tuple) else (pair,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
@@ -523,7 +523,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return apply_prediction(answer, X)
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
-        """A figure of `evaluate`, for Dask collections and streams."""
+        """Compute a figure of `evaluate` for Dask collections and streams."""
         require_fitted(self, "model_")
         model = self.model_
         if is_stream(X):

@@ -45,7 +45,7 @@ def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> 
 
 
 def _group_table(table: Conformal, coverage: float) -> Conformal:
-    """The table as tasks take it; one without groups is refused before a task is made."""
+    """The table for tasks, without the width; refuse one without groups before a task is made."""
     check_coverage(coverage)
     table.codes([])
     return replace(table, width=None)
@@ -97,7 +97,7 @@ def _check_lengths(n: int, rows: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _check_values(rows: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse labels, weights and groups that say nothing."""
+    """Refuse labels, weights and groups that cannot be used."""
     for name, values in rows.items():
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise DataError(f"{name} holds a value that is no finite number. Leave such rows out.")

@@ -110,7 +110,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise RecipeError(f"max_iter={self.max_iter!r}: a positive whole number is needed.")
         source, phi, seed = self._embed(X)
-        phi = self._without_lost_directions(phi)
+        phi = self._drop_lost_directions(phi)
         with default_executor() as executor:
             rows = self._sample(source, seed, executor)
             phi = self._center(phi, rows, source)
@@ -137,8 +137,8 @@ class OneClassSVM(OutlierMixin, Embedding):
             self, source, self.coef_[:, None], np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
         )
 
-    def _without_lost_directions(self, phi: Phi) -> Phi:
-        """φ without the directions that only float64 columns tell: the model's are float32."""
+    def _drop_lost_directions(self, phi: Phi) -> Phi:
+        """Drop the directions of φ that float32 columns cannot resolve: the model's are float32."""
         if self.whitening_ is None:
             return phi
         eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
@@ -148,7 +148,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
 
     def _start(self, phi: Phi, rows: NDArray[Any]) -> tuple[NDArray[np.float64], list[float]]:
-        """The solution on a sample, and the width that is left for all rows, the last."""
+        """Solve on a sample; the last of the widths is left for all rows."""
         with one_blas_thread():
             F = np.concatenate(list(phi.strips(rows)))
             v, first = begin(F, float(self.nu))

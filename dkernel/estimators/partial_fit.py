@@ -116,7 +116,7 @@ class Partial:
         return replace(self, collected=(), stream=stream, model=stream.model)
 
     def _count_classes(self, block: Block) -> dict[Any, float]:
-        """The weight of each class, with this block's: rows of weight k are k rows."""
+        """Add the weight of each class in a block; a row of weight k is k rows."""
         if self.classes is None:
             return {}
         assert block.y is not None

@@ -96,7 +96,7 @@ class Inputs:
 def _evaluate(
     function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
 ) -> NDArray[Any]:
-    """The answer of a block, or a refusal with the place of a row that has none."""
+    """The answer of a block; the error for a row without one names its place."""
     try:
         return function(carried, X)
     except TooLargeError as error:

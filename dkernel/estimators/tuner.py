@@ -194,7 +194,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
                 self.budget,
                 progress=progress,
                 checkpoint=checkpoint,
-                validation=best._validation(eval_set, executor),
+                validation=best._eval_reader(eval_set, executor),
             )
         best._keep_for_report(search.fit, progress, leaderboard=search.leaderboard)
         best._take(search.fit.model, search.fit.history, search.fit.chosen)

@@ -178,11 +178,11 @@ def test_a_run_that_was_not_given_to_a_cluster_is_not_cancelled(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("codes", "wish", "end"),
+    ("codes", "cancelled", "end"),
     [([AGAIN, -9, 0], False, 0), ([AGAIN] * 3, False, AGAIN), ([65], False, 65), ([AGAIN], True, AGAIN)],
     ids=["done", "given-up", "failed", "cancelled"],
 )
-def test_a_command_is_run_again_after_exit_code_75(codes, wish, end, monkeypatch, tmp_path):
+def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkeypatch, tmp_path):
     job = driver.ClusterJob(str(tmp_path / "m.run.json"), "", "")
     rest = iter(codes)
 
@@ -190,8 +190,8 @@ def test_a_command_is_run_again_after_exit_code_75(codes, wish, end, monkeypatch
         def __init__(self, *_, env, **__):
             left.append(json.loads(env["DKERNEL_JOB"])["retries_left"])
             self.code = next(rest)
-            if wish:
-                Path(driver.wish_of(job.record)).touch()
+            if cancelled:
+                Path(driver.cancel_file_of(job.record)).touch()
 
         def wait(self, _):
             return self.code
@@ -209,4 +209,4 @@ def test_a_command_is_run_again_after_exit_code_75(codes, wish, end, monkeypatch
     assert driver.drive(replace(job, retries=2)) == end
     assert left == [2, 1, 0][: len(codes)]
     assert next(rest, None) is None
-    assert not Path(driver.wish_of(job.record)).exists()
+    assert not Path(driver.cancel_file_of(job.record)).exists()
