@@ -136,7 +136,7 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
         return
     from dkernel.cli.run_record import Record, default_record
 
-    check_fit(values, _checkpoint(values))
+    check_fit(values)
     from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
@@ -173,10 +173,10 @@ def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]
     return settled_values
 
 
-def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
+def check_fit(values: Mapping[str, Any]) -> None:
     """Refuse, before any work, outputs that `values` could not or should not write after it."""
     check_outputs(values)
-    if checkpoint is not None:
+    if (checkpoint := checkpoint_of(values)) is not None:
         checkpoint.check()
     check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
@@ -208,12 +208,14 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     return recipe
 
 
-def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
+def checkpoint_of(values: Mapping[str, Any]) -> "Checkpoint | None":
+    """The checkpoint that the options name."""
     from dkernel.persistence.checkpoint import Checkpoint
 
     if values["checkpoint"] is None:
         return None
-    return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
+    every = {"every": values["checkpoint_every"]} if "checkpoint_every" in values else {}
+    return Checkpoint(values["checkpoint"], values["resume"], **every)
 
 
 def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None) -> Any:
@@ -321,7 +323,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
     from dkernel.inference.baselines import baselines
     from dkernel.training.fit import train
 
-    result, trail = fit_files(values, recipe, place, record, train, _checkpoint(values))
+    result, trail = fit_files(values, recipe, place, record, train)
     with record.phase("baselines"):
         record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
     report_on(values["report"], result, record, trail)
@@ -333,7 +335,6 @@ def fit_files(
     place: Mapping[str, Any],
     record: "Record",
     fit: Callable[..., Any],
-    checkpoint: "Checkpoint | None",
 ) -> tuple[Any, Any]:
     """Open the files, fit, and write the model: the fit and its trail for a report.
 
@@ -358,7 +359,7 @@ def fit_files(
                 executor,
                 progress=progress,
                 scratch=scratch_of(values),
-                checkpoint=checkpoint,
+                checkpoint=checkpoint_of(values),
                 validation=eval_reader(values, executor),
             )
         with record.phase("save"):

@@ -35,7 +35,6 @@ from dkernel.cli.train import (
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
-    from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
 SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run record
@@ -84,7 +83,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
-    check_fit(values, _checkpoint(values))
+    check_fit(values)
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
@@ -108,12 +107,6 @@ def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
-def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
-    from dkernel.persistence.checkpoint import Checkpoint
-
-    return None if values["checkpoint"] is None else Checkpoint(values["checkpoint"], values["resume"])
-
-
 def _tune(
     values: Mapping[str, Any],
     recipe: "Recipe",
@@ -135,7 +128,7 @@ def _tune(
     if losses := grid.get("loss", ()):
         values = {**values, "loss": loss_of(values) or losses[0]}
         recipe = recipe.replace(loss=values["loss"])
-    result, trail = fit_files(values, recipe, place, record, fit, _checkpoint(values))
+    result, trail = fit_files(values, recipe, place, record, fit)
     report_on(values["report"], result, record, trail)
 
 
