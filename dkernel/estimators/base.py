@@ -38,7 +38,6 @@ from dkernel.estimators.validation import (
     categorical_of,
     dtype_of_rows,
     open_stream,
-    open_stream_for,
     rows_for,
     rule_of,
     seed_of,
@@ -248,11 +247,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
     def _open(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> tuple[Source, Recipe, Any]:
         """The source of a fit, the recipe in the precision of its rows, and the rows to judge by."""
         recipe = self._recipe()
+        encode = {"missing": recipe.missing, "dates": recipe.dates}
         if is_stream(X):
-            X, y, sample_weight = open_stream(X, y, sample_weight, recipe, self.dtype), None, None
+            reading = {**encode, "categorical": recipe.categorical, "dtype": self.dtype}
+            kernel = None if recipe.kernel == "auto" else recipe.kernel
+            X, y, sample_weight = open_stream(X, y, sample_weight, "fit", kernel=kernel, **reading), None, None
         recipe = recipe.replace(dtype=self._dtype_of(X))
         (X, y, sample_weight), eval_set = hold_out_groups(X, y, sample_weight, eval_set, groups, recipe)
-        encode = {"missing": recipe.missing, "dates": recipe.dates}
         return source_of(self, X, y, sample_weight, recipe.dtype, encode=encode), recipe, eval_set
 
     def _keep_support(self, X: Any, source: Source, model: Model) -> None:
@@ -526,19 +527,12 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """Compute a figure of `evaluate` for Dask collections and streams."""
         require_fitted(self, "model_")
         model = self.model_
+        reading: dict[str, Any] = {"columns": model.columns, "dtype": model.recipe.dtype, "kernel": model.map.kernel}
+        reading |= reading_of(model)
         if is_stream(X):
-            source = open_stream_for(model, X, y, sample_weight)
+            source = open_stream(X, y, sample_weight, "score", **reading)
         else:
-            source = from_arrays(
-                rows_for(self, X),
-                y,
-                sample_weight,
-                dtype=model.recipe.dtype,
-                kernel=model.map.kernel,
-                sparse=model.map.sparse,
-                columns=model.columns,
-                **reading_of(model),
-            )
+            source = from_arrays(rows_for(self, X), y, sample_weight, sparse=model.map.sparse, **reading)
         with default_executor() as executor:
             return float(evaluate_model(model, source, executor)[name])
 

@@ -20,12 +20,10 @@ from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, refuse_no_table
 from dkernel.data.compute import dask_compute
-from dkernel.data.encoded_columns import reading_of
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
-from dkernel.model import Model
-from dkernel.recipe import GIVEN, Recipe
+from dkernel.recipe import GIVEN
 from dkernel.validation import HEAD, dtype_for
 
 
@@ -103,42 +101,21 @@ def dtype_of_rows(X: Any) -> str:
     return dtype_for(head if head is None or head.ndim == 2 else None)
 
 
-def open_stream(X: Any, y: Any, sample_weight: Any, recipe: Recipe, dtype: str) -> Source:
-    """The source of a stream, whose label and weight are columns of it that `y` and `sample_weight` name."""
-    _require_names(X, y, sample_weight, "fit")
-    return open_source(
-        X,
-        label=y,
-        weight=sample_weight,
-        dtype=dtype,
-        kernel=None if recipe.kernel == "auto" else recipe.kernel,
-        categorical=recipe.categorical,
-        missing=recipe.missing,
-        dates=recipe.dates,
-    )
+def open_stream(X: Any, y: Any, sample_weight: Any, call: str, **reading: Any) -> Source:
+    """The source of a stream, whose label and weight are columns of it that `y` and `sample_weight` name.
 
-
-def open_stream_for(model: Model, X: Any, y: Any, sample_weight: Any) -> Source:
-    """The source of a stream whose label and weight are columns of it, read as the rows of the training were."""
-    _require_names(X, y, sample_weight, "score")
-    return open_source(
-        X,
-        label=y,
-        weight=sample_weight,
-        columns=model.columns,
-        dtype=model.recipe.dtype,
-        kernel=model.map.kernel,
-        **reading_of(model),
-    )
-
-
-def _require_names(X: Any, y: Any, sample_weight: Any, call: str) -> None:
+    Parameters
+    ----------
+    call : method of the estimator that was given the stream
+    reading : as of `open_source`
+    """
     for name, given in (("y", y), ("sample_weight", sample_weight)):
         if not isinstance(given, str) and (name == "y" or given is not None):
             raise DataError(
                 f"X is a {type(X).__name__}, whose rows come in batches, so {name} must be the name of a column of X: "
                 f"{call}(X, 'label'). {name} is a {type(given).__name__}."
             )
+    return open_source(X, label=y, weight=sample_weight, **reading)
 
 
 def source_of(
