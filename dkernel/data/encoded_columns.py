@@ -1,6 +1,6 @@
 """Columns of files that get an encoding, and the passes over them that learn it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,7 +106,6 @@ def learn_encoding(
     tasks: Sequence[Delayed],
     kinds: Mapping[str, str],
     request: ReadOptions,
-    compute: Callable[..., Any],
     coded: frozenset[str],
     where: str,
 ) -> tuple[Encoding, dict[str, str]]:
@@ -123,7 +122,7 @@ def learn_encoding(
     total: TableCounts | None = None
     at_once = max(1, min(AT_ONCE, COUNTED // len(kinds)))
     for first in range(0, len(tasks), at_once):
-        for counts in compute(*tasks[first : first + at_once]):
+        for counts in request.compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
     if not total.rows:

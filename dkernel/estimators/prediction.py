@@ -10,9 +10,8 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.arrays import check_numbers, matrix
 from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
-from dkernel.data.collections.tables import table_of
+from dkernel.data.collections.tables import check_numbers, matrix, table_of
 from dkernel.encoding import Encoding
 from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError

@@ -14,11 +14,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import is_missing, targets_in
-from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, refuse_no_table
+from dkernel.data.collections.tables import as_frame, matrix, refuse_no_table
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.object_arrays import object_table
+from dkernel.data.collections.tables import matrix
 from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
@@ -36,8 +36,7 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
             )
         return recipe, None
     if source.objects:
-        landmarks = object_table(landmarks)
-        landmarks = matrix(landmarks, "object") if hasattr(landmarks, "iloc") else landmarks
+        landmarks = matrix(object_table(landmarks), "object")
     Z = source.layout.block(landmarks, "row {} of the landmarks".format)
     if not len(Z):
         raise DataError("The given landmarks have no rows; at least one is needed.")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
+from dkernel.data.collections.tables import take_rows
 from dkernel.errors import ClusterError, DataError
 
 
@@ -33,7 +34,7 @@ def _collection(futures: Sequence[Any]) -> Any:
 
     first = futures[0]
     try:
-        empty = first.client.submit(_empty, first, pure=False).result()
+        empty = first.client.submit(take_rows, first, slice(0), pure=False).result()
     except CancelledError as error:  # what was scattered is lost with the worker that has it
         raise ClusterError(
             f"The rows of the future {first.key!r} are lost: it was cancelled, or the worker that had them is gone. "
@@ -49,8 +50,3 @@ def _collection(futures: Sequence[Any]) -> Any:
     shape = (np.nan, *empty.shape[1:])
     blocks = [da.from_delayed(delayed(future), shape, meta=empty) for future in futures]
     return first.client.persist(da.concatenate(blocks, allow_unknown_chunksizes=True))
-
-
-def _empty(part: Any) -> Any:
-    """No rows of this; runs on a worker."""
-    return part.iloc[:0] if hasattr(part, "iloc") else part[:0]

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.tables import as_table
 from dkernel.data.object_columns import domains_of
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
@@ -55,8 +56,7 @@ def object_table(X: Any) -> Any:
         for i, value in enumerate(X):
             column[i] = value
         X = column
-    elif not is_dask(X) and not hasattr(X, "iloc"):
-        X = np.asarray(X)
+    X = as_table(X)
     if X.ndim not in (1, 2):
         raise DataError(
             f"X has {X.ndim} dimension(s); a column of objects, or a table of 2 (rows, columns), is needed."

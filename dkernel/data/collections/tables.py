@@ -1,38 +1,23 @@
-"""Data frames and arrays, in memory or in Dask, whose columns an encoding turns into inputs."""
+"""A table in memory, a data frame or an array: its names, rows and columns, as numbers and as Arrow has them."""
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from dask.delayed import delayed
+from numpy.typing import NDArray
 
 from dkernel.data.arrow_streams import is_stream
-from dkernel.data.block import (
-    COLUMN_KINDS,
-    UncheckedBlock,
-    chunk_limit,
-    cut_evenly,
-    is_of_numbers,
-    kind_of_dtype,
-    label_and_weight,
-)
-from dkernel.data.collections.dask_arrays import align, is_dask, with_known_chunks
-from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
-from dkernel.data.file_schema import ReadOptions
+from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.object_columns import NUMBERS, TIMES, word_of
+from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.arrow_tables import kind_of_type
-from dkernel.encoding import Encoding, TableCounts
-from dkernel.encoding.label_means import n_copies
 from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.errors import DataError
-
-if TYPE_CHECKING:
-    import dask.array as da
+from dkernel.numerics.rows import stored_arrays
+from dkernel.numerics.sparse_rows import RangeNames
 
 # The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
 _INFERRED = {
@@ -60,109 +45,130 @@ FITTING = {
 }
 """Kind of a column of an encoding -> the kinds of data (block.COLUMN_KINDS) that it takes."""
 
-Part = tuple[int, Any, Any, Any]
-"""Number of the first copy of the first row; rows, labels and weights, of Dask as tasks."""
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a frame; None of an array."""
+    return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """The rows of a table with label and weight, each None where there is none.
+def checked_names(names: Sequence[str] | None, p: int) -> Sequence[str]:
+    """A name for each of p columns, the given ones or numbers; a DataError unless they are p different ones."""
+    if isinstance(names, RangeNames) and len(names) == p:
+        return names
+    columns = tuple(map(str, names or range(p)))
+    if len(columns) != p:
+        raise DataError(f"X has {p} columns, but {len(columns)} names were given.")
+    if len(set(columns)) < p:
+        twice = next(n for n in columns if columns.count(n) > 1)
+        raise DataError(f"X has the column {twice!r} twice; every column needs a name of its own.")
+    if not p:
+        raise DataError("X has no columns.")
+    return columns
+
+
+def as_table(X: Any) -> Any:
+    """Lists and the like as an array; a frame, an array, sparse rows and what is in Dask, as they are."""
+    return X if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+
+
+def take_rows(X: Any, rows: slice) -> Any:
+    """Some rows of a frame or an array, or of one column of either."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def matrix(table: Any, dtype: str) -> Any:
+    """The columns of a frame as an array (n, p), of numbers or, of dtype "object", of what they hold.
+
+    An array and sparse rows are as they are.
+    """
+    if not hasattr(table, "iloc"):
+        return table
+    columns = [table.iloc[:, j] for j in range(table.shape[1])]
+    if dtype == "object":
+        X = np.empty(table.shape, dtype=object)
+        for j, column in enumerate(columns):
+            X[:, j] = column.to_numpy(dtype=object)
+        return X
+    try:
+        return fill_block(list(map(_numbers, columns)), len(table), dtype)
+    except (TypeError, ValueError):
+        odd = next(name for name, dtype_of in table.dtypes.items() if not is_of_numbers(dtype_of))
+        raise of_other_kind(odd, table[odd].dropna().iloc[0]) from None
+
+
+def column_arrays(table: Any, columns: Sequence[str] | None = None) -> Iterator[NDArray[Any]]:
+    """The arrays that a table consists of: of a frame those of its columns.
 
     Parameters
     ----------
-    X : a data frame or an array (n, p), or in Dask an array of such chunks, of known sizes
-    label, weight : one value a row, or some; in Dask with the chunks of X
+    columns : names of those of a frame that may hold text, categories and times; None where all are numbers
     """
-
-    X: Any
-    label: Any
-    weight: Any
-
-    @classmethod
-    def of(cls, X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "TableRows":
-        """The rows of collections in memory, or of one in Dask and what is beside it."""
-        if is_dask(X):
-            return cls(*align(*with_known_chunks(X, label, weight, partial(_as_it_is, dtype="float64"), compute)))
-        return cls(X, *label_and_weight(label, weight, len(X)))
-
-    def parts(self, compute: Callable[..., Any], weighed: bool = True) -> list[Part]:
-        """The rows in parts; unless they are `weighed`, each row has one number."""
-        weighed = weighed and self.label is not None and self.weight is not None
-        if is_dask(self.X):
-            columns = [None if each is None else each.to_delayed() for each in (self.X, self.label, self.weight)]
-            chunks, labels, weights = (
-                [None] * len(self.X.chunks[0]) if each is None else list(each.reshape(len(each), -1)[:, 0])
-                for each in columns
-            )
-            counts = compute(*map(delayed(n_copies), weights)) if weighed else self.X.chunks[0]
-        else:
-            sizes = cut_evenly(len(self.X), chunk_limit(self.X.shape[1], 8))
-            slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-            chunks = [self.X.iloc[part] if hasattr(self.X, "iloc") else self.X[part] for part in slices]
-            labels, weights = (
-                [None if each is None else each[part] for part in slices] for each in (self.label, self.weight)
-            )
-            counts = tuple(map(n_copies, weights)) if weighed else sizes
-        firsts = np.cumsum([0, *counts[:-1]]).tolist()
-        return list(zip(firsts, chunks, labels, weights, strict=True))
+    if not hasattr(table, "iloc"):
+        return iter(stored_arrays(table))
+    if columns is None:
+        return (_numbers(table.iloc[:, j]) for j in range(table.shape[1]))
+    return chain.from_iterable(map(_arrays_of_column, table_of(table, columns).columns))
 
 
-def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
-    return part
+def _arrays_of_column(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
+    if kind_of_type(column.type) != "text":
+        yield column_numbers(column)
+        return
+    words, codes = code_column(column)
+    yield from (np.frombuffer(repr(words).encode(), np.uint8), codes)
 
 
-def kinds_to_encode(
-    X: Any, columns: Sequence[str], request: ReadOptions
-) -> tuple[dict[str, str], frozenset[str]] | None:
-    """The kind of each column of X, and the columns that are stored as categories; None where columns are the inputs.
-
-    Parameters
-    ----------
-    X : a data frame or an array (n, p) of numbers, in memory or in Dask
-    """
-    if request.categorical == "none" and request.missing == "error":
-        return None
-    kinds, stored = column_kinds(X, columns)
-    encoded = encoded_kinds(columns, [kinds], stored, request, "X")
-    if encoded is None:
-        return None
-    for name, kind in kinds.items():
-        if kind == "other" or (kind == "text" and encoded[name] != "category"):
-            raise DataError(
-                f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
-                "leave it out, or make text or numbers of it."
-            )
-    return encoded, stored
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
+    if isinstance(column.dtype, np.dtype):
+        values = column.to_numpy()
+        return values.astype(np.float64) if values.dtype.kind == "O" else values  # decimals, say
+    return column.to_numpy(dtype="float64", na_value=np.nan)
 
 
-def encoding_of(
-    parts: Sequence[Part],
-    kinds: Mapping[str, str],
-    stored: frozenset[str],
-    request: ReadOptions,
-    compute: Callable[..., Any],
-) -> tuple[Encoding, dict[str, str]]:
-    """The encoding that all rows decide, with notes about it.
+def has_missing(X: Any) -> bool:
+    """True if a value of a frame or an array in memory is missing; of what is in Dask nobody has looked."""
+    if is_dask(X):
+        return False
+    if hasattr(X, "isna"):
+        return bool(X.isna().to_numpy().any())
+    if X.dtype.kind != "f":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
-    Parameters
-    ----------
-    kinds, stored : of the columns, as of `kinds_to_encode`
-    """
-    count = partial(count_rows, tuple(kinds), dict(kinds))
-    token = uuid4().hex  # a worker that has a result under a key does not compute it again
-    tasks = [delayed(count)(*part, dask_key_name=f"dkernel-read-{token}-{i}") for i, part in enumerate(parts)]
-    encoding, notes = learn_encoding(tasks, kinds, request, compute, stored, "X")
-    if not encoding.names:
-        raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
-    return encoding, notes
+
+def check_numbers(table: Any, columns: Sequence[str]) -> None:
+    """A DataError that names the first column of a frame or array that holds no numbers."""
+    if hasattr(table, "dtypes"):
+        kinds, _ = column_kinds(table, columns)
+        dtypes = zip(columns, table.dtypes, strict=True)
+        odd = next(((f"column {name!r} of X", dtype) for name, dtype in dtypes if kinds[name] not in NUMBERS), None)
+    else:
+        odd = None if is_of_numbers(table.dtype) else ("X", table.dtype)
+    if odd is not None:
+        what, dtype = odd
+        raise DataError(
+            f"The {what} is of type {dtype}, not numbers: leave it out, or encode it as numbers. fit of "
+            "KernelClassifier and KernelRegressor encodes text, categories and dates; for others sklearn.preprocessing "
+            "has encoders."
+        )
+
+
+def column_dtypes(X: Any) -> list[Any]:
+    """The dtype of each column of a frame, or of an array, all of whose columns have one."""
+    return list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype] * int(X.shape[1])
+
+
+def holds_columns(X: Any) -> bool:
+    """True of what an encoding can take: a frame, or an array (n, p) of numbers, in memory or in Dask."""
+    return X.ndim == 2 and (hasattr(X, "dtypes") or is_of_numbers(X.dtype))
 
 
 def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
     """Kind of each column, one of block.COLUMN_KINDS, and the columns that are stored as categories."""
-    if not hasattr(X, "dtypes"):
-        return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
     kinds, stored = {}, set()
-    for j, (name, dtype) in enumerate(zip(columns, X.dtypes, strict=True)):
+    for j, (name, dtype) in enumerate(zip(columns, column_dtypes(X), strict=True)):
         arrow = getattr(dtype, "pyarrow_dtype", None)
         if hasattr(dtype, "categories") or (arrow is not None and pa.types.is_dictionary(arrow)):
             stored.add(name)
@@ -180,13 +186,6 @@ def _infer_kind(column: Any) -> str:
     from pandas.api.types import infer_dtype
 
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
-
-
-def count_rows(
-    columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
-) -> TableCounts:
-    """The counts of some rows; runs on a worker."""
-    return TableCounts.of(table_of(X, columns, kinds), kinds, label, weight, first)
 
 
 def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
@@ -225,68 +224,6 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
                 raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))
-
-
-def table_token(X: Any, columns: Sequence[str]) -> bytes:
-    """sha256 of the content of the columns."""
-    digest = hashlib.sha256()
-    table = table_of(X, columns)
-    for name in columns:
-        column = table.column(name)
-        if (
-            pa.types.is_dictionary(column.type)
-            or pa.types.is_string(column.type)
-            or pa.types.is_large_string(column.type)
-        ):
-            words, codes = code_column(column)
-            digest.update(repr(words).encode() + codes.tobytes())
-        else:
-            values = column_numbers(column)
-            digest.update(values.dtype.str.encode() + np.ascontiguousarray(values).tobytes())
-    return digest.digest()
-
-
-def has_missing(X: Any) -> bool:
-    """True if a value of a frame or an array in memory is missing."""
-    if hasattr(X, "isna"):
-        return bool(X.isna().to_numpy().any())
-    if X.dtype.kind != "f":
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
-
-
-def encoded_array(
-    X: Any, encoding: Encoding, columns: Sequence[str], dtype: str, learned: Sequence[Part] = ()
-) -> "da.Array":
-    """A Dask collection as an array of its inputs, a chunk for each partition or chunk.
-
-    Parameters
-    ----------
-    X : a data frame, or an array of numbers or of data frames
-    learned : the same rows, where they are to learn from
-    """
-    import dask.array as da
-
-    make = delayed(partial(encode_rows, encoding, tuple(columns), dtype), pure=True)
-    meta, width = np.empty((0, 0), dtype), len(encoding.names)
-    if learned:
-        sizes, tasks = X.chunks[0], [make(part, first, weight) for first, part, _, weight in learned]
-    elif hasattr(X, "dtypes"):
-        sizes, tasks = (np.nan,) * X.npartitions, [make(part) for part in X.to_delayed()]
-    else:
-        X = X.rechunk({1: -1})
-        sizes, tasks = X.chunks[0], [make(part) for part in X.to_delayed()[:, 0]]
-    arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(sizes, tasks, strict=True)]
-    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
-
-
-def encode_rows(
-    encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None = None, weight: Any = None
-) -> Any:
-    """The inputs of some rows; runs on a worker."""
-    table = table_of(X, columns, encoding.kinds)
-    return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
 
 
 def refuse_no_table(X: Any) -> None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import as_array, is_dask
+from dkernel.data.collections.tables import matrix
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed

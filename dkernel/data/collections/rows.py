@@ -1,0 +1,296 @@
+"""The rows of collections with label and weight, in memory or in Dask: their parts, their inputs, and their source."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from dask.delayed import Delayed, delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import (
+    Block,
+    UncheckedBlock,
+    check_beside,
+    chunk_limit,
+    cut_blocks,
+    cut_evenly,
+    kind_of_dtype,
+    label_and_weight,
+    one_a_row,
+)
+from dkernel.data.collections.dask_arrays import (
+    align,
+    block_graphs,
+    concrete,
+    is_dask,
+    place_in_memory,
+    with_known_chunks,
+)
+from dkernel.data.collections.tables import (
+    as_table,
+    check_numbers,
+    checked_names,
+    column_arrays,
+    column_names,
+    matrix,
+    table_of,
+    take_rows,
+)
+from dkernel.data.source import Source, Unit
+from dkernel.encoding import Encoding
+from dkernel.encoding.label_means import n_copies
+from dkernel.errors import DataError
+from dkernel.numerics.layout import Layout
+from dkernel.numerics.rows import byte_views, stored_size
+
+Part = tuple[int, Any, Any, Any]
+"""Number of the first copy of the first row; rows, labels and weights, of Dask as tasks."""
+
+_NO_TASKS: Mapping[Any, Any] = MappingProxyType({})
+_HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows(ABC):
+    """The rows of collections.
+
+    Parameters
+    ----------
+    X : a frame or an array, of numbers or of objects, or sparse rows
+    label, weight : one value a row, or some; None where there are none
+    compute : as `dask.compute`
+    """
+
+    X: Any
+    label: Any
+    weight: Any
+    compute: Callable[..., Any]
+
+    @staticmethod
+    def of(X: Any, label: Any, weight: Any, compute: Callable[..., Any]) -> "GivenRows":
+        """The rows of collections in memory, or of one in Dask and what is beside it."""
+        if is_dask(X):
+            return DaskRows(X, label, weight, compute)
+        label, weight = concrete((label, weight), compute)
+        return MemoryRows(as_table(X), label, weight, compute)
+
+    @abstractmethod
+    def regular(self) -> "GivenRows":
+        """These rows with parts of known sizes, which label and weight have too."""
+
+    def parts(self, weighed: bool) -> list[Part]:
+        """Regular rows in parts; unless they are `weighed`, each row has one number."""
+        numbers, *columns = self._parts(weighed and self.label is not None and self.weight is not None)
+        return list(zip(np.cumsum([0, *numbers[:-1]]).tolist(), *columns, strict=True))
+
+    @abstractmethod
+    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+        """Numbers that the rows of each part have; its X, labels and weights."""
+
+    @abstractmethod
+    def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
+        """The rows with the inputs in place of their columns, where the reading of a block does not make them.
+
+        Parameters
+        ----------
+        parts : of the same rows, where they are to learn from
+        """
+
+    @abstractmethod
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+        """The source of these rows.
+
+        Parameters
+        ----------
+        layout : of X; without names its columns have numbers
+        encoding : makes the inputs of the columns
+        """
+
+
+class MemoryRows(GivenRows):
+    """Rows in memory: a frame, an array, or sparse rows."""
+
+    def regular(self) -> "GivenRows":
+        label, weight = label_and_weight(self.label, self.weight, len(self.X))
+        return replace(self, label=label, weight=weight)
+
+    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+        sizes = cut_evenly(len(self.X), chunk_limit(self.X.shape[1], 8))
+        slices = [slice(stop - n, stop) for n, stop in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+        chunks, labels, weights = (
+            [None if each is None else take_rows(each, part) for part in slices]
+            for each in (self.X, self.label, self.weight)
+        )
+        return list(map(n_copies, weights)) if weighed else sizes, chunks, labels, weights
+
+    def with_inputs(self, *_: Any) -> "GivenRows":
+        return self
+
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+        X = self.X
+        if X.ndim != 2:
+            raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+        rows, p = (int(n) for n in X.shape)
+        if not rows:
+            raise DataError("X has no rows.")
+        label, weight = check_beside(self.label, self.weight, rows, place_in_memory)
+        layout, stored = replace(layout, columns=checked_names(layout.columns, p)), None
+        if not layout.numeric:
+            X = layout.block(matrix(X, layout.array_dtype), place_in_memory)
+            stored = -(-stored_size(X) // rows)
+        elif encoding is None or encoding.plain:
+            check_numbers(X, layout.columns)
+        inputs = layout if encoding is None else replace(layout, columns=encoding.names)
+        row_bytes = inputs.row_bytes(stored)
+        token = _hash(X, layout.columns, label, weight, encoding)
+        units, first, number = [], 0, 0
+        for i, n in enumerate(cut_evenly(rows, chunk_limit(row_bytes, 1))):
+            parts = [None if each is None else take_rows(each, slice(first, first + n)) for each in (X, label, weight)]
+            make = partial(_blocks_of, layout, (n,), (first, number), encoding)
+            units.append(_unit((n,), (token, layout.columns, layout.dtype, i), make, parts))
+            first, number = first + n, number + (n if parts[2] is None else n_copies(parts[2]))
+        return _source(units, inputs, token, label, row_bytes, encoding)
+
+
+class DaskRows(GivenRows):
+    """Rows in Dask: a data frame or an array; what is beside it may be in memory."""
+
+    def regular(self) -> "GivenRows":
+        return self._regular(_as_it_is, "float64")
+
+    def _regular(self, matrix: Callable[..., Any], dtype: str) -> "GivenRows":
+        known = with_known_chunks(self.X, self.label, self.weight, partial(matrix, dtype=dtype), self.compute)
+        X, label, weight = align(*known)
+        return DaskRows(X, label, weight, self.compute)
+
+    def _parts(self, weighed: bool) -> tuple[Sequence[Any], ...]:
+        sizes = self.X.chunks[0]
+        chunks, labels, weights = (
+            [None] * len(sizes) if each is None else list(each.to_delayed().reshape(len(sizes), -1)[:, 0])
+            for each in (self.X, self.label, self.weight)
+        )
+        return self.compute(*map(delayed(n_copies), weights)) if weighed else sizes, chunks, labels, weights
+
+    def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
+        import dask.array as da
+
+        make = delayed(partial(_encode, encoding, tuple(columns), dtype), pure=True)
+        X = self.X
+        if parts:
+            sizes, tasks = X.chunks[0], [make(part, first, weight) for first, part, _, weight in parts]
+        elif column_names(X):
+            sizes, tasks = (np.nan,) * X.npartitions, [make(part) for part in X.to_delayed()]
+        else:
+            X = X.rechunk({1: -1})
+            sizes, tasks = X.chunks[0], [make(part) for part in X.to_delayed()[:, 0]]
+        meta, width = np.empty((0, 0), dtype), len(encoding.names)
+        arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(sizes, tasks, strict=True)]
+        return replace(self, X=da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True))
+
+    def source(self, layout: Layout, encoding: Encoding | None) -> Source:
+        names = column_names(self.X)
+        if names and not layout.objects:
+            check_numbers(self.X, names)
+        rows = self._regular(matrix, layout.array_dtype)
+        inputs = checked_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
+        layout = replace(layout, columns=inputs)
+        row_bytes = layout.row_bytes()
+        units, first = [], 0
+        for keys, n, graph in block_graphs(rows.X, rows.label, rows.weight):
+            sizes = cut_evenly(n, chunk_limit(row_bytes, 1))
+            make = partial(_blocks_of, layout, sizes, (first, 0), None)
+            units.append(_unit(sizes, (keys, inputs, layout.dtype, sizes), make, keys, graph))
+            first += n
+        if not units:
+            raise DataError("X has no rows.")
+        arrays = (rows.X, rows.label, rows.weight)
+        token = repr([None if each is None else (each.name, each.chunks) for each in arrays])
+        return _source(units, layout, hashlib.sha256(token.encode()).hexdigest(), rows.label, row_bytes, encoding)
+
+
+def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
+    return part
+
+
+def _encode(
+    encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None = None, weight: Any = None
+) -> Any:
+    """The inputs of some rows; runs on a worker."""
+    table = table_of(X, columns, encoding.kinds)
+    return UncheckedBlock(table, weight=weight).encode(encoding, dtype, first).X
+
+
+def _unit(
+    rows: tuple[int, ...],
+    content: Any,
+    make: Callable[..., Any],
+    parts: Sequence[Any],
+    graph: Mapping[Any, Any] = _NO_TASKS,
+) -> Unit:
+    """A unit whose task is make(*parts) and is named after its content; `graph` has the tasks of the parts."""
+    key = f"dkernel-read-{hashlib.sha256(repr(content).encode()).hexdigest()[:32]}"
+    return Unit(rows, Delayed(key, {**graph, key: (make, *parts)}), "X")
+
+
+def _source(
+    units: Sequence[Unit], layout: Layout, token: str, label: Any, row_bytes: int, encoding: Encoding | None
+) -> Source:
+    """The source of these units, with the kind of this label: several targets become numbers."""
+    kind = None if label is None else kind_of_dtype(label.dtype if label.ndim == 1 else np.dtype(np.float64))
+    return Source(
+        tuple(units),
+        layout.columns,
+        dtype=layout.array_dtype,
+        fingerprint=token,
+        label_kind=kind if kind in ("bool", "int", "float", "text") else None,
+        objects=layout.objects,
+        row_bytes=row_bytes,
+        encoding=encoding,
+    )
+
+
+def _blocks_of(
+    layout: Layout,
+    rows: tuple[int, ...],
+    first: tuple[int, int],
+    encoding: Encoding | None,
+    X: Any,
+    label: Any = None,
+    weight: Any = None,
+) -> tuple[Block, ...]:
+    """The blocks of one unit of collections; runs on a worker.
+
+    `first` is the number of the first row, and that of its first copy.
+    """
+    columns = layout.columns
+    values = matrix(X, layout.array_dtype) if encoding is None else table_of(X, columns, encoding.kinds)
+    raw = UncheckedBlock(values, one_a_row(label, "y", several=True), one_a_row(weight, "weight"))
+    raw = raw.encode(encoding, layout.dtype, None if label is None else first[1])
+    layout = layout if encoding is None else replace(layout, columns=encoding.names)
+    return cut_blocks(raw, rows, layout, partial(place_in_memory, first=first[0]))
+
+
+def _hash(
+    X: Any,
+    columns: Sequence[str],
+    label: NDArray[Any] | None,
+    weight: NDArray[Any] | None,
+    encoding: Encoding | None,
+) -> str:
+    """sha256 of the content, once for all units: on a cluster an address says nothing."""
+    digest = hashlib.sha256(repr(encoding).encode())
+    for values in chain(column_arrays(X, columns if encoding is not None else None), (label, weight)):
+        digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
+        if values is None:
+            continue
+        step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
+        for start in range(0, len(values), step):
+            for held in byte_views(values[start : start + step]):
+                digest.update(held)
+    return digest.hexdigest()
