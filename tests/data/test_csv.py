@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import expand
-from dkernel.data.readers.csv import _header, read_part, scan
+from dkernel.data.readers.csv import read_part
 from dkernel.data.readers.csv_fields import Header
+from dkernel.data.readers.csv_schema import _header, scan
 from dkernel.data.readers.text_rows import row_ends
 from dkernel.errors import DataError
 

@@ -13,7 +13,7 @@ from dkernel.data import open_source
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.opening import read_unit
 from dkernel.data.paths import expand
-from dkernel.data.readers.csv import _header, scan
+from dkernel.data.readers.csv_schema import _header, scan
 from dkernel.data.rejected_rows import REJECTS, csv_of, rows_of_csv
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.errors import DataError, RecipeError

@@ -120,7 +120,7 @@ def _cells(column: pa.ChunkedArray) -> NDArray[np.object_]:
     """A column of objects, whose equal texts are one string in memory."""
     if kind_of_type(column.type) != "text":
         return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
-    words, numbers = _code_texts(column)
+    words, numbers = code_texts(column)
     return np.array(words, dtype=object)[numbers]
 
 
@@ -151,11 +151,11 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def _text(column: pa.ChunkedArray) -> NDArray[Any]:
     # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
-    words, numbers = _code_texts(column)
+    words, numbers = code_texts(column)
     return np.array(words, dtype="U")[numbers]
 
 
-def _code_texts(column: pa.ChunkedArray) -> tuple[list[str], NDArray[Any]]:
+def code_texts(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[Any]]:
     """The distinct texts of a column, and the number of each row's."""
     coded = column.combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):

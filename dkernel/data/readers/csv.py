@@ -1,246 +1,38 @@
-"""CSV: a task counts the rows once, knowing quotes; a part is a byte range that pyarrow.csv reads with fixed types."""
+"""CSV: a part is a byte range that pyarrow.csv reads with fixed types; where it fails each row is looked at alone."""
 
-import csv as text_csv
-import io
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dask.delayed import Delayed
+from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
-from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
-from dkernel.data.object_columns import known_numbers
+from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import WITHOUT_THEM, kind_of_type, raw_of_table
-from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
-from dkernel.data.readers.csv_bad_rows import well_formed_rows
-from dkernel.data.readers.csv_categories import with_types
-from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, can_hold, explain_parse, parse_rows, type_of
-from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
-from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
+from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table
+from dkernel.data.readers.csv_fields import (
+    NULLS,
+    Fields,
+    Header,
+    explain_parse,
+    is_utf8,
+    parse_rows,
+    split_fields,
+    type_of,
+)
+from dkernel.data.readers.csv_schema import read_schema as read_schema
+from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.validation import RowPlace
 
-_KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
-_BOM = b"\xef\xbb\xbf"
-_PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
-_DELIMITERS = (",", ";", "\t", "|")
-
-
-def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
-    """Names from the headers; rows and kinds from one scanning task a file."""
-    headers = [_header(file, request) for file in files]
-    tasks, known = [], known_numbers(request)
-    label = None if request.label_as_text else request.label
-    for file, header in zip(files, headers, strict=True):
-        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
-        key = file.key("scan", *asked, header.delimiter, header.start)
-        tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
-    tables: list[FileSchema] = list(request.compute(*tasks))
-    if label == request.label:
-        return tables
-    return [
-        replace(table, kinds={n: "text" if n == request.label else kind for n, kind in table.kinds.items()})
-        for table in tables
-    ]
-
-
-def _header(file: File, request: ReadOptions | None = None) -> Header:
-    request = request or ReadOptions()
-    data, size = b"", 64 * 1024  # read first, for the header; doubled until its end is there
-    delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
-    while True:
-        data = file.read(0, size)
-        if data.startswith(_PACKED):
-            raise DataError(
-                f"{file.name}: the file is compressed, or a spreadsheet, and no CSV. Name it .csv.gz if gzip made it; "
-                "save a spreadsheet as CSV."
-            )
-        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-            raise DataError(
-                f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
-            )
-        skip = len(_BOM) if data.startswith(_BOM) else 0
-        final = len(data) < size
-        ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
-        if len(ends) or final:
-            break
-        if size > 64 * 2**20:  # a million names; a longer first line is no header
-            raise DataError(f"{file.name}: no end of the first line within {size} bytes: is this a CSV file?")
-        size *= 4
-    if not len(ends):
-        raise DataError(f"{file.name}: the file has no header row with the names of the columns.")
-    start = skip + int(ends[0])
-    try:
-        text = data[skip:start].decode("utf-8").strip("\r\n")
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{file.name}: the header is not UTF-8 text. Give its --encoding (latin-1, ...), or save it as UTF-8."
-        ) from None
-    below = data[start:].decode("utf-8", "replace").splitlines()[: 21 if final else -1][:20]
-    if request.delimiter is None:
-        delimiter = _delimiter_of(text, delimiter)
-    names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
-    if request.no_header:
-        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True)
-    if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
-        raise DataError(
-            f"{file.name}: the first row holds numbers ({', '.join(names[:4])}), where the names of the columns are "
-            "expected. Add --no-header if the file has no names (the columns are then 0, 1, ...), or write a first row "
-            "with names."
-        )
-    _check_width(file, names, below, request.delimiter or delimiter)
-    twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
-    if twice is not None:
-        raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
-    return Header(names, start, delimiter, len(line_ends(data[:start])))
-
-
-def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
-    """Refuse a first line that is a title: one name where the lines below have more values, or hardly a name."""
-    rows = [line for line in below if line.strip()]
-    delimiter = _delimiter_of(max(rows, key=len, default=""), delimiter)
-    widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
-    width, lines = widths.most_common(1)[0] if widths else (0, 0)
-    blank = sum(not name.strip() for name in names)
-    title = names[0].startswith("sep=") or (lines > 1 and width > len(names) == 1)
-    if title or blank > max(1, len(names) / 2):
-        shown = delimiter.join(names)[:60]
-        raise DataError(
-            f"{file.name}: the first line ({shown!r}) names {len(names) - blank} of the {width} columns that the lines "
-            "below have. Delete what stands above the names (a title, a comment, sep=;), name every column, or give "
-            "the --delimiter."
-        )
-
-
-def _delimiter_of(header: str, usual: str) -> str:
-    """The delimiter of a file with this first row: the usual one if it is there, else the most frequent of some.
-
-    Examples
-    --------
-    >>> _delimiter_of("a;b;c", ","), _delimiter_of("a,b;c", ","), _delimiter_of("a", ",")
-    (';', ',', ',')
-    """
-    if usual in header:
-        return usual
-    best = max(_DELIMITERS, key=header.count)
-    return best if best in header else usual
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_fraction(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.strip().isdigit()
-
-
-@dataclass
-class _Kinds:
-    """Kinds of the columns, as the scan of the file finds them."""
-
-    file: File
-    header: Header
-    label: str | None
-    keep: tuple[str, ...]
-    quarantine: bool = False
-    known: tuple[str, ...] = ()
-    kind_of: dict[str, str] = field(default_factory=dict)
-
-    def add(self, block: bytes, first_row: int) -> None:
-        """The first block decides what every column holds; the label and the kept columns are followed to the end."""
-        names = self.header.names
-        as_text = [n for n in self.keep if n in names and n != self.label]
-        numbers = [n for n in names if n not in as_text] if not self.kind_of else [n for n in names if n == self.label]
-        columns = [*numbers, *as_text]
-        if not columns:
-            return
-        table = self._parse(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
-        if table is None:
-            return
-        for name in numbers:
-            kind = kind_of_type(table.schema.field(name).type)
-            if name == self.label and kind == "text" and self.quarantine and _mostly_numbers(table.column(name)):
-                kind = "float"  # the words among the labels are bad rows
-            if name == self.label and "empty" not in (kind, self.kind_of.get(name, "empty")):
-                kind = self._label_kind(name, kind, block, first_row)
-            if kind in ("text", "date", "other") and name in self.known:
-                kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
-            elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
-                kind = "float"  # reading it as numbers names the row of the word
-            if kind != "empty" or name not in self.kind_of:
-                self.kind_of[name] = "text" if kind in ("date", "other") and name == self.label else kind
-        for name in as_text:
-            self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
-
-    def _parse(
-        self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
-    ) -> pa.Table | None:
-        """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
-        if not block:
-            return None
-        try:
-            return parse_rows(block, self.header, columns, types)
-        except pa.ArrowInvalid as error:
-            if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
-                return self._parse(rest, columns, types, first_row)
-            raise explain_parse(error, block, self.header, {}, self.file, first_row) from None
-
-    def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
-        before = self.kind_of[name]
-        kind = "text" if kind in ("date", "other") else kind
-        if self.quarantine and (kind == "text") != (before == "text"):
-            return before
-        if kind == before or before == "text" or {kind, before} == {"int", "float"}:
-            return before if before == "text" or kind == before else "float"
-        raise explain_parse(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
-
-
-def scan(
-    file: File,
-    header: Header,
-    label: str | None,
-    keep: tuple[str, ...],
-    scan_bytes: int,
-    step_rows: int = PIECE_ROWS,
-    quarantine: bool = False,
-    known: tuple[str, ...] = (),
-) -> FileSchema:
-    """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
-    file.check()
-    kinds = _Kinds(file, header, label, keep, quarantine, known)
-    steps = Steps(header.start, step_rows, header.lines)
-    for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
-        if len(ends):
-            kinds.add(block, steps.rows)
-        steps.add(offset, block, ends)
-    rows, marks = steps.done()
-    kind_of = {name: kinds.kind_of.get(name, "empty") for name in header.names}
-    width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
-    return FileSchema(
-        file,
-        kind_of,
-        steps.rows,
-        rows,
-        marks,
-        steps.lines,
-        inferred=True,
-        numbered=header.numbered,
-        extra=header,
-        width=width,
-    )
+_MISSING_VALUE = "the value is missing"
+# Text that pyarrow surely reads as a number; other text is tried.
+_PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+_DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
+"""What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
+_ONE_COLUMN = Header(("x",), 0, ",")
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
@@ -255,22 +47,161 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) 
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
             raise MissingLabelError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
-    read = with_types(table, wanted, place)
-    return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
+    read = _with_types(table, wanted, place)
+    return replace(raw_of_table(read, wanted, place), kept=_kept_columns(data, table, header, wanted))
 
 
-def _mostly_numbers(column: pa.ChunkedArray) -> bool:
-    """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
-    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None and value not in NULLS]
-    return _fitting(first, pa.float64()) > len(first) / 2
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:
+    """The good rows of one byte range, and the reasons of the others."""
+    data, header = file.read(*part.marks), part.extra
+    fields = split_fields(data, header.delimiter, part.marks[0], part.line)
+    refused: dict[int, RejectedRow] = {}
+    n = len(header.names)
+    for row in np.flatnonzero(fields.widths != n).tolist():
+        refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
+    rows = np.flatnonzero(fields.widths == n)
+    table = _parse(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
+    bad = np.zeros(len(rows), bool)
+    for name in wanted.names:
+        kind = type_of(name, wanted)
+        column = table.column(name)
+        if name in (*wanted.columns, wanted.label, wanted.weight) and kind != pa.string():
+            reasons = _no_numbers(column, kind, wanted.fills and name in wanted.columns)
+        elif wanted.is_date(name):
+            reasons = _no_dates(column)
+        else:
+            reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
+        for i, reason in reasons.items():
+            refused.setdefault(int(rows[i]), RejectedRow(name, reason))
+            bad[i] = True
+    rows = rows[~bad]
+    types = {name: type_of(name, wanted) for name in wanted.names}
+    table = _parse(file, fields, rows, header, types)
+    read = _with_types(table, wanted, place)
+    raw = replace(raw_of_table(read, wanted, place), kept=_kept_columns(fields.rows.join(rows), table, header, wanted))
+    return FilteredRows(raw, rows, refused, fields.rows)
 
 
-def _mostly_truths(column: pa.ChunkedArray) -> bool:
-    """True if more of the first values are true or false than are numbers."""
-    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if isinstance(value, str) and value]
-    return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
+def _parse(
+    file: File, fields: Fields, rows: NDArray[np.int64], header: Header, types: dict[str, pa.DataType]
+) -> pa.Table:
+    if not len(rows):
+        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+    try:
+        table = parse_rows(fields.rows.join(rows), header, list(types), types)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{file.name}: the text cannot be read as CSV ({error}).") from None
+    if len(table) != len(rows):
+        raise DataError(
+            f"{file.name}, from line {fields.rows.number(0)} on: {len(table)} rows were read where {len(rows)} were "
+            "counted: the quotes do not stand where CSV has them."
+        )
+    return table
 
 
-def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
-    """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
-    return sum(n for value, n in Counter(values).items() if can_hold(value, kind))
+def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict[int, str]:
+    """The rows whose text gives no value of this type, with the reason."""
+    if not len(column):
+        return {}
+    words, codes = code_texts(column)
+    sure = np.zeros(len(words), bool)
+    if kind == pa.float64():
+        sure = pc.match_substring_regex(pa.array(words, pa.binary()), _PLAIN_NUMBER).to_numpy(zero_copy_only=False)
+    verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
+    wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == _MISSING_VALUE)}
+    return {row: wrong[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(wrong))).tolist()}
+
+
+def _verdict(word: bytes, kind: pa.DataType) -> str:
+    """The reason why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
+    quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
+    try:
+        missing = parse_rows(quoted, _ONE_COLUMN, ["x"], {"x": kind}).column("x").null_count
+    except pa.ArrowInvalid:
+        what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
+        return f"{_show(word)} is not {what}"
+    return _MISSING_VALUE if missing else ""
+
+
+def _no_text(column: pa.ChunkedArray) -> dict[int, str]:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return {i: "the text is not UTF-8" for i, word in enumerate(column.to_pylist()) if not is_utf8(word)}
+    return {}
+
+
+def _empty(column: pa.ChunkedArray) -> dict[int, str]:
+    return dict.fromkeys(pc.indices_nonzero(pc.equal(column, b"")).to_pylist(), "the label is missing")
+
+
+def _show(word: bytes) -> str:
+    text = word.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= 60 else text[:60] + "...")
+
+
+def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Table:
+    """The table with nulls where categories are missing, and with dates in place of their texts."""
+    for j, name in enumerate(table.column_names):
+        if not (wanted.is_category(name) or wanted.is_date(name)):
+            continue
+        column = table.column(name)
+        column = pc.if_else(pc.is_in(column, pa.array(NULLS)), pa.scalar(None, pa.string()), column)
+        if wanted.is_date(name):
+            column = _dates(column, name, place)
+        table = table.set_column(j, name, column)
+    return table
+
+
+def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
+    for before, kind in _DATES:
+        try:
+            return pc.binary_join_element_wise(before, column, "").cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    row, reason = min(_no_dates(column).items())
+    raise DataError(f"{place(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
+
+
+def _no_dates(column: pa.ChunkedArray) -> dict[int, str]:
+    """The rows whose text is no date or time, with the reason; a missing value is none of them."""
+    words = column.cast(pa.string()).to_pylist()
+    distinct = {word for word in words if word is not None and word not in NULLS}
+    fits = {form: {word for word in distinct if _is(word, *form)} for form in _DATES}
+    best = max(_DATES, key=lambda form: len(fits[form]))
+    wrong = distinct - fits[best]
+    return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
+
+
+def _is(word: str, before: str, kind: pa.DataType) -> bool:
+    try:
+        pa.array([before + word]).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _kept_columns(data: bytes, table: pa.Table, header: Header, wanted: ReadColumns) -> pa.Table | None:
+    """The kept columns of a range that was parsed as `table`; for CSV, as they stand in the file."""
+    if not wanted.kept:
+        return None
+    if wanted.kept_as != "csv":
+        return table.select(list(wanted.kept))
+    fields = None
+    columns: list[Any] = []
+    for name in wanted.kept:
+        if b'"' not in data and table.column(name).type == pa.string():
+            column = table.column(name)
+        else:
+            fields = split_fields(data, header.delimiter) if fields is None else fields
+            texts = fields.column(header.names.index(name), len(header.names))
+            column = pa.array(texts, pa.binary()).cast(pa.string())
+        columns.append(column if header.delimiter == "," else _between_commas(column))
+    return pa.table(columns, pa.schema([pa.field(n, pa.string(), metadata=CSV_TEXT) for n in wanted.kept]))
+
+
+def _between_commas(column: Any) -> Any:
+    """Fields of a file with another delimiter: a bare comma needs quotes from now on."""
+    bare = pc.and_(pc.match_substring(column, ","), pc.invert(pc.starts_with(column, '"')))
+    doubled = pc.replace_substring(column, '"', '""')
+    return pc.if_else(bare, pc.binary_join_element_wise('"', doubled, '"', ""), column)

@@ -157,3 +157,20 @@ def can_hold(value: str, type_: Any) -> bool:
         # A missing value has its own message.
         return value == "" or value in NULLS
     return True
+
+
+def well_formed_rows(data: bytes, header: Header) -> bytes:
+    """The rows that are UTF-8 and have as many values as the header."""
+    fields = split_fields(data, header.delimiter)
+    good = fields.widths == len(header.names)
+    if not is_utf8(data):
+        good &= [is_utf8(fields.rows.text(row)) for row in range(len(good))]
+    return data if good.all() else fields.rows.join(np.flatnonzero(good))
+
+
+def is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

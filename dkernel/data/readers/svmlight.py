@@ -138,7 +138,7 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
                 raise
             lines = _lines(block, ends, kept)
             row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
-            rows = parse_lines(_join(lines, row_of), file.name, steps.rows)
+            rows = parse_lines(lines.join(row_of), file.name, steps.rows)
         if len(rows.index):
             least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
             at = int(rows.index.argmax())
@@ -164,10 +164,6 @@ def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Li
     return Lines(block, starts, without_newlines(block, starts, ends[kept]))
 
 
-def _join(lines: Lines, rows: NDArray[np.int64]) -> bytes:
-    return b"".join(lines.text(row) + b"\n" for row in rows.tolist())
-
-
 def bad_lines(lines: Lines) -> dict[int, str]:
     """The rows that are no line of svmlight, with the reason: found by halves, for few are bad as a rule.
 
@@ -181,7 +177,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
     waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
     while waiting:
         rows = waiting.pop()
-        reason = _reason(_join(lines, rows), len(rows))
+        reason = _reason(lines.join(rows), len(rows))
         if reason and len(rows) == 1:
             reasons[int(rows[0])] = reason
         elif reason:
@@ -208,7 +204,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> 
     lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
     refused = {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}
     rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return FilteredRows(_block(_join(lines, rows), file, part, wanted), rows, refused, lines)
+    return FilteredRows(_block(lines.join(rows), file, part, wanted), rows, refused, lines)
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:

@@ -169,6 +169,10 @@ class Lines:
     def text(self, row: int) -> bytes:
         return self.data[self.starts[row] : self.stops[row]]
 
+    def join(self, rows: NDArray[np.int64]) -> bytes:
+        """The text of some rows, a line each."""
+        return b"".join(self.text(row) + b"\n" for row in rows.tolist())
+
 
 class Steps:
     """The running list of steps of `step_rows` rows: `rows` of each, the byte `marks` where they begin and end.

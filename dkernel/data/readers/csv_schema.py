@@ -1,0 +1,300 @@
+"""The schema of a CSV file: the names in its header, and the rows and the kinds of its columns by one scan of it."""
+
+import csv as text_csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.delayed import Delayed
+
+from dkernel.data.file_schema import FileSchema, ReadOptions
+from dkernel.data.object_columns import known_numbers
+from dkernel.data.paths import File
+from dkernel.data.readers.arrow_tables import kind_of_type
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, can_hold, explain_parse, parse_rows, well_formed_rows
+from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
+from dkernel.errors import DataError
+from dkernel.numerics.tiling import PIECE_ROWS
+
+_KIND_VALUES = 1000  # values of a column that tell what it was meant to hold
+_BOM = b"\xef\xbb\xbf"
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
+_DELIMITERS = (",", ";", "\t", "|")
+_NUMBERS = ("int", "float", "digits")
+
+
+def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
+    """Names from the headers; rows and kinds from one scanning task a file."""
+    headers = [_header(file, request) for file in files]
+    tasks, known = [], known_numbers(request)
+    label = None if request.label_as_text else request.label
+    for file, header in zip(files, headers, strict=True):
+        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
+        key = file.key("scan", *asked, header.delimiter, header.start)
+        tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
+    tables: list[FileSchema] = list(request.compute(*tasks))
+    if label == request.label:
+        return tables
+    return [
+        replace(table, kinds={n: "text" if n == request.label else kind for n, kind in table.kinds.items()})
+        for table in tables
+    ]
+
+
+def _header(file: File, request: ReadOptions | None = None) -> Header:
+    request = request or ReadOptions()
+    data, size = b"", 64 * 1024  # read first, for the header; doubled until its end is there
+    delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
+    while True:
+        data = file.read(0, size)
+        if data.startswith(_PACKED):
+            raise DataError(
+                f"{file.name}: the file is compressed, or a spreadsheet, and no CSV. Name it .csv.gz if gzip made it; "
+                "save a spreadsheet as CSV."
+            )
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
+            raise DataError(
+                f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
+            )
+        skip = len(_BOM) if data.startswith(_BOM) else 0
+        final = len(data) < size
+        ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
+        if len(ends) or final:
+            break
+        if size > 64 * 2**20:  # a million names; a longer first line is no header
+            raise DataError(f"{file.name}: no end of the first line within {size} bytes: is this a CSV file?")
+        size *= 4
+    if not len(ends):
+        raise DataError(f"{file.name}: the file has no header row with the names of the columns.")
+    start = skip + int(ends[0])
+    try:
+        text = data[skip:start].decode("utf-8").strip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{file.name}: the header is not UTF-8 text. Give its --encoding (latin-1, ...), or save it as UTF-8."
+        ) from None
+    below = data[start:].decode("utf-8", "replace").splitlines()[: 21 if final else -1][:20]
+    if request.delimiter is None:
+        delimiter = _delimiter_of(text, delimiter)
+    names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    if request.no_header:
+        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True)
+    if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
+        raise DataError(
+            f"{file.name}: the first row holds numbers ({', '.join(names[:4])}), where the names of the columns are "
+            "expected. Add --no-header if the file has no names (the columns are then 0, 1, ...), or write a first row "
+            "with names."
+        )
+    _check_width(file, names, below, request.delimiter or delimiter)
+    twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
+    return Header(names, start, delimiter, len(line_ends(data[:start])))
+
+
+def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
+    """Refuse a first line that is a title: one name where the lines below have more values, or hardly a name."""
+    rows = [line for line in below if line.strip()]
+    delimiter = _delimiter_of(max(rows, key=len, default=""), delimiter)
+    widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
+    width, lines = widths.most_common(1)[0] if widths else (0, 0)
+    blank = sum(not name.strip() for name in names)
+    title = names[0].startswith("sep=") or (lines > 1 and width > len(names) == 1)
+    if title or blank > max(1, len(names) / 2):
+        shown = delimiter.join(names)[:60]
+        raise DataError(
+            f"{file.name}: the first line ({shown!r}) names {len(names) - blank} of the {width} columns that the lines "
+            "below have. Delete what stands above the names (a title, a comment, sep=;), name every column, or give "
+            "the --delimiter."
+        )
+
+
+def _delimiter_of(header: str, usual: str) -> str:
+    """The delimiter of a file with this first row: the usual one if it is there, else the most frequent of some.
+
+    Examples
+    --------
+    >>> _delimiter_of("a;b;c", ","), _delimiter_of("a,b;c", ","), _delimiter_of("a", ",")
+    (';', ',', ',')
+    """
+    if usual in header:
+        return usual
+    best = max(_DELIMITERS, key=header.count)
+    return best if best in header else usual
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_fraction(text: str) -> bool:
+    return _is_number(text) and not text.strip().isdigit()
+
+
+@dataclass
+class _Kinds:
+    """Kinds of the columns, as the scan of the file finds them."""
+
+    file: File
+    header: Header
+    label: str | None
+    keep: tuple[str, ...]
+    quarantine: bool = False
+    known: tuple[str, ...] = ()
+    kind_of: dict[str, str] = field(default_factory=dict)
+
+    def add(self, block: bytes, first_row: int) -> None:
+        """The first block decides what every column holds; the label and the kept columns are followed to the end."""
+        names = self.header.names
+        as_text = [n for n in self.keep if n in names and n != self.label]
+        numbers = [n for n in names if n not in as_text] if not self.kind_of else [n for n in names if n == self.label]
+        columns = [*numbers, *as_text]
+        if not columns:
+            return
+        table = self._parse(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
+        if table is None:
+            return
+        for name in numbers:
+            kind = kind_of_type(table.schema.field(name).type)
+            if name == self.label and kind == "text" and self.quarantine and _mostly_numbers(table.column(name)):
+                kind = "float"  # the words among the labels are bad rows
+            if name == self.label and "empty" not in (kind, self.kind_of.get(name, "empty")):
+                kind = self._label_kind(name, kind, block, first_row)
+            if kind in ("text", "date", "other") and name in self.known:
+                kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
+            elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
+                kind = "float"  # reading it as numbers names the row of the word
+            if kind != "empty" or name not in self.kind_of:
+                self.kind_of[name] = "text" if kind in ("date", "other") and name == self.label else kind
+        for name in as_text:
+            self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
+
+    def _parse(
+        self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
+    ) -> pa.Table | None:
+        """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
+        if not block:
+            return None
+        try:
+            return parse_rows(block, self.header, columns, types)
+        except pa.ArrowInvalid as error:
+            if self.quarantine and (rest := well_formed_rows(block, self.header)) != block:
+                return self._parse(rest, columns, types, first_row)
+            raise explain_parse(error, block, self.header, {}, self.file, first_row) from None
+
+    def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
+        before = self.kind_of[name]
+        kind = "text" if kind in ("date", "other") else kind
+        if self.quarantine and "text" in (kind, before):
+            return before
+        if before in (kind, "text"):
+            return before
+        if {kind, before} == {"int", "float"}:
+            return "float"
+        raise explain_parse(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
+
+
+def scan(
+    file: File,
+    header: Header,
+    label: str | None,
+    keep: tuple[str, ...],
+    scan_bytes: int,
+    step_rows: int = PIECE_ROWS,
+    quarantine: bool = False,
+    known: tuple[str, ...] = (),
+) -> FileSchema:
+    """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
+    file.check()
+    kinds = _Kinds(file, header, label, keep, quarantine, known)
+    steps = Steps(header.start, step_rows, header.lines)
+    for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
+        if len(ends):
+            kinds.add(block, steps.rows)
+        steps.add(offset, block, ends)
+    rows, marks = steps.done()
+    kind_of = {name: kinds.kind_of.get(name, "empty") for name in header.names}
+    width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
+    return FileSchema(
+        file,
+        kind_of,
+        steps.rows,
+        rows,
+        marks,
+        steps.lines,
+        inferred=True,
+        numbered=header.numbered,
+        extra=header,
+        width=width,
+    )
+
+
+def _mostly_numbers(column: pa.ChunkedArray) -> bool:
+    """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
+    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None and value not in NULLS]
+    return _fitting(first, pa.float64()) > len(first) / 2
+
+
+def _mostly_truths(column: pa.ChunkedArray) -> bool:
+    """True if more of the first values are true or false than are numbers."""
+    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if isinstance(value, str) and value]
+    return _fitting(first, pa.bool_()) > _fitting(first, pa.float64())
+
+
+def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
+    """How many of these texts a column of this type can hold; each is tried once, as often as it may stand there."""
+    return sum(n for value, n in Counter(values).items() if can_hold(value, kind))
+
+
+def kept_kind(column: pa.ChunkedArray) -> str:
+    """The kind that gives the same text again: '007' and '3.50' are digits, not numbers.
+
+    Examples
+    --------
+    >>> [kept_kind(pa.chunked_array([t])) for t in (["1", "20"], ["1.5", "2.0"], ["3.50"], ["x"], [""])]
+    ['int', 'float', 'digits', 'text', 'empty']
+    """
+    filled = column.filter(pc.not_equal(column, ""))
+    if not len(filled):
+        return "empty"
+    try:
+        if filled.cast(pa.int64()).cast(pa.string()).equals(filled):
+            return "int"
+    except pa.ArrowInvalid:
+        pass
+    try:
+        numbers = filled.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return "text"
+    # Whole numbers have a point in most writers' texts (Python, pandas) and none in others' (Arrow).
+    short = numbers.cast(pa.string())
+    pointed = pc.if_else(
+        pc.match_substring_regex(short, r"^-?[0-9]+$"), pc.binary_join_element_wise(short, "0", "."), short
+    )
+    if filled.equals(short) or filled.equals(pointed):
+        return "float"
+    return "digits" if pc.all(pc.is_finite(numbers)).as_py() else "text"
+
+
+def wider(one: str, other: str) -> str:
+    """The kind that holds both.
+
+    Examples
+    --------
+    >>> wider("int", "float"), wider("digits", "int"), wider("int", "text"), wider("empty", "int")
+    ('float', 'digits', 'text', 'int')
+    """
+    if one == other or other == "empty":
+        return one
+    if one == "empty":
+        return other
+    if one in _NUMBERS and other in _NUMBERS:
+        return "digits" if "digits" in (one, other) else "float"
+    return "text"
