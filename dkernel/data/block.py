@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.encoding import Encoding
 from dkernel.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
+from dkernel.encoding.tables import filter_rows
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
@@ -121,16 +122,8 @@ class UncheckedBlock:
         """Some of the rows."""
         if rows.all():
             return self
-        import pyarrow as pa
-
-        mask = pa.array(rows)
-        return UncheckedBlock(
-            self.X.filter(mask) if isinstance(self.X, pa.Table) else self.X[rows],
-            None if self.label is None else self.label[rows],
-            None if self.weight is None else self.weight[rows],
-            None if self.kept is None else self.kept.filter(mask),
-            None if self.marks is None else self.marks[rows],
-        )
+        columns = (self.X, self.label, self.weight, self.kept, self.marks)
+        return UncheckedBlock(*(None if each is None else filter_rows(each, rows) for each in columns))
 
 
 def chunk_limit(p: int, itemsize: int = 4) -> int:

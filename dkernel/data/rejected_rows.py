@@ -81,9 +81,7 @@ def sifted_blocks(
     refused = {**valid.refused, **{int(valid.rows[i]): refusal for i, refusal in infinite.items()}}
     good = np.ones(len(valid.rows), bool)
     good[list(infinite)] = False
-    kept = valid.raw.kept
-    marks = None if valid.raw.marks is None else valid.raw.marks[good]
-    raw = UncheckedBlock(valid.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)), marks=marks)
+    raw = valid.raw.take(good)
     blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, place)
     listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()

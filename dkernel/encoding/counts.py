@@ -15,7 +15,6 @@ from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
@@ -31,7 +30,7 @@ from dkernel.encoding.label_means import (
     places_of,
 )
 from dkernel.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
-from dkernel.encoding.tables import code_column, column_numbers
+from dkernel.encoding.tables import as_arrow, code_column, column_numbers, column_of, filter_rows
 from dkernel.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
 
 MOST_VALUES = 1000
@@ -270,6 +269,7 @@ class TableCounts:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> kinds = {"x": "number", "s": "category"}
     >>> table = pa.table({"x": [1.0, None, 5.0], "s": ["b", "a", "b"]})
     >>> counts = TableCounts.of(table.slice(0, 1), kinds).merge(TableCounts.of(table.slice(1), kinds))
@@ -297,20 +297,19 @@ class TableCounts:
         if weight is not None:
             used = has_weight(weight)
             weight = np.asarray(weight)[used].astype(np.float64)
-            table = table.filter(pa.array(used)) if isinstance(table, pa.Table) else table[used]
+            table = filter_rows(table, used)
             label = None if label is None else np.asarray(label)[used]
         counts: list[Count] = []
         coded_too = "category" in kinds.values()
         part = LabelPart.of(label, weight) if coded_too else None
         folds = None if part is None else copies_in_folds(first, len(table), weight)
         for j, (name, kind) in enumerate(kinds.items()):
-            column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
+            column = column_of(table, j, name)
             if kind == "category":
-                column = column if isinstance(table, pa.Table) else pa.array(column)
-                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, kind_of(column.type)))
+                own = kind_of(as_arrow(column).type)
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, own))
             else:
-                values = column_numbers(column) if isinstance(table, pa.Table) else column
-                counts.append(NumberCount.of(values, weight, coded_too and kind == "number"))
+                counts.append(NumberCount.of(column_numbers(column), weight, coded_too and kind == "number"))
         copies = len(table) if weight is None else float(copies_of(weight).sum())
         return cls(tuple(counts), len(table), copies)
 

@@ -7,11 +7,10 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
-from dkernel.encoding.tables import code_column, column_numbers
+from dkernel.encoding.tables import code_column, column_numbers, column_of
 
 MISSING_WORDS = ("indicator", "mean", "error")
 DATE_WORDS = ("calendar", "seconds")
@@ -28,6 +27,7 @@ class Encoding:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> encoding = Encoding((NumberColumn("x", 2.0), CategoryColumn("s", ("a", "b"))))
     >>> X, marks = encoding.encode(pa.table({"x": [1.0, None], "s": ["b", "c"]}), "float64")
     >>> X.round(2).tolist(), encoding.count_marks(marks)
@@ -106,24 +106,21 @@ class Encoding:
         -------
         inputs, and int8 (n, p) of 0 or of MARKS for each value, or None where all are 0
         """
-        of_arrow = isinstance(table, pa.Table)
-        if self.plain and not of_arrow:
+        if self.plain and isinstance(table, np.ndarray):
             return self._fill(table)
-        n = table.num_rows if of_arrow else len(table)
-        X = np.zeros((n, len(self.names)), dtype=dtype)
+        X = np.zeros((len(table), len(self.names)), dtype=dtype)
         marks = None
         with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
             for j, column in enumerate(self.columns):
-                values = table.column(column.name) if of_arrow else table[:, j]
-                if isinstance(column, CategoryColumn):
-                    values_or_codes: Any = code_column(values if of_arrow else pa.array(values), column.values)
-                else:
-                    values_or_codes = column_numbers(values) if of_arrow else values
+                values: Any = column_of(table, j, column.name)
+                values = (
+                    code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
+                )
                 place = self.places[column.name]
                 own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
-                mark = column.fill(values_or_codes, X[:, place.start : place.stop], self.strict, **own)
+                mark = column.fill(values, X[:, place.start : place.stop], self.strict, **own)
                 if mark is not None:
-                    marks = np.zeros((n, len(self.columns)), np.int8) if marks is None else marks
+                    marks = np.zeros((len(X), len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark
         return X, marks
 

@@ -1,4 +1,7 @@
-"""Columns of Arrow tables as numbers and as codes of different values, without pandas."""
+"""Columns of tables as numbers and as codes of different values, without pandas.
+
+A table is one of Arrow, or an array (n, p) of numbers, NaN where they are missing.
+"""
 
 from typing import Any
 
@@ -11,6 +14,21 @@ from dkernel.encoding.words import TEXT, words_of
 MICRO = 1e-6  # seconds of a unit of time
 
 
+def column_of(table: Any, j: int, name: str) -> Any:
+    """A column of a table: the one with this name, of an array that in place j."""
+    return table.column(name) if isinstance(table, pa.Table) else table[:, j]
+
+
+def filter_rows(table: Any, rows: NDArray[np.bool_]) -> Any:
+    """Some rows of a table or an array."""
+    return table.filter(pa.array(rows)) if isinstance(table, pa.Table) else table[rows]
+
+
+def as_arrow(column: Any) -> Any:
+    """A column as Arrow has it."""
+    return pa.array(column) if isinstance(column, np.ndarray) else column
+
+
 def column_numbers(column: Any) -> NDArray[Any]:
     """A column of numbers, truth values or times as an array (n,): NaN where a value is missing, times in seconds.
 
@@ -19,6 +37,8 @@ def column_numbers(column: Any) -> NDArray[Any]:
     >>> column_numbers(pa.array([1, None])), column_numbers(pa.array([0, 60], pa.timestamp("s")))
     (array([ 1., nan]), array([ 0., 60.]))
     """
+    if isinstance(column, np.ndarray):
+        return column
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
@@ -60,6 +80,7 @@ def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArra
     >>> words, codes.tolist()
     (['b', 'a', None], [0, 2, 1, 0])
     """
+    column = as_arrow(column)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
