@@ -4,7 +4,7 @@ import codecs
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -165,40 +165,21 @@ def open_source(
     ...     source.columns, source.X.compute()[1].tolist(), source.y.compute().tolist()
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
+    given = {**locals()}
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
-    wanted = columns if columns is None or isinstance(columns, RangeNames) else _names(columns)
-    request = ReadOptions(
-        label,
-        weight,
-        wanted,
-        _names(exclude),
-        _names(keep),
-        dtype,
-        n_features,
-        zero_based,
-        allow_extra,
-        compute,
-        scan_bytes,
-        tuple(known),
-        kept_as,
-        quarantine,
-        kernel,
-        categorical if isinstance(categorical, str) else _names(categorical),
-        missing,
-        encoding,
-        holes,
-        delimiter,
-        no_header,
-        max_bad_rows,
-        dates,
-        label_as_text,
-    )
+    lists = {
+        "columns": columns if columns is None or isinstance(columns, RangeNames) else _names(columns),
+        "exclude": _names(exclude),
+        "keep": _names(keep),
+        "known": tuple(known),
+        "categorical": categorical if isinstance(categorical, str) else _names(categorical),
+    }
+    request = ReadOptions(**{option.name: given[option.name] for option in fields(ReadOptions)} | lists)
     if max_bad_files and columns is None:
         raise RecipeError("Bad files can be left out of data that are scored, not of data that are learned from.")
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
-    again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     paths = _store_streams(paths, Scratch.of(scratch), storage_options or {})
     bad: dict[str, str] = {}
     files = _with_encoding_of_text(expand(paths, storage_options, bad if max_bad_files else None), text_encoding)
@@ -218,7 +199,7 @@ def open_source(
     source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, bad_files=bad)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
-    return replace(source, filled=partial(open_source, paths, holes=True, **again))
+    return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))
 
 
 def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
