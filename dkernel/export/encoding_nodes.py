@@ -1,7 +1,8 @@
 """The encoding of a table as nodes of an ONNX graph: an input of the graph for each column, by its name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ ML = "ai.onnx.ml"  # the domain of the standard operators for texts
 HASH = "{}#crc32"  # input of the hash of a column
 DAY = 86_400  # seconds
 OUTPUTS = ("label", "score", "probability")
+_NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
 def encode_columns(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
@@ -146,18 +148,8 @@ def _one_hot(to: Nodes, column: CategoryColumn) -> str:
 def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
     """One-hot inputs of levels and, of values without one, of the buckets."""
     words = [*column.levels, *[""] * column.missing]
-    lines = {text: i for i, word in enumerate(column.levels) for text in spellings(word, column.values)}
-    lines |= {word: i for i, word in enumerate(words)}
-    if not column.missing:
-        lines[""] = -2  # a missing value where training had none: no input is on
-    line = to(
-        "LabelEncoder",
-        column.name,
-        domain=ML,
-        keys_strings=list(lines),
-        values_int64s=list(lines.values()),
-        default_int64=-1,
-    )
+    # A missing value where training had none: no input is on.
+    line = _line(to, column, words, -1, {} if column.missing else {"": -2})
     bucket = to("Add", to("Mod", crc, to.constant(column.buckets, np.int64)), to.constant(len(words), np.int64))
     place = to("Where", to("Equal", line, to.constant(-1, np.int64)), bucket, line)
     on = to("Equal", place, to.constant(np.arange(column.one_hot), np.int64))
@@ -166,14 +158,15 @@ def _hash(to: Nodes, column: CategoryColumn, crc: str) -> str:
 
 def _look_up(to: Nodes, column: CategoryColumn, words: Sequence[str], table: NDArray[np.float64]) -> str:
     """The line of a table for each value, in any spelling of these words; the last line for all others."""
-    lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
-    lines |= {word: i for i, word in enumerate(words)}
-    line = to(
-        "LabelEncoder",
-        column.name,
-        domain=ML,
-        keys_strings=list(lines),
-        values_int64s=list(lines.values()),
-        default_int64=len(words),
-    )
+    line = _line(to, column, words, len(words))
     return to("Squeeze", to("Gather", to.constant(table), line), to.constant([1], np.int64))
+
+
+def _line(
+    to: Nodes, column: CategoryColumn, words: Sequence[str], other: int, more: Mapping[str, int] = _NO_TEXTS
+) -> str:
+    """The place of each value among these words, in any spelling, or that of `more`; `other` for the rest."""
+    lines = {text: i for i, word in enumerate(words) for text in spellings(word, column.values)}
+    lines = {**lines, **{word: i for i, word in enumerate(words)}, **more}
+    texts, places = list(lines), list(lines.values())
+    return to("LabelEncoder", column.name, domain=ML, keys_strings=texts, values_int64s=places, default_int64=other)

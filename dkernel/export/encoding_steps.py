@@ -27,7 +27,8 @@ SECOND = pd.Timedelta(1, "s").as_unit("us")  # nanoseconds are some 300 years al
 def encoder_of(encoding: Encoding) -> Any:
     """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""
     names = encoding.column_names
-    by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)
+    numbers = all(column.kind == "number" for column in encoding.columns)
+    by_place = numbers and names == tuple(map(str, range(len(names))))
     parts: list[Any] = []
     for j, (name, column) in enumerate(zip(names, encoding.columns, strict=True)):
         step = f"column{j}"  # a name of a column may be none of a step: remainder, home__type
@@ -50,10 +51,6 @@ def units_of(encoding: Encoding) -> NDArray[np.float64]:
     # That a number is missing is 1 in both.
     units[[encoding.places[c.name][1] for c in encoding.columns if isinstance(c, NumberColumn) and c.indicator]] = 1.0
     return units
-
-
-def _has_texts(encoding: Encoding) -> bool:
-    return any(column.kind != "number" for column in encoding.columns)
 
 
 def _part(column: NumberColumn | CategoryColumn, strict: bool) -> Any:
