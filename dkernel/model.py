@@ -185,7 +185,7 @@ class Model:
             return self.encoding
         if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global"):
             return None
-        return Encoding.filling(self.columns, self.scaling.shift)
+        return Encoding.of_means(self.columns, self.scaling.shift)
 
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""

@@ -55,7 +55,7 @@ def model(folder: Path) -> tuple[Path, Read]:
 
 def checkpoint(folder: Path) -> tuple[Path, Read]:
     value = {"v": np.arange(6.0), "history": [{"round": 1, "loss": 0.5}], "labels": np.array(["a", "b"])}
-    with Checkpoint(folder).opened({"recipe": {"gamma": 0.1}, "data": {"rows": 3}}, 0, Progress("none")) as journal:
+    with Checkpoint(folder).open({"recipe": {"gamma": 0.1}, "data": {"rows": 3}}, 0, Progress("none")) as journal:
         journal._write("rounds-00000004", value)
 
     def read() -> Any:

@@ -66,7 +66,7 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 @contextmanager
-def opened_parquet(place: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
+def open_parquet(place: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
     """A Parquet file of a mounted file system. Its name may be any bytes; Arrow alone takes UTF-8 only."""
     with pa.OSFile(os.fsencode(place)) as stream, pq.ParquetFile(stream) as file:
         yield file

@@ -13,7 +13,7 @@ from dkernel.data.block import Block, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
-from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
+from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
 from dkernel.encoding import TableCounts
 from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
@@ -78,7 +78,7 @@ def read_unit(
                 raise
             valid = valid_rows(file, part, wanted, place)
             valid = replace(valid, raw=valid.raw.encode(wanted.encoding, wanted.dtype, first))
-            blocks = sifted_blocks(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
+            blocks = cut_good_rows(valid, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError as error:
         raise file.error_of_missing(error) from None
     if file.local:

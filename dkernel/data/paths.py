@@ -107,7 +107,7 @@ class File:
             raise self.error_of_missing(error) from None
         if now != (self.size, self.stamp):
             if self.local and platform.node() != self.host:
-                raise differing(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
+                raise error_of_difference(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
             raise DataError(
                 f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "
                 "Leave the data alone while they are used, and start again."
@@ -118,10 +118,10 @@ class File:
         here = platform.node()
         if here == self.host:
             return DataError(f"{self.name}: the file is gone since it was opened ({error}).")
-        return differing(self.name, (here, None), (self.host, (self.size, self.stamp)))
+        return error_of_difference(self.name, (here, None), (self.host, (self.size, self.stamp)))
 
 
-def differing(
+def error_of_difference(
     name: str, here: tuple[str, tuple[int, str] | None], there: tuple[str, tuple[int, str] | None]
 ) -> DataError:
     """The error of a local file that is not the same on two machines.
@@ -132,7 +132,7 @@ def differing(
 
     Examples
     --------
-    >>> print(differing("a.csv", ("b", None), ("c", (9, "0"))))  # doctest: +ELLIPSIS
+    >>> print(error_of_difference("a.csv", ("b", None), ("c", (9, "0"))))  # doctest: +ELLIPSIS
     a.csv: the worker on b does not see this file, which c does...
     """
     if here[1] is None or there[1] is None:
@@ -153,12 +153,12 @@ def _date(stamp: str) -> str:
     return datetime.fromtimestamp(int(stamp) / 1e9, UTC).isoformat(" ", "seconds")
 
 
-def natural(name: str) -> list[tuple[int, int | str]]:
+def natural_key(name: str) -> list[tuple[int, int | str]]:
     """Sort key that counts: 'part.2' before 'part.10'.
 
     Examples
     --------
-    >>> sorted(["part.10", "part.2"], key=natural)
+    >>> sorted(["part.10", "part.2"], key=natural_key)
     ['part.2', 'part.10']
     """
     return [(0, int(t)) if t.isdigit() and t.isascii() else (1, t) for t in re.split(r"([0-9]+)", name) if t]
@@ -360,7 +360,7 @@ def _base(path: str) -> str:
 def _data(paths: Sequence[str], system: _Location) -> list[str]:
     """The paths that may be data, in natural order."""
     seen = sorted(p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system))
-    return sorted(seen, key=natural)  # of equal keys, 9 and 09, always the same is the first
+    return sorted(seen, key=natural_key)  # of equal keys, 9 and 09, always the same is the first
 
 
 def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]:

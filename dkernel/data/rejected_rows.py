@@ -53,7 +53,7 @@ class FilteredRows:
     lines: Lines | None = None
 
 
-def sifted_blocks(
+def cut_good_rows(
     valid: FilteredRows,
     rows: tuple[int, ...],
     wanted: ReadColumns,

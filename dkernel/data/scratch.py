@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 from dask.delayed import Delayed
 
 from dkernel.data.paths import File
-from dkernel.data.readers.npy import reading_npz
+from dkernel.data.readers.npy import explain_npz_errors
 from dkernel.errors import DataError, RecipeError
 from dkernel.validation import refuse_url
 
@@ -164,7 +164,7 @@ def _gunzip(packed: BinaryIO) -> gzip.GzipFile:
 
 def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
     with (
-        reading_npz(file),
+        explain_npz_errors(file),
         zipfile.ZipFile(packed) as source,
         zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target,
     ):
@@ -180,7 +180,7 @@ def _is_packed(file: File) -> bool:
 def _is_packed_npz(file: File) -> bool:
     if file.suffix != ".npz":
         return False
-    with reading_npz(file), file.open() as opened, zipfile.ZipFile(opened) as archive:
+    with explain_npz_errors(file), file.open() as opened, zipfile.ZipFile(opened) as archive:
         return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
 
 

@@ -355,10 +355,10 @@ class TableCounts:
         if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
             text = "most rows have one value, so as many frequent values became 0/1 inputs"
             lines["codes"] = f"{_join_names(said)}: {text}"
-        lines |= self._nothing(kinds)
+        lines |= self._useless_columns(kinds)
         return lines
 
-    def _nothing(self, kinds: Mapping[str, str]) -> dict[str, str]:
+    def _useless_columns(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Columns that say nothing: of different values alone, such as names and numbers of rows, or of none."""
         pairs = list(zip(kinds, self.columns, strict=True))
         empty = [name for name, count in pairs if count.missing == self.copies]

@@ -159,6 +159,6 @@ class Encoding:
         return cls(tuple(map(column_from_json, parts["columns"])), parts["missing"])
 
     @classmethod
-    def filling(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
+    def of_means(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
         """The encoding of numbers that had no missing values in training: these become the mean."""
         return cls(tuple(NumberColumn(name, float(mean)) for name, mean in zip(names, means, strict=True)))

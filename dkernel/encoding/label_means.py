@@ -73,7 +73,7 @@ def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> N
         number = (first + np.arange(n)) % FOLD_PERIOD
         alone: NDArray[np.float64] = before[number + 1] - before[number]
         return alone
-    copies = _counted_copies(weight)
+    copies = _copies_of_rows(weight)
     shifts = np.fmod(copies, FOLD_PERIOD)
     begin = np.fmod(first % FOLD_PERIOD + np.cumsum(shifts) - shifts, FOLD_PERIOD)
     end = begin + np.maximum(copies, 1)
@@ -86,10 +86,10 @@ def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> N
 
 def n_copies(weight: Any) -> int:
     """The number of copies of all rows, less whole periods of the folds: weights of 1e30 have more than sums hold."""
-    return int(np.fmod(_counted_copies(weight), FOLD_PERIOD).sum())
+    return int(np.fmod(_copies_of_rows(weight), FOLD_PERIOD).sum())
 
 
-def _counted_copies(weight: Any) -> NDArray[np.float64]:
+def _copies_of_rows(weight: Any) -> NDArray[np.float64]:
     """The copies of each row; 1 where weights are no numbers, 0 where one is no weight: the gate refuses these."""
     counts, values = has_weight(weight), np.asarray(weight)
     if values.dtype.kind not in "biuf":

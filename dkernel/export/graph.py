@@ -34,7 +34,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         )
     to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model) else dtype)
     # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
-    with to.computing_in(to.dtype if model.local is None else "float64"):
+    with to.compute_in(to.dtype if model.local is None else "float64"):
         x, inputs = _inputs(to, model, dtype)
     scores = _scores(to, model.map, _scale(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))

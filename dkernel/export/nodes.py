@@ -55,7 +55,7 @@ class Nodes:
         return inner
 
     @contextmanager
-    def computing_in(self, dtype: Any) -> Iterator[None]:
+    def compute_in(self, dtype: Any) -> Iterator[None]:
         """Numbers of the block are of another dtype."""
         before, self.dtype = self.dtype, np.dtype(dtype)
         try:

@@ -91,7 +91,7 @@ class InputMoments:
         return cls(ColumnMoments(moments["rows"], mean, squares), distances)
 
 
-def drifted_columns(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
+def find_drift(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
     """The columns that have drifted, in their order, of rows in parts with these moments."""
     training = model.training_moments
     if training is None:

@@ -33,7 +33,7 @@ from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.execution.process import import_ahead
-from dkernel.inference.drift import Drifted, drifted_columns, moments_of, warn_of_drift
+from dkernel.inference.drift import Drifted, find_drift, moments_of, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
@@ -151,7 +151,7 @@ def write_scores(
             raise
         in_order = [parts[index] for index, unit in enumerate(units) if unit.place not in bad_files]
         moments = [part.seen["moments"] for part in in_order if "moments" in part.seen]
-        facts = InputFacts(sum_filled(in_order), bad_files, drifted_columns(model, moments))
+        facts = InputFacts(sum_filled(in_order), bad_files, find_drift(model, moments))
         manifest = staging.commit(in_order, columns, facts)
     return _result(destination, manifest, units, columns, reused)
 
@@ -193,12 +193,12 @@ def _result(
     )
 
 
-def _rejected(parts: Mapping[int, OutputPart]) -> int:
+def _count_rejected(parts: Mapping[int, OutputPart]) -> int:
     return sum(part.rejected for part in parts.values())
 
 
-def _check_rejected(staging: AnyStaging, parts: dict[int, OutputPart], allowed: int) -> None:
-    if _rejected(parts) > allowed:
+def _limit_rejected(staging: AnyStaging, parts: dict[int, OutputPart], allowed: int) -> None:
+    if _count_rejected(parts) > allowed:
         why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
         raise DataError(_refusal(staging, parts, why))
 
@@ -244,7 +244,7 @@ class _Run:
         self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], allowed: _Limits
     ) -> dict[str, str]:
         """Add to `parts` every part that is missing, as they come; the files that are bad, with the reasons."""
-        _check_rejected(staging, parts, allowed.rows)
+        _limit_rejected(staging, parts, allowed.rows)
         progress, damaged = self.progress, dict[int, str]()
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
@@ -260,10 +260,10 @@ class _Run:
             token = uuid.uuid4().hex
             for group in group_units([units[index] for index in missing], self.row_bytes):
                 # Calls that have begun end before the run does, so no call writes to a folder that was removed.
-                if _rejected(parts) > allowed.rows or len(_bad_files(units, damaged, allowed)) > allowed.files:
+                if _count_rejected(parts) > allowed.rows or len(_bad_files(units, damaged, allowed)) > allowed.files:
                     return
                 numbers = missing[group.start : group.stop]
-                function, blocks = self._reading([units[index] for index in numbers])
+                function, blocks = self._call_of([units[index] for index in numbers])
                 if isinstance(blocks, Handle):
                     read[numbers[0]] = blocks
                 places = [staging.place(index, units[index].n_rows) for index in numbers]
@@ -281,13 +281,13 @@ class _Run:
                         progress.advance(sum(part.rows + part.rejected for part in record))
         finally:
             self.executor.release([model, *read.values()])
-        _check_rejected(staging, parts, allowed.rows)
+        _limit_rejected(staging, parts, allowed.rows)
         bad = _bad_files(units, damaged, allowed)
         if damaged:
             check_bad_files(bad, allowed.files, _good_files(units, bad))
         return bad
 
-    def _reading(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
+    def _call_of(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
         """The function that scores a group of units, and the arguments for their blocks.
 
         Where one task reads a unit the task that scores it does it, else (arrays that other tasks make; such a unit is

@@ -138,7 +138,7 @@ class Checkpoint:
             )
 
     @contextmanager
-    def opened(self, run: Mapping[str, Any], nbytes: int, progress: Any) -> Iterator["FolderJournal"]:
+    def open(self, run: Mapping[str, Any], nbytes: int, progress: Any) -> Iterator["FolderJournal"]:
         """The journal of this run, for one process at a time; at a URL, which has no locks, two write the same files.
 
         Parameters
@@ -153,7 +153,7 @@ class Checkpoint:
 
 
 class FolderJournal(Journal):
-    """The journal of a run that keeps all of it in a folder; made by `Checkpoint.opened`."""
+    """The journal of a run that keeps all of it in a folder; made by `Checkpoint.open`."""
 
     keeps = True
 
@@ -235,7 +235,7 @@ class FolderJournal(Journal):
             self._save(name, state)
 
     @contextmanager
-    def saving_on_error(self) -> Iterator[None]:
+    def save_on_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException:

@@ -44,7 +44,7 @@ class Journal:
         """Take note of the state that a solver has reached; every few states one is stored."""
 
     @contextmanager
-    def saving_on_error(self) -> Iterator[None]:
+    def save_on_error(self) -> Iterator[None]:
         """Store the last state of a solver when the block inside raises."""
         yield
 
@@ -84,6 +84,6 @@ class JournalPart(Journal):
         self.whole.save_state(f"{self.name}-{name}", state)
 
     @contextmanager
-    def saving_on_error(self) -> Iterator[None]:
-        with self.whole.saving_on_error():
+    def save_on_error(self) -> Iterator[None]:
+        with self.whole.save_on_error():
             yield

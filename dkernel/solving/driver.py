@@ -258,7 +258,7 @@ def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | No
     callback : called with each line of the history as it is made; where it returns True the solver stops
     """
     state = machine.load(journal) or machine.start()
-    with journal.saving_on_error():
+    with journal.save_on_error():
         while (reading := machine.plan(state)) is not None:
             before, state = state, machine.advance(state, reading())
             if state.steps == before.steps:

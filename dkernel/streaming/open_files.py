@@ -13,7 +13,7 @@ from dask.base import compute
 from dask.threaded import get as get_threaded
 
 from dkernel.data.opening import open_source
-from dkernel.data.paths import differing, expand
+from dkernel.data.paths import error_of_difference, expand
 from dkernel.data.source import Source
 from dkernel.errors import DataError, UnseenFileError
 from dkernel.execution.base import Call, Executor
@@ -58,7 +58,7 @@ def _worker_that_sees(paths: Sequence[str], executor: Executor, workers: Sequenc
         (host, files), (there, known) = _ask(executor, [(at, _list, (paths,)) for at in (other, seen)])
         for name in sorted({*files, *known}):
             if files.get(name) != known.get(name):
-                raise differing(name, (host, files.get(name)), (there, known.get(name)))
+                raise error_of_difference(name, (host, files.get(name)), (there, known.get(name)))
     return seen
 
 

@@ -177,7 +177,7 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
     """The result, from the checkpoint if that has it; resources opened on the way are closed."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.opened(request.identity, request.plan.checkpoint_bytes, run.progress)
+            kept = checkpoint.open(request.identity, request.plan.checkpoint_bytes, run.progress)
             run.journal = opened.enter_context(kept)
         result = run.journal.stored("result")
         if result is not None:

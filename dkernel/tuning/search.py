@@ -150,7 +150,7 @@ def tune(
 def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:
     with ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.opened(search.identity, search.checkpoint_bytes, search.progress)
+            kept = checkpoint.open(search.identity, search.checkpoint_bytes, search.progress)
             search.journal = opened.enter_context(kept)
         result: dict[str, Any] | None = search.journal.stored("result")
         if result is None:

@@ -228,7 +228,7 @@ def test_json_that_means_nothing_is_refused(change):
 
 def test_a_plain_encoding_leaves_numbers_as_they_are():
     X = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    encoding = Encoding.filling(["a", "b"], np.array([1.0, 2.0]))
+    encoding = Encoding.of_means(["a", "b"], np.array([1.0, 2.0]))
     assert encoding.encode(X)[0] is X
     X[3, 1] = np.nan
     filled, marks = encoding.encode(X)

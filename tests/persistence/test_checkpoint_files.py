@@ -95,7 +95,7 @@ def test_the_nth_write_fsync_or_rename_fails(step, tmp_path, disk, monkeypatch):
         gone = [name for name in committed if name not in kept]
         # Only the oldest rounds make way, the readings when the polish is, and the stages when the result is there.
         assert all(name.startswith(("rounds-", "polish-")) for name in gone) or "result" in kept
-        with Checkpoint(folder).opened(run_of(a_source(), SMALL), 0, Progress("none")) as journal:
+        with Checkpoint(folder).open(run_of(a_source(), SMALL), 0, Progress("none")) as journal:
             assert all(journal.stored(name) is not None for name in kept)
         assert not list(folder.glob(".*partial"))
         assert digest(fit(folder, recipe=SMALL), tmp_path) == expected, n

@@ -15,7 +15,7 @@ from dkernel.data.collections.object_arrays import holds_objects, kinds_of, obje
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.data.collections.tables import (
-    checked_names,
+    check_names,
     column_kinds,
     column_names,
     has_missing,
@@ -85,7 +85,7 @@ def from_arrays(
     objects: tuple[str, ...] = ()
     if parsed is not None and holds_objects(parsed, X):
         X = object_table(X)
-        every = checked_names(columns or column_names(X), int(X.shape[1]))
+        every = check_names(columns or column_names(X), int(X.shape[1]))
         objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
         if objects:
             encoding, categorical, missing = None, "none", "error"
@@ -116,7 +116,7 @@ def _encode(
     """The rows with the inputs that an encoding makes, the encoding and notes about it; without one as they are."""
     if not holds_columns(rows.X):
         return rows, None, {}
-    names = checked_names(names, int(rows.X.shape[1]))
+    names = check_names(names, int(rows.X.shape[1]))
     request = replace(request, holes=request.holes or (request.missing != "error" and has_missing(rows.X)))
     encoding, notes = request.encoding, dict[str, str]()
     parts: Sequence[Part] = ()

@@ -38,7 +38,7 @@ def name_of(values: Any, default: str) -> str:
     return name if isinstance(name, str) and not hasattr(values, "chunks") else default
 
 
-def concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
+def compute_values(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
     """The values, computed where they are Dask's."""
     lazy = [i for i, v in enumerate(values) if is_dask(v)]
     computed = list(values)

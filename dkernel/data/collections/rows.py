@@ -27,15 +27,15 @@ from dkernel.data.block import (
 from dkernel.data.collections.dask_arrays import (
     align,
     block_graphs,
-    concrete,
+    compute_values,
     is_dask,
     place_in_memory,
     with_known_chunks,
 )
 from dkernel.data.collections.tables import (
     as_table,
+    check_names,
     check_numbers,
-    checked_names,
     column_arrays,
     column_names,
     matrix,
@@ -77,7 +77,7 @@ class GivenRows(ABC):
         """The rows of collections in memory, or of one in Dask and what is beside it."""
         if is_dask(X):
             return DaskRows(X, label, weight, compute)
-        label, weight = concrete((label, weight), compute)
+        label, weight = compute_values((label, weight), compute)
         return MemoryRows(as_table(X), label, weight, compute)
 
     @abstractmethod
@@ -140,7 +140,7 @@ class MemoryRows(GivenRows):
         if not rows:
             raise DataError("X has no rows.")
         label, weight = check_beside(self.label, self.weight, rows, place_in_memory)
-        layout, stored = replace(layout, columns=checked_names(layout.columns, p)), None
+        layout, stored = replace(layout, columns=check_names(layout.columns, p)), None
         if not layout.numeric:
             X = layout.block(matrix(X, layout.array_dtype), place_in_memory)
             stored = -(-stored_size(X) // rows)
@@ -198,7 +198,7 @@ class DaskRows(GivenRows):
         if names and not layout.objects:
             check_numbers(self.X, names)
         rows = self._regular(matrix, layout.array_dtype)
-        inputs = checked_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
+        inputs = check_names(layout.columns, int(rows.X.shape[1])) if encoding is None else encoding.names
         layout = replace(layout, columns=inputs)
         row_bytes = layout.row_bytes()
         units, first = [], 0

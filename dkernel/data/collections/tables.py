@@ -51,7 +51,7 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
 
 
-def checked_names(names: Sequence[str] | None, p: int) -> Sequence[str]:
+def check_names(names: Sequence[str] | None, p: int) -> Sequence[str]:
     """A name for each of p columns, the given ones or numbers; a DataError unless they are p different ones."""
     if isinstance(names, RangeNames) and len(names) == p:
         return names

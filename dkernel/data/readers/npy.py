@@ -79,7 +79,7 @@ def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
     if file.suffix == ".npy":
         return {"": _header(file, opened, 0, file.size)}
     arrays = {}
-    with reading_npz(file):
+    with explain_npz_errors(file):
         with zipfile.ZipFile(opened) as archive:
             infos = archive.infolist()
         for info in infos:
@@ -92,7 +92,7 @@ def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
 
 
 @contextmanager
-def reading_npz(file: File) -> Iterator[None]:
+def explain_npz_errors(file: File) -> Iterator[None]:
     """Say of a damaged NPZ that it is one, whatever the zip format's reader stumbles over."""
     try:
         yield

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import opened_parquet
+from dkernel.data.arrow import open_parquet
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
@@ -62,7 +62,7 @@ def _open(file: File) -> Iterator[pq.ParquetFile]:
     try:
         with ExitStack() as stack:
             if file.local:
-                yield stack.enter_context(opened_parquet(file.path))
+                yield stack.enter_context(open_parquet(file.path))
             else:
                 yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

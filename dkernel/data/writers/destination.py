@@ -49,7 +49,7 @@ from dkernel.data.writers.manifest import (
     OutputPlace,
     check_rows,
     entries_of,
-    named_parts,
+    name_parts,
     read_manifest,
     refuse_other,
     staging_name,
@@ -370,7 +370,7 @@ class Staging:
             )
             sync_tree(output)
         else:
-            named = named_parts(parts, form.staged)
+            named = name_parts(parts, form.staged)
             entries = entries_of(named)
         listed = self._list(lists, rejected, facts.bad_files, output / REJECTS_NAME, REJECTS_NAME)
         manifest = Manifest(self.job, entries, rejected, listed, facts)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import column_array, opened_parquet
+from dkernel.data.arrow import column_array, open_parquet
 from dkernel.data.writers.csv import Csv
 from dkernel.data.writers.format import Format, is_number_type, is_text
 from dkernel.errors import DataError, UnsupportedError
@@ -60,7 +60,7 @@ def gather_tables(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _schema_of(part: Path) -> pa.Schema:
-    with opened_parquet(part) as file:
+    with open_parquet(part) as file:
         return file.schema_arrow
 
 
@@ -78,7 +78,7 @@ def _types(columns: Any) -> str:
 
 def row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
     for part in parts:
-        with opened_parquet(part) as file:
+        with open_parquet(part) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
@@ -108,7 +108,7 @@ class Parquet(Format):
                 writer.write_table(table)
 
     def count_part(self, path: Path) -> int:
-        with opened_parquet(path) as file:
+        with open_parquet(path) as file:
             return int(file.metadata.num_rows)
 
     def agree(self, parts: Sequence[Path]) -> None:

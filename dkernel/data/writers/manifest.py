@@ -308,7 +308,7 @@ def staging_name(name: str, job: Mapping[str, str]) -> str:
     return f".{name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def named_parts(parts: Sequence[OutputPart], ending: str) -> dict[str, OutputPart]:
+def name_parts(parts: Sequence[OutputPart], ending: str) -> dict[str, OutputPart]:
     """The names of the files of a folder, each with its part, in their order."""
     width = max(5, len(str(len(parts) - 1)))
     return {f"part-{number:0{width}d}{ending}": part for number, part in enumerate(parts)}

@@ -34,7 +34,7 @@ from dkernel.data.writers.manifest import (
     OutputPlace,
     check_rows,
     entries_of,
-    named_parts,
+    name_parts,
     refuse_other,
     staging_name,
     with_facts,
@@ -239,7 +239,7 @@ class StoreStaging:
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
         self._check(kept)
-        named = named_parts(kept, place.format.staged)
+        named = name_parts(kept, place.format.staged)
         lists = csv_of(None) + csv_of_files(bad)
         lists += b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count, shown = sum(part.rejected for part in listed), bool(listed or bad)
