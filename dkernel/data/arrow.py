@@ -13,22 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-_PLAIN = {
-    pa.from_numpy_dtype(name): np.dtype(name)
-    for name in (
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float16",
-        "float32",
-        "float64",
-    )
-}
+_PLAIN = {pa.from_numpy_dtype(np.dtype(code)): np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"}
 
 
 def as_column(values: NDArray[Any]) -> pa.Array:

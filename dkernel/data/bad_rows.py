@@ -21,8 +21,8 @@ from dkernel.data.rejected_rows import (
     RejectedRow,
     csv_of,
     describe_rejected,
+    list_rejected,
     not_finite,
-    rejected_row,
     rows_of_csv,
 )
 from dkernel.encoding.tables import column_numbers
@@ -98,9 +98,7 @@ def bad_rows_of(file: File, part: FilePart, wanted: ReadColumns) -> tuple[list[i
     odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted).items()}
     refused = {**odd, **valid.refused}
     where = file.name, part.first_row
-    listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
-    table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
-    return [part.first_row + row for row in sorted(refused)], table
+    return [part.first_row + row for row in sorted(refused)], list_rejected(valid.lines, where, refused)
 
 
 def _bad_values(raw: UncheckedBlock, wanted: ReadColumns) -> dict[int, RejectedRow]:

@@ -83,9 +83,7 @@ def cut_good_rows(
     good[list(infinite)] = False
     raw = valid.raw.take(good)
     blocks = cut_blocks(raw, _shares(rows, len(raw.X)), wanted.layout, place)
-    listed = [rejected_row(valid.lines, where, row, refused[row]) for row in sorted(refused)]
-    table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
-    return (replace(blocks[0], refused=table), *blocks[1:])
+    return (replace(blocks[0], refused=list_rejected(valid.lines, where, refused)), *blocks[1:])
 
 
 def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
@@ -116,19 +114,26 @@ def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
     return tuple(n for n in shares if n) or (0,)
 
 
-def rejected_row(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
-    """One line of the list of rejected rows: of row `row` of a unit, which begins after `where[1]` rows of its file."""
-    name, first = _readable(where[0]), where[1]
+def list_rejected(lines: Lines | None, where: tuple[str, int], refused: Mapping[int, RejectedRow]) -> pa.Table:
+    """The list of the rejected rows of a unit, by their numbers in it.
+
+    Parameters
+    ----------
+    lines : of the unit, where it is text
+    where : name of the file, and how many of its rows are before the unit
+    """
+    listed = [_describe(lines, where, row, refused[row]) for row in sorted(refused)]
+    return pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
+
+
+def _describe(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
+    # The name of a file as text; bytes that are not text are escaped.
+    name, first = where[0].encode("utf-8", "backslashreplace").decode(), where[1]
     if lines is None:
         return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw
     raw = lines.text(row).decode("utf-8", "backslashreplace")
     offset = lines.offset + int(lines.starts[row])
     return name, lines.number(row), offset, refusal.column, refusal.reason, raw
-
-
-def _readable(name: str) -> str:
-    """The name of a file as text; bytes that are not text are escaped."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def csv_of(table: pa.Table | None) -> bytes:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,12 +83,11 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
                 counts.steps,
                 counts.marks,
                 counts.lines,
-                frozenset([LABEL]),
-                True,
-                False,
-                (base, p),
-                width,
-                sparse,
+                indices=frozenset([LABEL]),
+                inferred=True,
+                extra=(base, p),
+                width=width,
+                sparse=sparse,
             )
         )
     return tables
@@ -214,51 +214,44 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> U
 
 def _block(data: bytes, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
     rows = parse_lines(data, file.name, part.first_row)
-    if isinstance(wanted.columns, RangeNames):
-        return _sparse(rows, file, part, wanted)
     base, p = part.extra
     inside = rows.index < base + p
-    dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)
-    flat = rows.row[inside] * p + (rows.index[inside] - base)
-    _refuse_twice(file, part, flat, p, base)
-    try:
-        with np.errstate(over="raise"):
-            dense.reshape(-1)[flat] = rows.value[inside]
-    except FloatingPointError:
-        # In float64 a number too large for float32 comes to the gate as it is, and the message shows it.
-        dense = np.zeros((len(rows.label), p))
-        dense.reshape(-1)[flat] = rows.value[inside]
+    places, values = rows.row[inside] * p + (rows.index[inside] - base), rows.value[inside]
+    _refuse_twice(file, part, places, p, base)
     label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+    shape = len(label), p
+    X: Any = _sparse(places, values, shape) if wanted.layout.sparse else _dense(places, values, shape, wanted.dtype)
 
     def column(name: str) -> NDArray:
-        return label if name == LABEL else dense[:, int(name) - base]
+        return label if name == LABEL else X[:, int(name) - base]
 
-    everything = list(wanted.columns) == [str(j) for j in range(base, base + p)]
+    everything = wanted.layout.sparse or list(wanted.columns) == [str(j) for j in range(base, base + p)]
     return UncheckedBlock(
-        dense if everything else np.stack([column(n) for n in wanted.columns], axis=1),
+        X if everything else np.stack([column(n) for n in wanted.columns], axis=1),
         label if wanted.label else None,
         column(wanted.weight) if wanted.weight else None,
         pa.table({n: column(n) for n in wanted.kept}) if wanted.kept else None,
     )
 
 
-def _sparse(rows: ParsedRows, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
-    base, p = part.extra
-    inside = rows.index < base + p
-    flat = rows.row[inside] * p + (rows.index[inside] - base)
-    _refuse_twice(file, part, flat, p, base)
-    order = np.argsort(flat, kind="stable")
-    order = order[rows.value[inside][order] != 0]
-    row, column = np.divmod(flat[order], p)
-    starts = np.searchsorted(row, np.arange(len(rows.label) + 1)).astype(np.int64)
-    X = SparseRows(rows.value[inside][order], column.astype(np.int32), starts, p)
-    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
-    return UncheckedBlock(
-        X,
-        label if wanted.label else None,
-        label if wanted.weight else None,
-        pa.table(dict.fromkeys(wanted.kept, label)) if wanted.kept else None,
-    )
+def _dense(places: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int], dtype: str) -> NDArray[Any]:
+    dense = np.zeros(shape, dtype)
+    try:
+        with np.errstate(over="raise"):
+            dense.reshape(-1)[places] = values
+    except FloatingPointError:
+        # In float64 a number too large for float32 comes to the gate as it is, and the message shows it.
+        dense = np.zeros(shape)
+        dense.reshape(-1)[places] = values
+    return dense
+
+
+def _sparse(places: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]) -> SparseRows:
+    order = np.argsort(places, kind="stable")
+    order = order[values[order] != 0]
+    row, column = np.divmod(places[order], shape[1])
+    starts = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.int64)
+    return SparseRows(values[order], column.astype(np.int32), starts, shape[1])
 
 
 def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, base: int) -> None:

@@ -60,6 +60,12 @@ from dkernel.errors import ClusterError, DataError, UnsupportedError
 REJECTS_NAME = "_rejects.csv"
 
 
+def names_in_folder(manifest: Manifest | None) -> set[str]:
+    """The names of the files in the folder of an output: those of its manifest, and what every folder has."""
+    files = manifest.files if manifest else ()
+    return {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(entry.name for entry in files)}
+
+
 class Destination:
     """The place of an output, and whether this job's output is there already.
 
@@ -87,23 +93,15 @@ class Destination:
             raise DataError(
                 f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
             )
-        if self.path.is_dir() != self._is_folder and self.path.exists():
+        if self.path.exists() and self.path.is_dir() != (self.format.folder or self.format.ending == ".zarr"):
             kind, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
             raise DataError(f"{self.path} is {kind}, and this output is {needed}. Choose another name.")
-
-    @property
-    def _is_folder(self) -> bool:
-        return self.format.folder or self.format.ending == ".zarr"
 
     @property
     def _manifest(self) -> Path:
         if self.format.folder:
             return self.path / "_manifest.json"
         return self.path.with_name(f".{self.path.name}.manifest.json")
-
-    @property
-    def _prefix(self) -> str:
-        return f".{self.path.name}.staging-"
 
     def _staging(self, job: Mapping[str, str]) -> Path:
         return self.path.with_name(staging_name(self.path.name, job))
@@ -179,10 +177,7 @@ class Destination:
         if not self.format.folder:
             names = sorted(p.name for p in self.path.iterdir())
             return [] if {"zarr.json", ".zgroup", ".zarray"} & set(names) else names
-        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
-            entry.name for entry in (manifest.files if manifest else ())
-        }
-        return [name for name in files_in(self.path) if name not in known]
+        return [name for name in files_in(self.path) if name not in names_in_folder(manifest)]
 
     def stage(self, job: Mapping[str, str]) -> "Staging":
         """The staging folder of this job; a context manager, for one client at a time."""
@@ -210,7 +205,7 @@ class Destination:
         return False
 
     def _stagings(self) -> list[Path]:
-        return [folder for folder in self.path.parent.iterdir() if folder.name.startswith(self._prefix)]
+        return [f for f in self.path.parent.iterdir() if f.name.startswith(f".{self.path.name}.staging-")]
 
 
 class Staging:
@@ -290,12 +285,7 @@ class Staging:
         with explain_os_errors(self.folder):
             for path in self._staged_files():
                 part = OutputPart.of_file(path)
-                if (
-                    part
-                    and part.index < len(rows)
-                    and rows[part.index] == part.rows + part.rejected
-                    and part.index not in parts
-                ):
+                if part and part.is_one_of(rows) and part.index not in parts:
                     parts[part.index] = part
                 elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
                     path.unlink()

@@ -70,6 +70,10 @@ class OutputPart:
         """The name of the file of what its rows were, while it is staged."""
         return f"seen-{self.index:05d}.{self.sha256}"
 
+    def is_one_of(self, rows: Sequence[int]) -> bool:
+        """True if it has all rows of its part, of parts with these rows."""
+        return self.index < len(rows) and rows[self.index] == self.rows + self.rejected
+
     @staticmethod
     def is_name(name: str) -> bool:
         """True if this is the name of a finished part."""

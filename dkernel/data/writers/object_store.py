@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
 from dkernel.data.store import explain_errors, files_at, is_url, reach
-from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
+from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging, names_in_folder
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
     Entry,
@@ -139,8 +139,7 @@ class StoreDestination:
     def _check_replaceable(self, job: Mapping[str, str], manifest: Manifest | None, there: set[str]) -> None:
         if not self.overwrite:
             refuse_other(self.path, job, manifest)
-        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (manifest.files if manifest else ()))}
-        if self.format.folder and (foreign := sorted(there - known)):
+        if self.format.folder and (foreign := sorted(there - names_in_folder(manifest))):
             raise DataError(
                 f"{self.path} holds objects that dkernel did not write ({', '.join(foreign[:3])}), and overwriting "
                 "would delete them. Choose another name, or move them away."
@@ -202,11 +201,10 @@ class StoreStaging:
             there = files_at(self.system, self.folder)
         for name, size in sorted(there.items()):
             part = OutputPart.of_name(name, size)
-            whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
-            if part and whole and (not part.rejected or part.rejects in there):
-                found = self._with_seen(part) if part.seen_name in there else part
-                if found:
-                    parts.setdefault(part.index, found)
+            if part and part.is_one_of(rows) and (not part.rejected or part.rejects in there):
+                known = self._with_seen(part) if part.seen_name in there else part
+                if known:
+                    parts.setdefault(part.index, known)
         return parts
 
     def _with_seen(self, part: OutputPart) -> OutputPart | None:
