@@ -13,13 +13,13 @@ from dkernel.data.collections.dask_arrays import dense_blocks, name_of
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.rows import GivenRows, Part
-from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.data.collections.tables import (
     check_names,
     column_kinds,
     column_names,
     has_missing,
     holds_columns,
+    stays_sparse,
     table_of,
 )
 from dkernel.data.compute import dask_compute

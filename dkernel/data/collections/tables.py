@@ -17,7 +17,7 @@ from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.errors import DataError
 from dkernel.numerics.rows import stored_arrays
-from dkernel.numerics.sparse_rows import RangeNames
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
 # The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
 _INFERRED = {
@@ -69,6 +69,28 @@ def check_names(names: Sequence[str] | None, p: int) -> Sequence[str]:
 def as_table(X: Any) -> Any:
     """Lists and the like as an array; a frame, an array, sparse rows and what is in Dask, as they are."""
     return X if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+
+
+def stays_sparse(X: Any, asked: bool | None = None) -> bool:
+    """True if the rows are taken as sparse: as asked, else by width, and in memory by what is stored.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> stays_sparse(sp.csr_array((3, 10_000))), stays_sparse(sp.csr_array((3, 100))), stays_sparse(np.ones((3, 9)))
+    (True, False, False)
+    """
+    if asked is not None:
+        return asked
+    if isinstance(X, SparseRows):
+        return True
+    if is_dask(X):
+        meta = getattr(X, "_meta", None)
+        return hasattr(meta, "tocsr") and X.ndim == 2 and is_wide(int(X.shape[1]))
+    if not hasattr(X, "tocsr"):
+        return False
+    rows, p = X.shape
+    return is_wide(p, X.nnz / max(1, rows * p))
 
 
 def take_rows(X: Any, rows: slice) -> Any:

@@ -9,8 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dkernel.data.collections.dask_arrays import as_array, is_dask
-from dkernel.data.collections.sparse_arrays import stays_sparse
-from dkernel.data.collections.tables import matrix
+from dkernel.data.collections.tables import matrix, stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction

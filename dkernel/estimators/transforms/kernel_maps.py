@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.sparse_arrays import stays_sparse
+from dkernel.data.collections.tables import stays_sparse
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
 from dkernel.estimators.validation import check_table, rule_of, seed_of, source_of

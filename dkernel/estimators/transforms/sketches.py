@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from dkernel.data import Source
-from dkernel.data.collections.sparse_arrays import stays_sparse
+from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.base import MapTransformer, columns_of
