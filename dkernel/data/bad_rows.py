@@ -60,7 +60,7 @@ def without_bad_rows(
 
 
 def _to_look_at(wanted: ReadColumns, request: ReadOptions) -> ReadColumns:
-    """The columns as they are read to look for bad rows: a missing value is none where an encoding may fill it."""
+    """The columns as they are read to look for bad rows: a missing value is allowed where an encoding may fill it."""
     wanted = replace(wanted, dtype="float32" if wanted.dtype == "auto" else wanted.dtype)
     if request.encoding is not None:
         return replace(wanted, encoding=request.encoding if wanted.encoded else None)

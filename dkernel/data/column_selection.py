@@ -133,7 +133,7 @@ def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:
 
 
 def _check_named(table: FileSchema, request: ReadOptions, anywhere: Set[str]) -> None:
-    """Refuse names that the first file lacks, of excluded columns those that all files lack."""
+    """Refuse names that the first file lacks, and excluded columns that all files lack."""
     asked = [("label", request.label), ("weight", request.weight)]
     asked += [("exclude", n) for n in request.exclude if n not in anywhere] + [("keep", n) for n in request.keep]
     names = list(table.kinds)

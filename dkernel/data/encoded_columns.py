@@ -9,7 +9,7 @@ from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
 from dkernel.data.file_parts import count_weights
-from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, number_files
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import NUMBERS, domains_of
 from dkernel.encoding import CategoryColumn, Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
@@ -66,15 +66,15 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
     categories = wanted.encoded is not None and "category" in wanted.encoded.values()
     if wanted.weight is None or wanted.label is None or request.encoding is not None or not categories:
         return number_files(tables)
-    stepped = [_with_larger_steps(table) for table in tables]
+    stepped = [table.with_steps_of(PIECE_ROWS) for table in tables]
     tasks, owners = [], []
     for number, table in enumerate(stepped):
         for part, _ in divide(table, chunk_limit(1, 8)):
-            steps = _steps_of(table, part)
+            steps = table.rows_of_steps(part)
             key = table.file.key("weights", part, repr(wanted))
             tasks.append(Delayed(key, {key: (count_weights, table.file, part, wanted, steps)}))
-            owners.append((number, part.first if isinstance(table.steps, tuple) else part.first // table.steps))
-    counted = [np.zeros((_number_of_steps(table), 2), np.int64) for table in stepped]
+            owners.append((number, table.step_of(part)))
+    counted = [np.zeros((table.n_steps, 2), np.int64) for table in stepped]
     for first in range(0, len(tasks), AT_ONCE):
         counts = request.compute(*tasks[first : first + AT_ONCE])
         for (number, step), some in zip(owners[first : first + AT_ONCE], counts, strict=True):
@@ -83,23 +83,6 @@ def with_numbers(tables: Sequence[FileSchema], wanted: ReadColumns, request: Rea
     return number_files(
         [replace(table, counted=tuple((rows, copies) for rows, copies in counts.tolist())) for table, counts in pairs]
     )
-
-
-def _with_larger_steps(table: FileSchema) -> FileSchema:
-    """The file with steps of 2,048 rows or more, each of which is counted."""
-    if not isinstance(table.steps, int):
-        return table
-    return replace(table, steps=table.steps * -(-PIECE_ROWS // table.steps))
-
-
-def _number_of_steps(table: FileSchema) -> int:
-    return -(-table.rows // table.steps) if isinstance(table.steps, int) else len(table.steps)
-
-
-def _steps_of(table: FileSchema, part: FilePart) -> tuple[int, ...]:
-    if not isinstance(table.steps, int):
-        return table.steps[part.first : part.stop]
-    return tuple(np.diff([*range(0, part.rows, table.steps), part.rows]).tolist())
 
 
 def learn_encoding(

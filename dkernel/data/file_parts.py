@@ -1,4 +1,4 @@
-"""Reading one part of a file, on a worker: its rows without those that are left out, their counts, their blocks."""
+"""Reads one part of a file on a worker: its rows without the rejected ones, their counts, their blocks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -125,7 +125,7 @@ def _with_kept_types(raw: UncheckedBlock, wanted: ReadColumns, name: str) -> Unc
 
 
 def _place_without(place: RowPlace, part: FilePart) -> RowPlace:
-    """The place of a row by its number among those that are not left out."""
+    """The place of a row by its number among the rows that are kept."""
     if not part.without:
         return place
     rows = np.delete(np.arange(part.rows), part.without)

@@ -30,8 +30,8 @@ class ReadOptions:
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
     `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
-    `no_header` are of CSV, whose label is text, 0 and 1 too, with `label_as_text`. So many bad rows as `max_bad_rows`
-    may be left out of data with a label.
+    `no_header` are of CSV, whose label is text, 0 and 1 too, with `label_as_text`. At most
+    `max_bad_rows` bad rows may be left out of data with a label.
     """
 
     label: str | None = None
@@ -99,6 +99,25 @@ class FileSchema:
     types: Mapping[str, Any] = field(default_factory=dict, repr=False)
     before: int = 0
     counted: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def n_steps(self) -> int:
+        """Number of the steps."""
+        return -(-self.rows // self.steps) if isinstance(self.steps, int) else len(self.steps)
+
+    def step_of(self, part: "FilePart") -> int:
+        """The number of the step with which a part begins."""
+        return part.first // self.steps if isinstance(self.steps, int) else part.first
+
+    def rows_of_steps(self, part: "FilePart") -> tuple[int, ...]:
+        """The rows of each step of a part."""
+        if isinstance(self.steps, int):
+            return tuple(np.diff([*range(0, part.rows, self.steps), part.rows]).tolist())
+        return self.steps[part.first : part.stop]
+
+    def with_steps_of(self, rows: int) -> "FileSchema":
+        """The file with steps of at least this many rows, if its steps all have the same number of rows."""
+        return replace(self, steps=self.steps * -(-rows // self.steps)) if isinstance(self.steps, int) else self
 
     @property
     def copies(self) -> tuple[int, ...]:
@@ -200,7 +219,7 @@ def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...
     for part, _ in _divide_steps(table, limit):
         before = part.first_row - int((bad < part.first_row).sum())
         if table.counted:
-            before = int(copies[part.first // table.steps if isinstance(table.steps, int) else part.first])
+            before = int(copies[table.step_of(part)])
         inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
         if len(inside) < part.rows:
             part = replace(part, without=tuple(inside.tolist()), number=table.before + before)

@@ -128,10 +128,10 @@ def open_source(
     no_header : bool, default=False
         If True, CSV files have no names in their first row, and the columns are 0, 1, ...
     max_bad_rows : int, default=0
-        So many bad rows may be left out of data with a label; one reading more looks for them. `Source.rejected` lists
-        them.
+        Most bad rows that may be left out of data with a label; an additional reading looks for them. `Source.rejected`
+        lists them.
     max_bad_files : int, default=0
-        So many files may be left out that cannot be read or lack a column, of data that are scored.
+        Most files of data to score that may be left out, because they cannot be read or lack a column.
         `Source.bad_files` has their names and reasons.
     text_encoding : str, default=None
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.

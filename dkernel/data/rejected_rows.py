@@ -68,7 +68,7 @@ def cut_good_rows(
     ----------
     rows : of the chunks of the whole unit; those of the blocks are fewer
     where : name of the file, and how many of its rows are before the unit
-    odd : numbers among the good rows of those that are bad for another reason, which is `reason`
+    odd : good rows, by their numbers among these, that are bad for another reason, `reason`
     """
     if len(valid.rows) + len(valid.refused) != sum(rows) or len(valid.raw.X) != len(valid.rows):
         raise DataError(
@@ -87,7 +87,7 @@ def cut_good_rows(
 
 
 def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
-    """The rows with a number that is not finite, or too large for the blocks; NaN is none of them if it is `filled`."""
+    """The rows with a number that is not finite or too large for the blocks; NaN is allowed if it is `filled`."""
     places = first_not_finite(X, wanted.dtype, missing=filled)
     return {row: _refusal(value, names[column], wanted) for row, column, value in places}
 

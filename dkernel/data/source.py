@@ -51,7 +51,7 @@ class Source:
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
     dkernel.numerics.object_values). With `RangeNames` the rows are sparse (dkernel.numerics.sparse_rows).
-    The features of a row take `row_bytes`, those of objects and of sparse rows about so many. Rows are those of
+    The features of a row take `row_bytes` (of objects and of sparse rows this is an estimate). Rows are those of
     `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files
     say it (None otherwise, and without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps`
     are the size and date of each of `files`. With several `targets` the label has a number for each. `counted` are
@@ -109,7 +109,7 @@ class Source:
 
     @property
     def n_counted(self) -> int:
-        """Rows that a fit learns from: those of weight 0 are none, where they have been counted."""
+        """Rows that a fit learns from: without those of weight 0, where these have been counted."""
         return self.n_rows if self.counted is None else self.counted
 
     @property
@@ -134,7 +134,7 @@ class Source:
 
     @property
     def n_terms(self) -> int:
-        """Numbers that a product with a row goes through: its columns, of a sparse one about those that are stored."""
+        """Numbers in a product with a row: one a column, of a sparse row about as many as it stores."""
         return max(1, self.row_bytes // (4 + np.dtype(self.dtype).itemsize)) if self.sparse else self.n_in
 
     @property

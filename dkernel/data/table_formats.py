@@ -36,7 +36,7 @@ def refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
 
 
 def live_rows(folder: str, options: Mapping[str, Any]) -> Any:
-    """The rows of the newest snapshot of a table as a stream of Arrow batches; None if it is none that can be read.
+    """The rows of the newest snapshot of a table as a stream of Arrow batches; None if no package can read it.
 
     A table at a URL is read with the credentials of the environment.
 

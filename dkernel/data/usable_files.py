@@ -1,4 +1,4 @@
-"""Which of many files a run reads: all but those that cannot be read, and but those that a run before has done."""
+"""Selects the files that a run reads: without the unreadable ones, and without those that an earlier run has scored."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
 class DoneFiles:
     """The list of the files that earlier runs have scored, by name, size and time (or etag), kept at a path or a URL.
 
-    It has those that they have left out as well, with the reasons. A file that was changed since is neither. One run at
+    It also lists the files that they left out, with the reasons. A file that was changed since then is new. One run at
     a time may use a list.
     """
 
@@ -71,7 +71,7 @@ class DoneFiles:
         return {file.name: entry["reason"] for file, entry in there if entry and entry["is"] == _stamp(file)}
 
     def add(self, files: Iterable[File], bad: Mapping[str, str], **facts: Any) -> None:
-        """Note that files are done, with facts about the run, except those that are bad, by name with the reason.
+        """List files as done, with facts about the run, and the bad ones among them with the reason.
 
         The old list or the whole new one is there.
         """

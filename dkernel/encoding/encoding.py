@@ -136,7 +136,7 @@ class Encoding:
         return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING_MARK), np.int8(0))
 
     def count_marks(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
-        """How many values of each column have a mark, by what it says; nothing of those that did not come."""
+        """Mark -> column -> number of its values with this mark; marks and columns without such values are left out."""
         by_mark: dict[str, dict[str, int]] = {}
         if marks is None:
             return by_mark

@@ -32,7 +32,7 @@ FEW_UNITS = 3  # as year, years, month
 
 
 def example_of(words: Iterable[str | None]) -> str | None:
-    """One of texts that are all numbers or dates; "" if one of them is none, None if there are no texts.
+    """One of some texts that are all numbers or dates; "" if one of them is neither, None if there are no texts.
 
     One in a notation that programs do not read goes before ISO dates, and these go before digits alone.
 

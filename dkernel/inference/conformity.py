@@ -1,4 +1,4 @@
-"""A model with the conformity scores of other rows than those that its fit left out."""
+"""Gives a model the conformity scores of new rows, in place of the rows that its fit left out."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +22,7 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 from dkernel.training.uncertainty import errors_of
 
-MOST_ROWS = 2**16  # a uniform sample of so many rows tells a coverage to some thousandths in each of fifty groups
+MOST_ROWS = 2**16  # with this many rows the coverage of each of fifty groups is known to a few thousandths
 
 Columns = tuple[NDArray[Any], ...]
 

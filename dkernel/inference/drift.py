@@ -157,7 +157,7 @@ def _figures_of(column: NumberColumn, mean: float, deviation: float) -> dict[str
 def _index_of_levels(
     names: Sequence[str], q: NDArray[np.float64], p: NDArray[np.float64], n: float, rows: float
 ) -> tuple[float, dict[str, Any]]:
-    """Of shares q in training, of `rows`, and p of n rows here; the figures are of the level that says most."""
+    """The index of shares q in training (of `rows` rows) and p here (of n); figures of the level that differs most."""
     q, p = (np.clip([*shares, 1.0 - shares.sum()], 0.0, 1.0) for shares in (q, p))
     least = 1.0 / max(rows, 1.0) if np.isfinite(rows) else 1e-6
     q, prior = np.maximum(q, least), PRIOR_ROWS * len(names)

@@ -35,7 +35,7 @@ NOVELTY_ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 def evaluate_model(
     model: Model, source: Source, executor: Executor, progress: Progress | None = None, coverage: float = COVERAGE
 ) -> dict[str, Any]:
-    """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.
+    """Figures of a model on the labelled rows of a source, with its weights; rows of weight 0 do not count.
 
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;

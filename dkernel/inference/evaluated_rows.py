@@ -1,4 +1,4 @@
-"""Labelled rows that a model is asked about: those that count, and how a message names one."""
+"""Labelled rows on which a model is evaluated: the rows that count, and how messages name them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

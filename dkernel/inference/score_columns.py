@@ -50,7 +50,7 @@ def check_written(
     by_class: bool = False,
     group: str | None = None,
 ) -> Written:
-    """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
+    """The words to write, in the order of WORDS; unknown ones and those that this model cannot answer are refused."""
     check_coverage(coverage)
     words = words_for(model, write)
     if "interval" in words:

@@ -1,4 +1,4 @@
-"""Scoring of files: they are opened as the model reads them, less those that are done, and scored."""
+"""Scores files: opens the ones that are not scored yet as the model reads them, and writes their scores."""
 
 from collections.abc import Sequence
 from os import PathLike

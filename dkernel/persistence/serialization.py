@@ -175,7 +175,7 @@ class _Encoder:
             return {"again": self._seen[id(value)][0]}
         kind = next((name for name, kind in CODECS.items() if isinstance(value, kind.of)), None)
         if kind is None:
-            raise TypeError(f"A checkpoint has no place for a {type(value).__name__}: it is none of KINDS.")
+            raise TypeError(f"A checkpoint has no place for a {type(value).__name__}: CODECS has none.")
         number = len(self._seen)
         self._seen[id(value)] = (number, value)
         parts = CODECS[kind].parts(value)

@@ -164,7 +164,7 @@ def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArr
 
 
 def _no_dates(column: pa.ChunkedArray) -> dict[int, str]:
-    """The rows whose text is no date or time, with the reason; a missing value is none of them."""
+    """The rows whose text is not a date or time, with the reason; missing values are allowed."""
     words = column.cast(pa.string()).to_pylist()
     distinct = {word for word in words if word is not None and word not in NULLS}
     fits = {form: {word for word in distinct if _is(word, *form)} for form in _DATES}

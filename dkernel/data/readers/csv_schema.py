@@ -179,7 +179,7 @@ class _Kinds:
     def _parse(
         self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
     ) -> pa.Table | None:
-        """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
+        """The rows of a block; where bad rows may be left out, those that can be parsed. None for an empty block."""
         if not block:
             return None
         try:

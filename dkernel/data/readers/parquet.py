@@ -96,7 +96,7 @@ def _look(file: File) -> FileSchema:
 
 
 def _of_pandas(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that pandas says are its index, and those that are categories, which Parquet has of texts alone."""
+    """The columns that pandas wrote as its index, and those that are categories (Parquet itself has these of text)."""
     stored = (schema.metadata or {}).get(b"pandas")
     try:
         said = json.loads(stored) if stored else {}

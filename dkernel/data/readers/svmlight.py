@@ -1,7 +1,7 @@
 """svmlight: 'label index:value ...' a line; one counting task a file, then byte ranges become blocks.
 
 Of more than WIDE columns (dkernel.numerics.sparse_rows) of which no more than a tenth is stored the blocks stay sparse,
-else they are dense; those that a model is to score are what the model's are.
+else they are dense. Rows to score are sparse if the rows of the training were.
 
 The number of features and whether indices begin at 0 are decided once, from all files together, never by a part.
 Columns are named by their index as the file writes it, so a model knows by its names which kind it was trained on.
@@ -165,7 +165,7 @@ def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Li
 
 
 def bad_lines(lines: Lines) -> dict[int, str]:
-    """The rows that are no line of svmlight, with the reason: found by halves, for few are bad as a rule.
+    """The rows that are not lines of svmlight, with the reason; found by bisection, as few are bad in most files.
 
     Examples
     --------

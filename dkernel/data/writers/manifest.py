@@ -228,8 +228,7 @@ class InputFacts:
 
     Parameters
     ----------
-    filled : values that training never saw, by what they are and by column; a manifest has beside them those that are
-        absent
+    filled : values that training never saw, by kind and by column; a manifest also has the absent ones
     bad_files : files that were left out, with the reasons
     drifted : columns whose values are not those of the training (`dkernel.inference.drift`)
     """
