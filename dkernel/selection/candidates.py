@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
-from dkernel.selection.descent import Place
+from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import Way
 
 
@@ -44,8 +44,7 @@ class SelectedModel:
     enough : components beyond which there is little to gain; None where that is not known
     ways : that are to be fitted, at most two; the one that was asked for where there was no race
     instead : that is fitted too where no local stage of `ways` gains anything; None for none
-    places : of the settings of the local stages of ways, where the race has found them
-    relevances : of the inputs of grids, where the race has learned them
+    findings : of the race, for the local stage of each way
     alpha : of the ridge regression that was judged best; None where nothing was judged
     loss : that was chosen with a linear kernel of the features; None for the one that was asked for
     """
@@ -58,7 +57,6 @@ class SelectedModel:
     enough: int | None = None
     ways: tuple[Way, ...] = ()
     instead: Way | None = None
-    places: dict[Way, Place] = field(default_factory=dict)
-    relevances: NDArray[np.float64] | None = None
+    findings: dict[Way, RaceFindings] = field(default_factory=dict)
     alpha: float | None = None
     loss: str | None = None

@@ -99,8 +99,7 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         if race is not None:
             why = {"way": race.explain(), **selected.why}
             instead = race.instead(selected.enough or judge.components)
-            selected = replace(selected, why=why, ways=race.end(), instead=instead)
-            selected = replace(selected, places=race.places, relevances=race.learned.get("grids"))
+            selected = replace(selected, why=why, ways=race.end(), instead=instead, findings=race.findings)
         else:
             selected = replace(selected, ways=tuple(ways))
         return (

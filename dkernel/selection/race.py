@@ -16,7 +16,6 @@ from dkernel.execution.base import Call
 from dkernel.numerics.array_types import F64
 from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.candidates import Candidate
-from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import (
     Fidelity,
     FitValidationSplit,
@@ -26,6 +25,7 @@ from dkernel.selection.evaluation import (
 )
 from dkernel.selection.judge import Judge
 from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
+from dkernel.selection.stage_settings import NOTHING, RaceFindings
 from dkernel.selection.ways import Way, WayCost
 
 FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
@@ -73,8 +73,8 @@ class Race:
     costs : of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
     ways : that are left; at first all that have a cost
-    places : of the best settings of a way so far
-    learned : relevances of grids and root of the metric of cells, once they are there
+    findings : for the local stage of each way that was judged
+    learned : word of a local stage -> what its fits share, once it is there
     """
 
     judge: Judge
@@ -85,7 +85,7 @@ class Race:
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
-    places: dict[Way, Place] = field(default_factory=dict)
+    findings: dict[Way, RaceFindings] = field(default_factory=dict)
     learned: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -239,7 +239,7 @@ class Race:
         calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
         for way, trial in zip(ways, trials, strict=True):
-            self.places[way] = trial.place
+            self.findings[way] = trial.findings
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
 
     def leave(self, margin: float, of_kernel: float, n: int | None = None) -> None:
@@ -308,13 +308,14 @@ class Race:
         return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
 
     def _call(self, way: Way, rows: int, start: StageScores) -> Call:
-        key, place = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}", self.places.get(way)
+        key = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}"
         args = self.problem, self.judge.kept
         if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
+        place = self.findings.get(way, NOTHING).place
         return Call(key, self.stages[way.local].fit, (*args, rows, start, self.learned[way.local], place))
 
 
 def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
     """A global stage without a local one."""
-    return StageTrial((), problem.losses(split, start.judged))
+    return StageTrial(problem.losses(split, start.judged))

@@ -25,6 +25,8 @@ from dkernel.selection.grid_inputs import relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
+    NOTHING,
+    RaceFindings,
     best_grids,
     cell_settings,
     grid_gamma,
@@ -65,16 +67,16 @@ class SampleProblem:
 
 @dataclass(frozen=True, eq=False)
 class StageTrial:
-    """The best settings of a local stage on some rows.
+    """The best fit of a way to some rows.
 
     Parameters
     ----------
-    place : of the settings
     losses : of the rows that judge, float64 (judged,)
+    findings : for its local stage
     """
 
-    place: Place
     losses: F64
+    findings: RaceFindings = NOTHING
 
 
 def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
@@ -127,7 +129,7 @@ def try_grids(
         return problem.losses(split, scores)
 
     best = best_grids(_mean(losses, split), place or GRID_MIDDLE, len(relevance))
-    return StageTrial(best, losses(best))
+    return StageTrial(losses(best), RaceFindings(best, relevance))
 
 
 def _grid_scores(
@@ -178,7 +180,7 @@ def try_cells(
         return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
 
     best = place or lowest(_mean(lambda place: losses(place, rows // 2), split))
-    return StageTrial(best, losses(best, rows))
+    return StageTrial(losses(best, rows), RaceFindings(best))
 
 
 def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:

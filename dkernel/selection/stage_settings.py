@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.cells import SMOOTHNESS, CellSettings
+from dkernel.persistence.serialization import stored
 from dkernel.selection.descent import Place, descend
 
 WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
@@ -29,13 +30,14 @@ WIDTH_WITH_RIDGE = (1, -1, 0, 0)
 CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
 
 
+@stored("RaceFindings")
 @dataclass(frozen=True, eq=False)
 class RaceFindings:
-    """What a race has found for a local stage on the rows of a sample.
+    """Settings that a race has learned for a local stage on a sample.
 
     Parameters
     ----------
-    place : of the best settings, from which the search on more rows begins
+    place : of the best settings, where the search on more rows begins
     relevances : of the inputs of grids
     """
 

@@ -25,7 +25,7 @@ from dkernel.planning.memory_plan import Plan
 from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.stage_settings import RaceFindings
+from dkernel.selection.stage_settings import NOTHING, RaceFindings
 from dkernel.selection.ways import Way, ways_of
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.driver import SolverResult, solve
@@ -270,15 +270,11 @@ def _fit_way(
     if features != "kernel":
         own = choose_model(request, run, data, split_rows(request, data.survey, request.sizes))
         why = {**own.why, "way": chosen.why["way"]}
-        chosen = replace(own, why=why, places=chosen.places, relevances=chosen.relevances)
+        chosen = replace(own, why=why, findings=chosen.findings)
     problem = prepare_problem(request, run, data, chosen, reader)
     opened.callback(problem.reader.close)
     outcome = _solve(request, problem)
-    findings = {
-        stage: RaceFindings(chosen.places.get(Way(features, stage)), chosen.relevances)
-        for stage in stages
-        if stage != "none"
-    }
+    findings = {way.local: chosen.findings.get(way, NOTHING) for way in ways if way.local != "none"}
     local = _fit_local(request, data, problem, outcome, findings) if findings else None
     return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, local)
 

@@ -87,7 +87,7 @@ def fit_means(residual, _, recipe, *__):
 def race_means(problem, split, rows, start, *_):
     steps = -problem.loss.derivative(problem.targets.of(split.y[:rows]), start.fitted) / problem.loss.curvature
     machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
-    return StageTrial((), problem.losses(split, start.judged + machine.scores(split.X_judged)))
+    return StageTrial(problem.losses(split, start.judged + machine.scores(split.X_judged)))
 
 
 @pytest.fixture(autouse=True)
