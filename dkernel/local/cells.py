@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -177,9 +178,7 @@ def relearn_root(cell: Cell, X: F32, threads: int = 1) -> F32:
     return metric_root(moment, diagonal=False).astype(np.float32)
 
 
-def learned_root(
-    X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS, threads: int = 1
-) -> F32:
+def learn_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS, threads: int = 1) -> F32:
     """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
 
     Parameters
@@ -194,6 +193,23 @@ def learned_root(
     for _ in range(rounds):
         cell = fit_cell(X, root, parse_loss("squared"), Y, start, weight, CellSettings(1.0, ridge), threads)
         root = relearn_root(cell, X[:gradients], threads)
+    return root
+
+
+def learn_metric(X: F32, Y: F32, threads: int, most_features: float = inf) -> F32:
+    """Learn the root (p, p) of the metric of cells; it is 0 for features of one value.
+
+    Parameters
+    ----------
+    X, Y, threads : as in `learn_root`
+    most_features : with more features that differ in X the root is the identity of these
+    """
+    varied = np.flatnonzero(X.std(axis=0) > 0)
+    root, own = np.zeros((X.shape[1],) * 2, np.float32), np.ix_(varied, varied)
+    root[varied, varied] = 1.0
+    if 1 < len(varied) <= most_features:
+        rows = np.ascontiguousarray(X[:, varied])
+        root[own] = learn_root(rows, Y, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
     return root
 
 

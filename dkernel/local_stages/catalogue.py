@@ -27,8 +27,8 @@ from dkernel.selection.grid_inputs import GROUP_SAMPLE
 from dkernel.selection.sampled_stages import (
     MOST_CELL_ROWS,
     SampledStage,
+    learn_cell_metric,
     learn_relevances,
-    learn_root,
     try_cells,
     try_grids,
 )
@@ -79,7 +79,7 @@ GRID_KIND = LocalKind(
     loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
     check=check_groups,
 )
-CELL_KIND = LocalKind(Cells, fit_cell_stage, cell_cost, SampledStage(learn_root, try_cells, MOST_CELL_ROWS))
+CELL_KIND = LocalKind(Cells, fit_cell_stage, cell_cost, SampledStage(learn_cell_metric, try_cells, MOST_CELL_ROWS))
 
 LOCAL_STAGES: dict[str, LocalKind] = {kind.settings.word: kind for kind in (GRID_KIND, CELL_KIND)}
 """Word of a recipe -> its local stage."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, CELL_METRIC_ROUNDS, CellSettings, learned_root
+from dkernel.local.cells import CELL_METRIC_ROUNDS, CellSettings, learn_metric
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
 from dkernel.local_stages.cell_fits import CellProblem, fit_cells, judge_settings
@@ -102,23 +102,6 @@ def metric_rows(n: int) -> int:
     return int(min(n, np.clip(n // 8, *CELL_METRIC_ROWS)))
 
 
-def learned_metric(residual: Residual, inputs: CellInputs, rows: int) -> NDArray[np.float32]:
-    """Root of the metric of the cells, (p, p), in which the targets change alike in all directions.
-
-    Features that have one value in the sample do not count.
-    """
-    X = inputs(residual.sampled.X[:rows])
-    spread = np.flatnonzero(X.std(axis=0) > 0)
-    root = np.zeros((X.shape[1],) * 2, np.float32)
-    root[spread, spread] = 1.0
-    if len(X) > 1 and 1 < len(spread) <= MOST_METRIC_COLUMNS:
-        assert residual.sampled.y is not None
-        targets, own = residual.problem.targets.of(residual.sampled.y[:rows]), np.ix_(spread, spread)
-        rows_of = np.ascontiguousarray(X[:, spread])
-        root[own] = learned_root(rows_of, targets, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=usable_cores())
-    return root
-
-
 def fit_cell_stage(
     residual: Residual,
     survey: SurveyResult,
@@ -138,9 +121,15 @@ def fit_cell_stage(
     moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
     scaling = survey.scaling("standard")
     inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
-    root = journal.stage("cells-metric", lambda: learned_metric(residual, inputs, metric_rows(n)))
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
-    sample = inputs(residual.sampled.X)
+    sample, learned = inputs(residual.sampled.X), metric_rows(n)
+
+    def learn() -> NDArray[np.float32]:
+        assert residual.sampled.y is not None
+        Y = residual.problem.targets.of(residual.sampled.y[:learned])
+        return learn_metric(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
+
+    root = journal.stage("cells-metric", learn)
     tree, numbers = grow_partitions(
         sample,
         root,

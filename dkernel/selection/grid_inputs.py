@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
-from dkernel.local.cells import learned_root
+from dkernel.local.cells import learn_root
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.numerics.array_types import F64
 
@@ -70,7 +70,7 @@ def relevance(X: F64, Y: F64, threads: int = 1) -> F64:
     rows, targets = (np.ascontiguousarray(each[:RELEVANCE_ROWS], np.float32) for each in (X, Y))
     if not rows.shape[1] or len(rows) < 2:
         return np.ones(rows.shape[1])
-    root = learned_root(rows, targets, RELEVANCE_RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS, threads)
+    root = learn_root(rows, targets, RELEVANCE_RIDGE, RELEVANCE_GRADIENTS, RELEVANCE_ROUNDS, threads)
     diagonal = np.diag(root.astype(np.float64) @ root)
     mean = float(diagonal.mean())
     return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))

@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.linear.losses import Loss
 from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
-from dkernel.local.cells import CELL_GRADIENTS, CELL_METRIC_RIDGE, Cell, fit_cell, learned_root
+from dkernel.local.cells import Cell, fit_cell, learn_metric
 from dkernel.local.grid_machine import coarse_to_fine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
@@ -91,15 +91,10 @@ def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads:
     return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling, threads)
 
 
-def learn_root(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
-    """Root of the metric of cells, 0 for features of one value."""
-    X = cell_inputs(problem)(split.X[:METRIC_ROWS])
-    spread, root = np.flatnonzero(X.std(axis=0) > 0), np.zeros((X.shape[1],) * 2, np.float32)
-    if len(spread):
-        targets = problem.targets.of(split.y[:METRIC_ROWS])
-        rows = np.ascontiguousarray(X[:, spread])
-        root[np.ix_(spread, spread)] = learned_root(rows, targets, CELL_METRIC_RIDGE, CELL_GRADIENTS, threads=threads)
-    return root
+def learn_cell_metric(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
+    """Learn the root of the metric of cells."""
+    X, Y = cell_inputs(problem)(split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
+    return learn_metric(X, Y, threads)
 
 
 def cell_inputs(problem: SampleProblem) -> CellInputs:

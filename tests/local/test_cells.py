@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.linear.losses import parse_loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell, learned_root, relearn_root, typical_distance
+from dkernel.local.cells import Cell, CellSettings, fit_cell, learn_root, relearn_root, typical_distance
 from dkernel.numerics import linalg
 
 SETTINGS = CellSettings(1.0, 0.1)
@@ -127,5 +127,5 @@ def test_a_metric_is_learned_in_float32_as_it_is_in_float64(nu, outputs):
 def test_a_metric_has_the_same_bits_on_any_threads(monkeypatch, threads):
     monkeypatch.setattr(linalg, "usable_cores", lambda: 3)
     X, _, R = problem(1100)
-    one, other = (learned_root(X, R, 1e-3, 600, rounds=1, threads=count) for count in (1, threads))
+    one, other = (learn_root(X, R, 1e-3, 600, rounds=1, threads=count) for count in (1, threads))
     np.testing.assert_array_equal(one, other)
