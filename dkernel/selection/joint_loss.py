@@ -4,17 +4,17 @@ Of many classes whose borders are planes few are planes themselves between one c
 of one class against the rest is as good as a linear one of all at once.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.cost import COMPONENT64_FLOPS
 from dkernel.features import Scaling
-from dkernel.kernels import Linear
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.full_batch import minimize
 from dkernel.problem.targets import Targets
-from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.candidates import Candidate
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
 # Of fits that only judge an alpha: by how much scores may still move, and readings of the rows at most.
@@ -52,39 +52,43 @@ def fit_linear(
     return best
 
 
-def better_of(
-    selected: SelectedModel,
-    judged: CandidateLoss,
-    scaling: Scaling,
-    linear: CandidateLoss,
-    loss: Loss,
-    usual: Loss,
-    share: float,
-) -> SelectedModel:
-    """The choice, or the linear kernel where it has fewer wrong labels by more than one standard error.
+@dataclass(frozen=True, eq=False)
+class JointTrial:
+    """The linear kernel with a joint loss, beside the best kernel with the usual one.
 
     Parameters
     ----------
-    judged : of the choice's kernel, with the `usual` loss, on the rows of `linear`
-    share : of the rows, that were fitted: more want a smaller alpha, as a support vector machine's C stays as it is
+    loss : the joint one
+    result : of the linear kernel;  usual : of the best kernel on the same rows
+    share : of the rows, that were fitted
     """
-    assert judged.wrong is not None
-    assert linear.wrong is not None
-    errors = [float(each.mean()) for each in (linear.wrong, judged.wrong)]
-    gain = judged.wrong.astype(np.float64) - linear.wrong
-    if not gain.mean() > gain.std() / np.sqrt(len(gain)):
-        return selected
-    kernel = Linear()
-    said = f"{loss.text} with {kernel!r}: error {errors[0]:.4g} on {len(gain):,} other rows, and {errors[1]:.4g} of "
-    why = {"loss": f"{said}{usual.text} with {selected.kernel!r}"}
-    return replace(
-        selected,
-        kernel=kernel,
-        scaling=scaling,
-        why=why,
-        metric="identity",
-        weights=None,
-        enough=None,
-        alpha=share * linear.alpha,
-        loss=loss.text,
-    )
+
+    candidate: Candidate
+    loss: Loss
+    result: CandidateLoss
+    usual: CandidateLoss
+    share: float
+
+    @property
+    def alpha(self) -> float:
+        """Alpha for all rows: more rows want a smaller one, as a support vector machine's C stays as it is."""
+        return self.share * self.result.alpha
+
+    @property
+    def wrong(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Rows that the linear kernel and the best kernel label wrong."""
+        assert self.result.wrong is not None
+        assert self.usual.wrong is not None
+        return self.result.wrong, self.usual.wrong
+
+    def is_better(self) -> bool:
+        """True if it has fewer wrong labels by more than one standard error."""
+        one, other = self.wrong
+        gain = other.astype(np.float64) - one
+        return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+    def explain(self, usual: Candidate, loss: Loss) -> str:
+        """The errors of both, in words."""
+        one, other = self.wrong
+        text = f"{self.loss.text} with {self.candidate.kernel!r}: error {one.mean():.4g} on {len(one):,} other rows"
+        return f"{text}, and {other.mean():.4g} of {loss.text} with {usual.kernel!r}"

@@ -16,36 +16,18 @@ from dkernel.execution.base import Executor
 from dkernel.features import Drawing, is_complete
 from dkernel.linear.losses import Loss
 from dkernel.problem.budget import choice_flops
-from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.candidate_space import GAMMA_FACTORS, CandidateSpace, gamma_is_open, usable_kernels
-from dkernel.selection.candidates import Candidate, SelectedModel
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.evaluation import Fidelity, FitValidationSplit
-from dkernel.selection.joint_loss import LEAST_JUDGED, better_of
 from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.race import Race
-from dkernel.selection.reasons import Reasons
-from dkernel.selection.rungs import (
-    ENOUGH_JUDGED,
-    FINALIST_RUNG,
-    GRID_RUNG,
-    LAST_RUNG,
-    METRIC_RUNG,
-    RUNGS,
-    OpenWords,
-    Search,
-)
+from dkernel.selection.reasons import explain_choice
+from dkernel.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
 from dkernel.selection.sampled_stages import SampledStage, SampleProblem
 from dkernel.selection.ways import Way, WayCost
 from dkernel.streaming.survey import SurveyResult
-
-# Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
-# the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
-# more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
-# Of 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
-# 12.09 and 11.86 in place of 12.04 and 11.83 %.
-ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,91 +72,46 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     drawn = None if drawing is None or is_complete(drawing.features) else drawing
     split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
-        race = (
-            None if problem is None else Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
-        )
-        search = Search(space, judge, candidates, race=race)
-        best = climb(search)
-        selected = _with_reasons(search, best)
-        if race is not None:
-            why = {"way": race.explain(), **selected.why}
-            instead = race.instead(selected.enough or judge.components)
-            selected = replace(selected, why=why, ways=race.end(), instead=instead, findings=race.findings)
-        else:
-            selected = replace(selected, ways=tuple(ways))
-        return (
-            selected if choice.joint is None else _beside_joint_linear(search, selected, best.candidate, choice.joint)
-        )
+        race = None
+        if problem is not None:
+            race = Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
+        search = Search(space, judge, candidates, race=race, joint_loss=choice.joint)
+        selected = _selected_model(search, climb(search))
+    if race is None:
+        return replace(selected, ways=tuple(ways))
+    instead = race.instead(search.enough or choice.components)
+    return replace(selected, ways=race.end(), instead=instead, findings=race.findings)
 
 
 def climb(search: Search) -> Trial:
-    """The best candidate of the last rung."""
+    """Climb the rungs that are open; return the best candidate of the last one."""
     leaders: list[Trial] = []
     for rung in RUNGS:
         left_out = rung.of_kernel and leaders and search.race is not None and not search.race.has_kernel
         if not left_out and rung.is_open(search, leaders):
-            leaders = rung.climb(search, leaders)
+            leaders = rung.climb(search, leaders, rung.fidelity)
     return leaders[0]
 
 
-def _with_reasons(search: Search, best: Trial) -> SelectedModel:
-    """The choice with its reasons, and how many components are enough for it."""
-    space, judge, candidate = search.space, search.judge, best.candidate
-    reasons = Reasons(
-        candidate, space.families, search.candidates, judge.levels, f"{len(judge.split.X_judged):,} other rows"
-    )
-    rounds, components = search.metric_rounds.get(id(candidate.family), ([], 0))
-    why = reasons.explain(rounds, components, best.loss, len(space.grid(candidate.family)) > 1)
-    ways = (Way(),) if search.race is None else search.race.end()
-    open_components = any(way.features == "kernel" for way in ways)
-    enough = _enough_components(judge, candidate) if open_components else None
+def _selected_model(search: Search, best: Trial) -> SelectedModel:
+    """The best candidate, or the linear kernel with a joint loss, and why."""
+    candidate, joint = best.candidate, search.joint
+    if joint is not None:
+        why = {"loss": joint.explain(candidate, search.judge.loss)}
+        linear = joint.candidate
+        return SelectedModel(linear.kernel, linear.scaling, why, alpha=joint.alpha, loss=joint.loss.text)
+    why = explain_choice(search, best)
+    if search.race is not None:
+        why = {"way": search.race.explain(), **why}
     return SelectedModel(
         candidate.kernel,
         candidate.scaling,
         why,
         candidate.metric,
         candidate.weights,
-        enough=enough,
+        enough=search.enough,
         alpha=best.result.alpha,
     )
-
-
-def _enough_components(judge: Judge, candidate: Candidate) -> int | None:
-    """Components beyond which there is little to gain, from the gain of a doubling; None where that is not known."""
-    if candidate.plain and 2 * judge.p <= LEAST_COMPONENTS:
-        return 2 * judge.p  # half of them are all features
-    if judge.drawing is not None or len(judge.split.X_judged) < ENOUGH_JUDGED:
-        return None
-    for rung in (FINALIST_RUNG, METRIC_RUNG, LAST_RUNG):
-        level = replace(LAST_RUNG, components=rung.components, halved=True)
-        if 2 * judge.within(level).components > judge.components:
-            continue
-        result = judge.trials([candidate], level)[0].result
-        if result.gain + result.error < ENOUGH_GAIN * result.loss:
-            return level.components
-        if not result.gain < FAR_FROM_ENOUGH * result.loss:
-            return None
-    return None
-
-
-def _beside_joint_linear(search: Search, selected: SelectedModel, best: Candidate, joint: Loss) -> SelectedModel:
-    """The choice, or the linear kernel with the loss of all classes at once: judged again where few rows say so."""
-    space, judge, recipe = search.space, search.judge, search.space.recipe
-    if not (space.linear_is_open and judge.drawing is None and len(judge.split.X_judged) >= LEAST_JUDGED):
-        return selected
-    scaling = space.scaling("standard" if recipe.scale == "auto" else recipe.scale)
-    larger = replace(METRIC_RUNG, rows=FINALIST_RUNG.rows)
-    taken = selected
-    for fidelity in dict.fromkeys(judge.within(each) for each in (GRID_RUNG, larger)):
-        linear = judge.joint_linear(scaling, joint, fidelity, recipe.alpha)
-        if linear is None:
-            break
-        usual = judge.trials([best], fidelity)[0].result
-        share = fidelity.rows / len(space.rows.X)
-        taken = better_of(selected, usual, scaling, linear, joint, judge.loss, share)
-        if taken is selected:
-            break
-    return taken
 
 
 def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
@@ -205,9 +142,7 @@ def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool,
         return sum(within.flops(kernel, p, drawn) for kernel in kernels) / len(kernels)
 
     words = OpenWords(candidates, len(kernels), is_open, learns)
-    first, second, *later = (rung.usual_fits(words) * flops_of_fit(rung.fidelity) for rung in RUNGS)
-    if fitted > GRID_RUNG.rows and first + second <= budget:
-        first += second
+    first, *later = (rung.usual_fits(words) * flops_of_fit(rung.fidelity) for rung in RUNGS)
     # A fidelity is halved until it is within what is left, so half of that is spent.
     flops, most = first + min(sum(later), max(0.0, budget - first) / 2), min(LAST_RUNG.components, components, rows)
     return Cost("choice", flops, task_bytes=32 * most**2 + 4 * most * judged)

@@ -28,10 +28,10 @@ from dkernel.selection.sampled_stages import SampledStage, SampleProblem, StageT
 from dkernel.selection.stage_settings import NOTHING, RaceFindings
 from dkernel.selection.ways import Way, WayCost
 
-FIRST_ROWS = 1024  # of the first rung, on which the settings of the local stages are found
-MOST_RACE_ROWS = 4096  # of the last rung; beyond, the curve says what more rows win
-CLEAR_ROWS = 16  # times the rows of the last rung: then the curves say which way wins, whatever kernel is chosen
-RIVAL_ROWS = 16_384  # of one more rung, where a linear kernel + grids leads: curves bend where labels are wrong
+MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
+FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
+CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
+RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
@@ -72,6 +72,7 @@ class Race:
     effort : "low", "normal" or "high"
     costs : of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
+    kernels : "kernel" and "linear" -> candidate of that global stage
     ways : that are left; at first all that have a cost
     findings : for the local stage of each way that was judged
     learned : word of a local stage -> what its fits share, once it is there
@@ -83,6 +84,7 @@ class Race:
     effort: str
     costs: Mapping[Way, WayCost]
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
+    kernels: Mapping[str, Candidate] = field(default_factory=dict)
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     findings: dict[Way, RaceFindings] = field(default_factory=dict)
@@ -136,8 +138,8 @@ class Race:
         """Predicted seconds of a way."""
         return self.costs[way].seconds
 
-    def leave_kernel(self, kernel: Candidate, linear: Candidate) -> None:
-        """Leave out the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
+    def drop_kernel(self) -> None:
+        """Drop the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
         of their cost, and clearly leads components alone, on more rows unless the effort is low.
 
         Cells alone may not: a metric that is learned later has taken kin40k's components + cells from .075 to .028.
@@ -149,7 +151,7 @@ class Race:
         if self.weighed(rival) > self.weighed(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
             return
         if Way() in kernels and self.effort != "low":
-            self._judge([Way(), rival], kernel, linear, min(RIVAL_ROWS, len(self.judge.split.X)))
+            self._judge([Way(), rival], min(RIVAL_ROWS, len(self.judge.split.X)))
         if Way() not in kernels or self.weighed(Way()) - self.weighed(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
@@ -185,11 +187,11 @@ class Race:
 
     @property
     def has_many_rows(self) -> bool:
-        """True where the fit has many times the rows of the last rung."""
-        return self.n >= CLEAR_ROWS * self.rungs()[-1]
+        """True where the fit has many times the rows of the largest sample."""
+        return self.n >= CLEAR_ROWS * self.sample_sizes()[-1]
 
-    def rungs(self) -> list[int]:
-        """Rows of the rungs on which all ways can be judged, each twice those of the one before."""
+    def sample_sizes(self) -> list[int]:
+        """Rows of the samples that all ways can be fitted to, each twice those of the one before."""
         most = min(MOST_RACE_ROWS, len(self.judge.split.X))
         return [most >> 2, most >> 1, most]
 
@@ -204,27 +206,27 @@ class Race:
         """Forget the curves of ways with components: they were those of another kernel."""
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
-    def run(self, kernel: Candidate, linear: Candidate, rows: int, margin: float, of_kernel: float) -> None:
+    def run(self, rows: int, margin: float, of_kernel: float) -> None:
         """Judge the ways that are left with `rows` rows; those that cannot win leave."""
         judged = [way for way in self.ways if way.local not in self.stages or self.stages[way.local].takes(rows)]
-        self._judge(judged, kernel, linear, rows)
+        self._judge(judged, rows)
         # Two points say little of a slope: grids that learn nothing of 1,024 rows may learn much of 2,048.
-        self.leave(margin, of_kernel, rows if rows < self.rungs()[-1] else self.n)
+        self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
 
-    def judge_doubtful(self, kernel: Candidate, linear: Candidate) -> None:
-        """Judge on the last rung the ways that were not, where their curves and their last points disagree.
+    def judge_doubtful(self) -> None:
+        """Judge on the largest sample the ways that were not, where their curves and their last points disagree.
 
         Cells of 2,048 rows of kin40k lead components and may be predicted to lose, as a slope of few rows falls by
         chance; those of diamonds lose and may be predicted to win.
         """
-        most = self.rungs()[-1]
+        most = self.sample_sizes()[-1]
         short = [way for way in self.ways if max(self.curves[way].losses) < most]
         if not short or len(short) == len(self.ways):
             return
         rival = min((way for way in self.ways if way not in short), key=lambda way: self.predicted(way))
         doubtful = [way for way in short if self._leads(way, rival) != (self.predicted(way) < self.predicted(rival))]
         if doubtful:
-            self._judge(doubtful, kernel, linear, most)
+            self._judge(doubtful, most)
 
     def _leads(self, way: Way, rival: Way) -> bool:
         """True if a way has the lesser loss on the most rows that both have learned from."""
@@ -232,17 +234,17 @@ class Race:
         rows = max(set(one.losses) & set(other.losses))
         return one.mean(rows, weight) < other.mean(rows, weight)
 
-    def _judge(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> None:
-        """Another point of the curve of each of these ways."""
+    def _judge(self, ways: Sequence[Way], rows: int) -> None:
+        """Add a point to the curve of each of these ways."""
         self._learn()
-        starts = self._starts(ways, kernel, linear, rows)
+        starts = self._starts(ways, rows)
         calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
         for way, trial in zip(ways, trials, strict=True):
             self.findings[way] = trial.findings
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
 
-    def leave(self, margin: float, of_kernel: float, n: int | None = None) -> None:
+    def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:
         """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
 
         Parameters
@@ -293,12 +295,12 @@ class Race:
         calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
-    def _starts(self, ways: Sequence[Way], kernel: Candidate, linear: Candidate, rows: int) -> dict[str, StageScores]:
+    def _starts(self, ways: Sequence[Way], rows: int) -> dict[str, StageScores]:
         """Scores of the global stages of these ways."""
         judge, wanted = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
-        for features, candidate in (("kernel", kernel), ("linear", linear)):
+        for features, candidate in self.kernels.items():
             if features in wanted:
                 result = judge.trials([candidate], fidelity)[0].result
                 args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain

@@ -1,20 +1,24 @@
 """The rungs of a choice, from many candidates on few rows to few candidates on many.
 
-RUNGS is the whole search: `model_selection.py` climbs them in this order, and a plan states their work from the same
-table. A rung takes the leaders of the one before, judges candidates at its fidelity, and returns its leaders, the best
-first. To change the choice, change a line of the table; to add a rung, add a line and its function.
+RUNGS, at the end of this file, is the whole search: `model_selection.climb` goes through it in this order, and a plan
+states the work of a choice from the same table. A rung takes the leaders of the one before, judges candidates at its
+fidelity, and returns its own leaders, the best first. To change the choice, change a line of the table; to add a rung,
+add a line and its function.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
 from operator import attrgetter
 
+from dkernel.linear.losses import Loss
+from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.selection.candidate_space import CandidateSpace
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.descent import until_worse
 from dkernel.selection.evaluation import Fidelity
+from dkernel.selection.joint_loss import LEAST_JUDGED, JointTrial
 from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.metric_learning import in_metric
 from dkernel.selection.race import Race
@@ -22,11 +26,22 @@ from dkernel.selection.race import Race
 CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
 # Times that a grid of gamma goes on beyond the best at its end, by two each: to where kernels are linear or 0.
 EXTENSIONS = 4
-FINALISTS = 6  # candidates that the grid leaves
+FINALISTS = 6  # candidates that go on from the grid
 METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
 METRIC_ENDS = 0.995  # share of the loss under which one more turn is worth it
 MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
+# Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
+# the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
+# more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
+# Of 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which takes 1,024, for test errors of
+# 12.09 and 11.86 in place of 12.04 and 11.83 %.
+ENOUGH_GAIN, FAR_FROM_ENOUGH = 0.015, 0.04
+# A way leaves the early race where it is predicted to lose more than this share of the best one's loss beside what the
+# prediction may be wrong by: one number for each sample.
+EARLY_MARGINS = (1.0, 0.5, 0.15)
+# Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
+KERNEL_MARGIN = 3.0
 _loss = attrgetter("loss")
 
 
@@ -50,6 +65,9 @@ class Search:
     metric_rounds : id of a family -> losses without a metric and after each round of learning one, and the components
         that they were judged on
     race : of the ways to fit the machine; None where one was asked for
+    joint_loss : of all classes at once, that may come with a linear kernel in place of the loss of the judge
+    enough : components beyond which there is little to gain; None where that is not known
+    joint : the linear kernel with the joint loss, where it is the better choice
     """
 
     space: CandidateSpace
@@ -57,6 +75,14 @@ class Search:
     candidates: list[Candidate]
     metric_rounds: dict[int, tuple[list[float], int]] = field(default_factory=dict)
     race: Race | None = None
+    joint_loss: Loss | None = None
+    enough: int | None = None
+    joint: JointTrial | None = None
+
+    def linear(self) -> Candidate:
+        """The linear kernel of features of the recipe's scale."""
+        scale = self.space.recipe.scale
+        return self.space.linear("standard" if scale == "auto" else scale)
 
 
 @dataclass(frozen=True)
@@ -65,19 +91,18 @@ class Rung:
 
     Parameters
     ----------
-    name : in the plan
     fidelity : components, rows to fit on and rows to judge on, of each of its fits
     is_open : whether it is climbed
-    climb : (search, leaders) -> leaders
-    usual_fits : fits that it usually takes, for the plan
+    climb : (search, leaders, fidelity) -> leaders
+    usual_fits : fits that it usually takes, for the plan; by default none, which cost little beside the others
     of_kernel : whether it is about the kernel alone, so that it is left out where no way has components
     """
 
     name: str
     fidelity: Fidelity
     is_open: Callable[[Search, Sequence[Trial]], bool]
-    climb: Callable[[Search, Sequence[Trial]], list[Trial]]
-    usual_fits: Callable[[OpenWords], int]
+    climb: Callable[[Search, Sequence[Trial], Fidelity], list[Trial]]
+    usual_fits: Callable[[OpenWords], int] = lambda _: 0
     of_kernel: bool = True
 
 
@@ -85,12 +110,7 @@ GRID_RUNG = Fidelity(256, 1024, 1024)
 FINALIST_RUNG = Fidelity(512, 4096, 4096)
 METRIC_RUNG = Fidelity(1024, 16_384, 4096)
 LAST_RUNG = Fidelity(2048, 16_384, 4096)
-WAYS_RUNG = Fidelity(1024, 4096, 4096)
-# On the rungs of the race a way leaves where it is predicted to lose more than this share of the best one's loss beside
-# what the prediction may be wrong by.
-EARLY_MARGINS = (1.0, 0.5, 0.15)
-# Of kin40k components + cells have .075 with the first kernel and .028 with the metric that is learned later.
-KERNEL_MARGIN = 3.0
+JOINT_RUNG = replace(METRIC_RUNG, rows=FINALIST_RUNG.rows)
 LEAST_FIDELITY = FINALIST_RUNG.components  # components to which a fidelity is halved where the budget is small
 
 
@@ -107,36 +127,35 @@ def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
     return has_race(search, leaders) and search.race is not None and search.race.has_many_rows
 
 
-def try_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """All ways enter, with the best kernel so far; those that cannot win leave."""
+def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
+    """All ways enter, with the best kernel so far; those that can win go on."""
     race = search.race
     assert race is not None
-    for rows, margin in zip(race.rungs(), EARLY_MARGINS, strict=False):
+    race.kernels = _kernels(search, leaders)
+    for rows, margin in zip(race.sample_sizes(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
-            race.run(_first(search, leaders), _linear(search), rows, margin, KERNEL_MARGIN)
-    race.leave_kernel(_first(search, leaders), _linear(search))
+            race.run(rows, margin, KERNEL_MARGIN)
+    race.drop_kernel()
     return list(leaders)
 
 
-def finish_ways(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """The ways that are left enter, with the kernel that was chosen; the best leaves, and one that is as good."""
+def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
+    """The ways that are left enter, with the kernel that was chosen; the best goes on, and one that is as good."""
     race = search.race
     assert race is not None
     if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
+        race.kernels = _kernels(search, leaders)
         race.forget_kernel()
-        for rows in race.rungs():
-            race.run(_first(search, leaders), _linear(search), rows, inf, inf)
-        race.judge_doubtful(_first(search, leaders), _linear(search))
-    race.leave(0.0, 0.0)
+        for rows in race.sample_sizes():
+            race.run(rows, inf, inf)
+        race.judge_doubtful()
+    race.drop_losers(0.0, 0.0)
     return list(leaders)
 
 
-def _first(search: Search, leaders: Sequence[Trial]) -> Candidate:
-    return leaders[0].candidate if leaders else search.candidates[0]
-
-
-def _linear(search: Search) -> Candidate:
-    return search.space.linear("standard" if search.space.recipe.scale == "auto" else search.space.recipe.scale)
+def _kernels(search: Search, leaders: Sequence[Trial]) -> dict[str, Candidate]:
+    """The candidate of each global stage with components: the best kernel so far, and the linear one."""
+    return {"kernel": leaders[0].candidate if leaders else search.candidates[0], "linear": search.linear()}
 
 
 # --- many candidates on few rows
@@ -147,9 +166,9 @@ def has_grid(search: Search, _: Sequence[Trial]) -> bool:
     return len(search.candidates) > 2
 
 
-def try_grid(search: Search, _: Sequence[Trial]) -> list[Trial]:
-    """All candidates enter; the best few leave, with two of each family, and the next larger gamma of its best."""
-    trials = extend_gamma(search, search.judge.trials(search.candidates, GRID_RUNG), GRID_RUNG)
+def try_grid(search: Search, _: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """All candidates enter; the best few go on, with two of each family, and the next larger gamma of its best."""
+    trials = extend_gamma(search, search.judge.trials(search.candidates, fidelity), fidelity)
     search.candidates += [trial.candidate for trial in trials if trial.candidate not in search.candidates]
     leaders = trials[:FINALISTS]
     for family in search.space.families:
@@ -178,10 +197,10 @@ def can_try_finalists(search: Search, leaders: Sequence[Trial]) -> bool:
     return judge.affordable(FINALIST_RUNG, families, GRID_RUNG.components).components > GRID_RUNG.components
 
 
-def try_finalists(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """The finalists enter; all that were judged leave."""
+def try_finalists(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The finalists enter; all that were judged go on."""
     candidates = [trial.candidate for trial in leaders] or search.candidates
-    return extend_gamma(search, search.judge.trials(candidates, FINALIST_RUNG), FINALIST_RUNG)
+    return extend_gamma(search, search.judge.trials(candidates, fidelity), fidelity)
 
 
 def extend_gamma(search: Search, trials: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
@@ -221,11 +240,11 @@ def can_learn_metrics(search: Search, _: Sequence[Trial]) -> bool:
     return search.space.recipe.effort != "low" or search.space.recipe.metric != "auto"
 
 
-def learn_metrics(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """The best of the two best families enter; each leaves with or without a learned metric, judged alike."""
+def learn_metrics(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The best of the two best families enter; each goes on with or without a learned metric, judged alike."""
     finalists = best_of_families(leaders)
     families = [trial.candidate.family for trial in finalists for _ in range(6)]
-    fidelity = search.judge.affordable(METRIC_RUNG, families, LEAST_FIDELITY)
+    fidelity = search.judge.affordable(fidelity, families, LEAST_FIDELITY)
     best, *others = finalists[:2]
     near = [trial for trial in others if trial.loss * CLEARLY * CLEARLY <= best.loss / CLEARLY]
     learned = [learn_metric(search, trial.candidate, fidelity) for trial in (best, *near)]
@@ -271,11 +290,11 @@ def can_try_sums(search: Search, _: Sequence[Trial]) -> bool:
     return len(search.space.families) > 1 and len(judge.split.X_judged) >= ENOUGH_JUDGED and components_suffice
 
 
-def try_sums(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
+def try_sums(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
     """Sums of the best with another kernel enter, then sums of the best sum; each stays where it is clearly better."""
     candidates = [trial.candidate for trial in leaders]
     families = [candidate.family for candidate in candidates[:2] for _ in range(4)]
-    fidelity, best = search.judge.affordable(METRIC_RUNG, families, LEAST_FIDELITY), leaders[0]
+    fidelity, best = search.judge.affordable(fidelity, families, LEAST_FIDELITY), leaders[0]
     for _ in range(MOST_TERMS - 1):
         sums = search.judge.trials(search.space.sums(best.candidate, candidates), fidelity)
         if not sums or sums[0].loss > CLEARLY * best.loss:
@@ -287,13 +306,13 @@ def try_sums(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
 # --- the best on more components
 
 
-def try_more_components(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """The best enters at its gamma and the next, because a larger map can use a larger gamma; the better one leaves."""
+def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The best enters at its gamma and the next, because a larger map can use a larger gamma; the better one goes on."""
     space, judge, best = search.space, search.judge, leaders[0]
     # Fewer landmarks than features cannot tell how smooth a function of all of them is.
     many = space.p > FINALIST_RUNG.components
     multiples = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
-    fidelity = judge.within(LAST_RUNG) if many else LAST_RUNG
+    fidelity = judge.within(fidelity) if many else fidelity
     fidelity = judge.affordable(fidelity, [best.candidate.family] * len(multiples), LEAST_FIDELITY)
     if len(search.candidates) == 1 or judge.within(fidelity).components <= FINALIST_RUNG.components:
         return list(leaders)
@@ -313,17 +332,76 @@ def can_try_linear(search: Search, _: Sequence[Trial]) -> bool:
     return search.space.linear_is_open and search.judge.drawing is None
 
 
-def try_linear(search: Search, leaders: Sequence[Trial]) -> list[Trial]:
-    """The linear kernel enters beside the best; it leaves where it is clearly better, also on the same rows."""
+def try_linear(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The linear kernel enters beside the best; it goes on where it is clearly better, also on the same rows."""
     space, judge, best = search.space, search.judge, leaders[0]
     linear = space.linear(best.candidate.scaling.kind)
-    fidelity = LAST_RUNG if space.p > FINALIST_RUNG.components else FINALIST_RUNG
-    if not judge.trials([linear], fidelity)[0].loss < CLEARLY * best.loss:
+    few = fidelity if space.p > FINALIST_RUNG.components else FINALIST_RUNG
+    if not judge.trials([linear], few)[0].loss < CLEARLY * best.loss:
         return list(leaders)
     families = [best.candidate.family]
-    both = judge.trials([best.candidate, linear], judge.affordable(LAST_RUNG, families, LEAST_FIDELITY))
+    both = judge.trials([best.candidate, linear], judge.affordable(fidelity, families, LEAST_FIDELITY))
     of_linear, of_best = sorted(both, key=lambda trial: trial.candidate is best.candidate)
     return [of_linear, *leaders] if of_linear.loss < CLEARLY * of_best.loss else list(leaders)
+
+
+# --- components that are enough
+
+
+def can_count_components(search: Search, leaders: Sequence[Trial]) -> bool:
+    """True if a fit has components, and half of the landmarks can be judged beside all of them."""
+    judge, race = search.judge, search.race
+    few = leaders[0].candidate.plain and 2 * judge.p <= LEAST_COMPONENTS
+    has_components = race is None or any(way.features == "kernel" for way in race.end())
+    return has_components and (few or (judge.drawing is None and len(judge.split.X_judged) >= ENOUGH_JUDGED))
+
+
+def count_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The best enters with more and more components, until a doubling of them gains little; it goes on as it is."""
+    judge, best = search.judge, leaders[0].candidate
+    if best.plain and 2 * judge.p <= LEAST_COMPONENTS:
+        search.enough = 2 * judge.p  # half of them are all features
+        return list(leaders)
+    for components in (FINALIST_RUNG.components, METRIC_RUNG.components, fidelity.components):
+        level = replace(fidelity, components=components, halved=True)
+        if 2 * judge.within(level).components > judge.components:
+            continue
+        result = judge.trials([best], level)[0].result
+        if result.gain + result.error < ENOUGH_GAIN * result.loss:
+            search.enough = components
+            break
+        if not result.gain < FAR_FROM_ENOUGH * result.loss:
+            break
+    return list(leaders)
+
+
+# --- a loss of all classes at once
+
+
+def can_try_joint_loss(search: Search, _: Sequence[Trial]) -> bool:
+    """True if a joint loss is open with the linear kernel, and there are rows to judge it."""
+    judge = search.judge
+    is_open = search.joint_loss is not None and search.space.linear_is_open and judge.drawing is None
+    return is_open and len(judge.split.X_judged) >= LEAST_JUDGED
+
+
+def try_joint_loss(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
+    """The linear kernel with the joint loss enters; it is the choice where it is better on few rows and on many."""
+    judge, loss, linear = search.judge, search.joint_loss, search.linear()
+    assert loss is not None
+    joint = None
+    for each in dict.fromkeys(judge.within(each) for each in (GRID_RUNG, fidelity)):
+        result = judge.joint_linear(linear.scaling, loss, each, search.space.recipe.alpha)
+        if result is None:
+            break
+        usual = judge.trials([leaders[0].candidate], each)[0].result
+        trial = JointTrial(linear, loss, result, usual, each.rows / len(search.space.rows.X))
+        if not trial.is_better():
+            joint = None
+            break
+        joint = trial
+    search.joint = joint
+    return list(leaders)
 
 
 def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
@@ -334,25 +412,16 @@ def best_of_families(trials: Sequence[Trial]) -> list[Trial]:
     return list(best.values())
 
 
-def _fits_of_metric(words: OpenWords) -> int:
-    return 6 * words.kernels if words.metric else 0  # three gammas and the turns, for each kernel
-
-
-def _fits_of_sums(words: OpenWords) -> int:
-    return 4 * words.kernels if words.kernels > 1 else 0
-
-
-def _no_fits(_: OpenWords) -> int:
-    return 0  # fits of the features themselves, which cost little beside the others
-
-
 RUNGS = (
     Rung("grid", GRID_RUNG, has_grid, try_grid, lambda words: words.candidates),
-    Rung("ways", WAYS_RUNG, has_early_race, try_ways, _no_fits, of_kernel=False),
+    Rung("ways", FINALIST_RUNG, has_early_race, try_ways, of_kernel=False),
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
-    Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, _fits_of_metric),
-    Rung("sums", METRIC_RUNG, can_try_sums, try_sums, _fits_of_sums),
+    # three gammas and the turns, for each kernel
+    Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, lambda words: 6 * words.kernels * words.metric),
+    Rung("sums", METRIC_RUNG, can_try_sums, try_sums, lambda words: 4 * words.kernels * (words.kernels > 1)),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
-    Rung("linear", FINALIST_RUNG, can_try_linear, try_linear, _no_fits),
-    Rung("last ways", WAYS_RUNG, has_race, finish_ways, _no_fits, of_kernel=False),
+    Rung("linear", LAST_RUNG, can_try_linear, try_linear),
+    Rung("last ways", FINALIST_RUNG, has_race, finish_ways, of_kernel=False),
+    Rung("enough", LAST_RUNG, can_count_components, count_components, of_kernel=False),
+    Rung("joint loss", JOINT_RUNG, can_try_joint_loss, try_joint_loss, of_kernel=False),
 )

@@ -23,7 +23,7 @@ def race(losses, costs, n=20_000, effort="normal", rows=ROWS, reading=0.0):
     found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
-    found.leave(0.0, 0.0)
+    found.drop_losers(0.0, 0.0)
     return found
 
 
@@ -53,7 +53,7 @@ def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, la
     del found.curves[BOTH].losses[4096]
     judged = []
     monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
-    found.judge_doubtful(None, None)
+    found.judge_doubtful()
     assert judged == asked
 
 
@@ -62,9 +62,9 @@ def test_two_points_of_a_curve_end_no_race():
     for curve in found.curves.values():
         del curve.losses[4096]
     found.ways = [KERNEL, LINEAR]
-    found.leave(0.5, 3.0, 2048)
+    found.drop_losers(0.5, 3.0, 2048)
     assert found.ways == [KERNEL, LINEAR]
-    found.leave(0.5, 3.0)
+    found.drop_losers(0.5, 3.0)
     assert found.ways == [LINEAR]
 
 
@@ -126,7 +126,7 @@ def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
 def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
     found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
     assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
-    found.leave_kernel(None, None)
+    found.drop_kernel()
     assert found.ways == left
 
 
@@ -136,14 +136,14 @@ def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeyp
     found.ways = [KERNEL, LINEAR]
     asked = []
 
-    def judge(ways, _kernel, _linear, rows):
+    def judge(ways, rows):
         asked.append((ways, rows))
         for way, loss in ((KERNEL, 0.26), (LINEAR, of_linear)):
             found.curves[way].losses[rows] = loss * SPREAD
 
     monkeypatch.setattr(found, "_judge", judge)
     found.judge.split.X = np.zeros((RIVAL_ROWS, 1))
-    found.leave_kernel(None, None)
+    found.drop_kernel()
     assert asked == [([KERNEL, LINEAR], RIVAL_ROWS)]
     assert found.ways == left
 
@@ -152,7 +152,7 @@ def test_a_low_effort_judges_a_leading_linear_kernel_on_no_more_rows(monkeypatch
     found = race({KERNEL: (0.4, 0.38, 0.37), LINEAR: (0.3, 0.25, 0.2)}, {KERNEL: 21.0, LINEAR: 6.0}, 100_000, "low")
     found.ways = [KERNEL, LINEAR]
     monkeypatch.setattr(found, "_judge", lambda *_: pytest.fail("more rows were judged"))
-    found.leave_kernel(None, None)
+    found.drop_kernel()
     assert found.ways == [LINEAR]
 
 

@@ -81,7 +81,7 @@ def climb(search, names):
     leaders = []
     for rung in RUNGS:
         if rung.name in names and rung.is_open(search, leaders):
-            leaders = rung.climb(search, leaders)
+            leaders = rung.climb(search, leaders, rung.fidelity)
     return leaders
 
 
@@ -103,7 +103,7 @@ def test_of_many_features_ever_smaller_gammas_are_tried():
     search = search_of(lambda c: abs(np.log2(c.factor) + 6) + 1)
     search.space.p = 1000
     leaders = [search.judge.trials(search.candidates[1:2], rungs.FINALIST_RUNG)[0]]
-    assert rungs.try_more_components(search, leaders)[0].candidate.factor == 2.0**-6
+    assert rungs.try_more_components(search, leaders, rungs.LAST_RUNG)[0].candidate.factor == 2.0**-6
 
 
 def test_grid_stays_where_the_minimum_is_inside():
@@ -135,7 +135,7 @@ def test_more_components_may_take_the_next_gamma():
 def test_a_rung_that_is_added_is_climbed_and_planned(monkeypatch):
     climbed = []
     added = rungs.Rung(
-        "added", Fidelity(64, 100, 100), rungs.always, lambda s, leaders: climbed.append(s) or leaders, lambda _: 7
+        "added", Fidelity(64, 100, 100), rungs.always, lambda s, leaders, _: climbed.append(s) or leaders, lambda _: 7
     )
     before = choice_cost(Recipe(), 8, 20_000, 4096, False, 1e15).flops
     monkeypatch.setattr("dkernel.selection.model_selection.RUNGS", (*RUNGS, added))
