@@ -10,7 +10,7 @@ what fits it.
 """
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -61,13 +61,20 @@ class StageEntry:
                 f"loss={loss.without_kinks!r}, or local='none'."
             )
 
-    def enough(self, components: int, why: str, fewest: int) -> tuple[int, str]:
-        """Components before this stage if their number is open, and why: as many as are enough alone, or few."""
-        return (min(components, fewest), f"{self.word} learn the rest") if self.learns_rest else (components, why)
-
 
 STAGES: dict[str, StageEntry] = {}
 """Word -> local stage."""
+
+
+def learns_rest(word: str) -> bool:
+    """True if few components are enough before the local stage of this word; False of "none" and "auto".
+
+    Examples
+    --------
+    >>> learns_rest("cells"), learns_rest("none")
+    (True, False)
+    """
+    return word in STAGES and STAGES[word].learns_rest
 
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
@@ -156,8 +163,10 @@ class LocalSettings:
     @property
     def given(self) -> dict[str, Any]:
         """The settings that are no defaults."""
+        values = {name: (getattr(self, name), p.default) for name, p in self.table().items()}
+        # 1 and True are equal, and two settings.
         return {
-            name: value for name, p in self.table().items() if not _is_same(value := getattr(self, name), p.default)
+            name: value for name, (value, default) in values.items() if (type(value), value) != (type(default), default)
         }
 
     def __repr__(self) -> str:
@@ -172,19 +181,6 @@ class LocalSettings:
 
     def _text(self) -> str:
         return self.word + repr(self)[len(self.word) :]
-
-
-def _is_same(value: Any, default: Any) -> bool:
-    return type(value) is type(default) and bool(value == default)
-
-
-def _base_machine() -> "type[LocalMachine]":
-    from dkernel.local.base import LocalMachine
-
-    return LocalMachine
-
-
-NO_STAGE = StageEntry("none", LocalSettings, _base_machine)
 
 
 def _grid_machine() -> "type[LocalMachine]":
@@ -306,33 +302,6 @@ def stage_of(text: str) -> str:
     return text.partition("(")[0].strip()
 
 
-def text_as(word: str, text: str) -> str:
-    """The text of the stage of this word: the one that was asked for, with its settings, if it is that stage."""
-    return text if stage_of(text) == word else word
-
-
-def open_words(text: str, words: Collection[str]) -> tuple[str, ...]:
-    """The words that the text of a recipe leaves open where there are these stages.
-
-    Examples
-    --------
-    >>> open_words("auto", ["cells"]), open_words("grids(n_grids=64)", ["cells"]), open_words("none", ["cells"])
-    (('none', 'cells'), ('grids',), ('none',))
-    """
-    return ("none", *words) if text == "auto" else (stage_of(text),)
-
-
-def stage_entry(word: str) -> StageEntry:
-    """The local stage of this word; of "none" and "auto" one that asks for nothing.
-
-    Examples
-    --------
-    >>> stage_entry("cells").enough(4096, "", fewest=1024), stage_entry("none").enough(4096, "", fewest=1024)
-    ((1024, 'cells learn the rest'), (4096, ''))
-    """
-    return STAGES.get(word, NO_STAGE)
-
-
 def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]") -> "LocalMachine":
     """The machine that `spec` and `arrays` of a model file describe.
 
@@ -371,13 +340,10 @@ def _arguments(text: str) -> dict[str, Any]:
         call = ast.parse(text.strip(), mode="eval").body
         if not isinstance(call, ast.Call) or call.args or any(each.arg is None for each in call.keywords):
             raise ValueError(text)
-        return {str(each.arg): _value(each.value) for each in call.keywords}
+        values = {str(each.arg): each.value for each in call.keywords}
+        return {k: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for k, v in values.items()}
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         raise RecipeError(f"local={text!r} is not valid. Settings look like 'grids(n_grids=1024)'.") from None
-
-
-def _value(node: ast.expr) -> Any:
-    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def local_text(p: Parameter, value: Any) -> str:
@@ -388,9 +354,3 @@ def local_text(p: Parameter, value: Any) -> str:
             return str(value)
         raise refusal(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
     return settings._check()._text().removesuffix("()")
-
-
-def settings_from_text(stage: type[Stage], text: str) -> Stage:
-    """The settings of this stage in a recipe's text; its defaults if the text names another stage."""
-    settings = settings_of(text)
-    return settings if isinstance(settings, stage) else stage()

@@ -17,16 +17,7 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import (
-    STAGES,
-    Stage,
-    open_words,
-    settings_from_text,
-    settings_of,
-    stage_names,
-    stage_of,
-    text_as,
-)
+from dkernel.local_settings import STAGES, Stage, stage_names, settings_of, stage_of
 from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
@@ -155,11 +146,17 @@ class Recipe(Parameters):
 
     def local_as(self, word: str) -> str:
         """The text of a local stage, with its settings where it is the one that was asked for."""
-        return text_as(word, self.local)
+        return self.local if self.local_stage == word else word
 
     def local_words(self, stages: Collection[str]) -> tuple[str, ...]:
-        """The words of `local` that are left open, "none" among them, where these stages may be fitted."""
-        return open_words(self.local, stages)
+        """The words of `local` that are left open where these stages may be fitted.
+
+        Examples
+        --------
+        >>> [Recipe(local=text).local_words(["cells"]) for text in ("auto", "grids(n_grids=64)", "none")]
+        [('none', 'cells'), ('grids',), ('none',)]
+        """
+        return ("none", *stages) if self.local == "auto" else (self.local_stage,)
 
     @property
     def names_local(self) -> bool:
@@ -167,8 +164,9 @@ class Recipe(Parameters):
         return self.local_stage in STAGES
 
     def settings(self, stage: type[Stage]) -> Stage:
-        """The settings of a local stage; its defaults if the recipe names another stage."""
-        return settings_from_text(stage, self.local)
+        """The settings of a local stage; those of another one are its defaults."""
+        settings = settings_of(self.local)
+        return settings if isinstance(settings, stage) else stage()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -56,7 +56,7 @@ class LocalKind:
     Parameters
     ----------
     settings : their class, by which the stage is known in `dkernel.local_settings`
-    fit : (residual, survey, recipe, rows, callback, what a race has found) -> LocalStage
+    fit : (residual, survey, recipe, callback, findings of a race) -> LocalStage
     cost : (rows, features, recipe, outputs) -> Cost, what the plan states
     race : how a race fits it, None of a stage that runs in none
     loops : compiled ones that it needs
@@ -142,10 +142,10 @@ def fit_local(
 
     Parameters
     ----------
-    stages : those that are tried, with what a race has found for each
+    stages : word of each stage to try -> findings of the race for it
     """
     answers: list[Any] = []
-    callback, n = residual.run.callback, residual.fit.sizes.n
+    callback = residual.run.callback
 
     def report(line: dict[str, Any]) -> Any:
         answers.append(callback(line) if callback else None)
@@ -154,7 +154,7 @@ def fit_local(
     tried: list[LocalStage] = []
     for kind, findings in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, n, report, findings))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, findings))
     return best_stage(tried)
 
 

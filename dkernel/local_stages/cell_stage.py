@@ -1,6 +1,5 @@
 """Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import ceil
@@ -24,7 +23,16 @@ from dkernel.recipe import Recipe
 from dkernel.selection.descent import Place
 from dkernel.selection.evaluation import paired_difference
 from dkernel.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.selection.stage_settings import NOTHING, SIZES, RaceFindings, best_cells, cell_settings, lowest
+from dkernel.selection.sampled_stages import METRIC_ROWS
+from dkernel.selection.stage_settings import (
+    SIZES,
+    RaceFindings,
+    best_cells,
+    best_cells_anywhere,
+    best_place,
+    cell_settings,
+)
+from dkernel.solving.fit_problem import Callback
 from dkernel.streaming.survey import SurveyResult
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
@@ -34,13 +42,14 @@ OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
 LEAST_SAMPLE = 128  # rows of the sample that a cut leaves on each side: so cells have their share within a tenth
 # Rows of the cell that settings are tried on, in some parts of the shuffle: it costs an eighth of a whole one.
-TRIED, TRIED_CELL_ROWS = 4, 2048
-# Of a dozen settings of cells that learn nothing the best gains one standard error by luck.
+TRIED, TRIED_CELL_ROWS = 4, CELL_ROWS // 2
+# Standard errors that the best settings have to gain on the tried cells: of a dozen that learn nothing the best gains
+# one by luck.
 HOPELESS_GAIN = 2.0
 # Weight and losses where no row that counts is held out: all settings are alike, and worth a fit.
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
-CELL_METRIC_ROWS = (2048, 8192)
+CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -106,19 +115,12 @@ def fit_cell_stage(
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    n: int,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
-    findings: RaceFindings = NOTHING,
+    callback: Callback,
+    findings: RaceFindings,
 ) -> LocalStage:
-    """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
-
-    Parameters
-    ----------
-    n : rows
-    findings : by a race
-    """
+    """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help."""
     residual.run.progress.phase("prepare cells")
-    moments, journal, outputs = survey.moments, residual.run.journal, residual.problem.targets.outputs
+    n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
     scaling = survey.scaling("standard")
     inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
@@ -142,36 +144,27 @@ def fit_cell_stage(
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
     mean_weight = 1.0 if residual.weight is None else residual.weight / n
-    problem = CellProblem(residual.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+    loss, outputs = residual.problem.loss, residual.problem.targets.outputs
+    problem = CellProblem(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
     def choose() -> tuple[Place, tuple[float, float, float]]:
         rows.sort()
         residual.run.progress.phase("choose width and ridge of cells")
-        return _choose(residual, problem, rows, findings.place, all_over=recipe.effort == "high")
+        return _choose(residual, problem, rows, findings.place, recipe.effort)
 
-    place, tried = journal.stage("cells-settings", choose)
+    place, (before, after, error) = journal.stage("cells-settings", choose)
     settings = cell_settings(place)
-    if residual.judges and recipe.effort != "high" and _is_hopeless(*tried):
+    if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
         rows.close()
-        return _left_out(settings, *tried)
+        why = (
+            f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
+            f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors ({error:.2g})"
+        )
+        return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
     fit = fit_cells(residual, problem, rows, settings, callback)
     rows.close()
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
     return _judge(residual, machine, fit.history, settings)
-
-
-def _is_hopeless(before: float, after: float, error: float) -> bool:
-    """True if the best settings gain so little on the tried cells that a fit of all cells is not worth it."""
-    return before - after <= HOPELESS_GAIN * error
-
-
-def _left_out(settings: CellSettings, before: float, after: float, error: float) -> LocalStage:
-    """The stage without a machine, and why."""
-    why = (
-        f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of {before:.4g} on "
-        f"rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors ({error:.2g})"
-    )
-    return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
 
 
 def _words(settings: CellSettings) -> str:
@@ -195,15 +188,14 @@ def _judge(
 
 
 def _choose(
-    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None, all_over: bool
+    residual: Residual, problem: CellProblem, rows: SortedRows, start: Place | None, effort: str
 ) -> tuple[Place, tuple[float, float, float]]:
     """The place of the smallest loss on the held-out rows of a few cells, with their loss without cells, this loss, and
     the standard error of the difference.
 
     Parameters
     ----------
-    start : where the search begins; None where nothing is known
-    all_over : whether it also begins in the middle of all settings
+    start, effort : of `best_place`
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
@@ -218,10 +210,7 @@ def _choose(
         weight, _, after = judged(place)
         return float(np.average(after, weights=weight))
 
-    ends = [] if start is None else [best_cells(loss, start)]
-    if start is None or all_over:
-        ends.append(lowest(loss))
-    best = min(ends, key=loss)
+    best = best_place(loss, start, best_cells, best_cells_anywhere, effort)
     weight, before, after = judged(best)
     gain, error = paired_difference(before, after, weight)
     return best, (loss(best) + gain, loss(best), error)

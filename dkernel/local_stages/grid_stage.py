@@ -29,13 +29,14 @@ from dkernel.selection.grid_inputs import RELEVANCE_ROWS, category_groups, featu
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
-    NOTHING,
     RaceFindings,
     best_grids,
+    best_place,
     best_width,
     grid_gamma,
     grid_width,
 )
+from dkernel.solving.fit_problem import Callback
 from dkernel.streaming.repeated_reading import RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
@@ -167,19 +168,12 @@ def fit_grid_stage(
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    n: int,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
-    findings: RaceFindings = NOTHING,
+    callback: Callback,
+    findings: RaceFindings,
 ) -> LocalStage:
-    """Choose width and ridge on few grids, fit all of them, and keep them where they help.
-
-    Parameters
-    ----------
-    n : rows
-    findings : by a race
-    """
+    """Choose width and ridge on few grids, fit all of them, and keep them where they help."""
     residual.run.progress.phase("prepare grids")
-    source, moments = residual.fit.reader.source, survey.moments
+    n, source, moments = residual.fit.sizes.n, residual.fit.reader.source, survey.moments
     groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
     inputs = GridInputs(moments.mean, groups)
 
@@ -205,7 +199,7 @@ def fit_grid_stage(
     elif residual.judges:
         residual.run.progress.phase("choose the width of grids")
         place, loss = residual.run.journal.stage(
-            "grids-width", lambda: _choose(tried, settings, len(seen), few, findings.place, recipe.effort == "high")
+            "grids-width", lambda: _choose(tried, settings, len(seen), few, findings.place, recipe.effort)
         )
         before = residual.gain(residual.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
@@ -259,15 +253,14 @@ def _choose(
     seen: int,
     grids: int,
     start: Place | None,
-    all_over: bool,
+    effort: str,
 ) -> tuple[Place, float]:
     """Place of the settings with the smallest loss on the holdout, and that loss, with `grids` grids.
 
     Parameters
     ----------
     seen : rows of relevances
-    start : where the search begins; None where nothing is known
-    all_over : whether it also begins in the middle of all settings
+    start, effort : of `best_place`
     """
     rows = sum(piece.n for piece in residual.pieces)
 
@@ -278,8 +271,5 @@ def _choose(
             name = "grids-" + "-".join(map(str, place))
             return residual.gain(fit_grids(residual, settings(place, grids, rows), name, beside=reading).scores)[1]
 
-        found = [] if start is None else [best_width(judged, start)]
-        if start is None or all_over:
-            found.append(best_grids(judged, GRID_MIDDLE, seen))
-        place = min(found, key=judged)
+        place = best_place(judged, start, best_width, lambda loss: best_grids(loss, GRID_MIDDLE, seen), effort)
         return place, judged(place)

@@ -6,7 +6,6 @@ from math import exp
 
 from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
-from dkernel.local_settings import stage_entry
 from dkernel.local_stages.catalogue import local_cost
 from dkernel.problem.budget import CORES
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
@@ -46,8 +45,8 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     """
     recipe = way.of(recipe)
     of_kernel, of_global = sizes.components, sizes
-    if recipe.components_open:
-        of_kernel, _ = stage_entry(way.local).enough(sizes.components, "", LEAST_COMPONENTS)
+    if recipe.components_open and way.learns_rest:
+        of_kernel = min(of_kernel, LEAST_COMPONENTS)
     components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))

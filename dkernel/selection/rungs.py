@@ -307,7 +307,7 @@ def try_sums(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> li
 
 
 def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The best enters at its gamma and the next, because a larger map can use a larger gamma; the better one goes on."""
+    """The best enters at its gamma and the next, as a larger map can use a larger gamma; the better one goes on."""
     space, judge, best = search.space, search.judge, leaders[0]
     # Fewer landmarks than features cannot tell how smooth a function of all of them is.
     many = space.p > FINALIST_RUNG.components

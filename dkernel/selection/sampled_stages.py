@@ -27,17 +27,17 @@ from dkernel.selection.stage_settings import (
     GRID_RIDGES,
     NOTHING,
     RaceFindings,
+    best_cells_anywhere,
     best_grids,
     cell_settings,
     grid_gamma,
-    lowest,
 )
 
 CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a group
 FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
 MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
-METRIC_ROWS = 2048  # that the metric of cells is learned on, as in a fit of so few rows
+METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def try_cells(
         cell: Cell = fit_cell(X[:n], own, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
         return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
 
-    best = place or lowest(_mean(lambda place: losses(place, rows // 2), split))
+    best = place or best_cells_anywhere(_mean(lambda place: losses(place, rows // 2), split))
     return StageTrial(losses(best, rows), RaceFindings(best))
 
 

@@ -10,9 +10,9 @@ from dkernel.local.cells import SMOOTHNESS, CellSettings
 from dkernel.persistence.serialization import stored
 from dkernel.selection.descent import Place, descend
 
-WIDTH, WIDER, SIZE_STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
+WIDER, SIZE_STEPS = 2.0, 3  # the factor between two widths, and steps either way from the width 1
 GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
-GRID_MIDDLE = (0, SIZE_STEPS, 1)  # without sight of categories, the middle width and ridge
+GRID_MIDDLE = (0, SIZE_STEPS, 1)  # relevances without categories, the width 1 and the ridge in the middle
 RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS = (1, 0, 0), (0, 1, 0)  # moves
 
 # Of cells: the settings are tried one after the other, from the middle outwards while the loss falls.
@@ -50,7 +50,7 @@ NOTHING = RaceFindings()
 
 def grid_width(place: Place) -> float:
     """The overall width at a place."""
-    return WIDTH * WIDER ** (place[1] - SIZE_STEPS)
+    return float(WIDER ** (place[1] - SIZE_STEPS))
 
 
 def grid_gamma(relevances: NDArray[np.float64], categorical: NDArray[np.bool_], place: Place) -> NDArray[np.float64]:
@@ -78,24 +78,44 @@ def cell_settings(place: Place) -> CellSettings:
 
 
 def best_width(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of grids with another width than that of `start`, which fewer rows have said."""
+    """The place of the smallest loss of grids near `start`, the best of fewer rows; it moves the width alone."""
     return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), (WIDTH_OF_GRIDS,))
 
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of cells near `start`, which fewer rows have said."""
-    return _settled(loss, descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS,)))
+    """The place of the smallest loss of cells near `start`, the best of fewer rows."""
+    return _local_minimum(loss, descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS,)))
 
 
-def lowest(loss: Callable[[Place], float]) -> Place:
+def best_cells_anywhere(loss: Callable[[Place], float]) -> Place:
     """Descend from the middle of each smoothness; return the best local minimum of the grid of settings."""
     starts = (
         descend(loss, (*MIDDLE_CELLS, smoothness, 0), SIZES, (RIDGE_OF_CELLS,)) for smoothness in range(len(SMOOTHNESS))
     )
-    return _settled(loss, min(starts, key=loss))
+    return _local_minimum(loss, min(starts, key=loss))
 
 
-def _settled(loss: Callable[[Place], float], place: Place) -> Place:
+def best_place(
+    loss: Callable[[Place], float],
+    start: Place | None,
+    near: Callable[[Callable[[Place], float], Place], Place],
+    anywhere: Callable[[Callable[[Place], float]], Place],
+    effort: str,
+) -> Place:
+    """Search the settings of a local stage on the rows of a fit.
+
+    Parameters
+    ----------
+    start : the best place of a race, beside which `near` searches; without one `anywhere` does
+    effort : of the recipe; with a high one both search
+    """
+    ends = [] if start is None else [near(loss, start)]
+    if start is None or effort == "high":
+        ends.append(anywhere(loss))
+    return min(ends, key=loss)
+
+
+def _local_minimum(loss: Callable[[Place], float], place: Place) -> Place:
     """The place from which no move of cells gains: a metric of its own, or another ridge, wants another width."""
     while (further := descend(loss, place, SIZES, CELL_MOVES)) != place:
         place = further

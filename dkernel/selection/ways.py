@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import log2
 
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, stage_entry
+from dkernel.local_settings import STAGES, learns_rest
 from dkernel.persistence.serialization import stored
 from dkernel.recipe import Recipe
 
@@ -46,7 +46,7 @@ class Way:
     @property
     def learns_rest(self) -> bool:
         """True if few components are enough before its local stage."""
-        return stage_entry(self.local).learns_rest
+        return learns_rest(self.local)
 
     @property
     def has_all_components(self) -> bool:

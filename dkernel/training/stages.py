@@ -8,7 +8,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import LOSSES, Loss, parse_loss
 from dkernel.local.inputs import GridInputs
-from dkernel.local_settings import Grids, stage_entry
+from dkernel.local_settings import Grids, learns_rest
 from dkernel.local_stages.catalogue import races
 from dkernel.model import ScaledComponents
 from dkernel.planning.way_costs import repeated_seconds, way_cost
@@ -107,8 +107,8 @@ def _limit_components(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    if "way" in chosen.why:
-        enough, why = stage_entry(recipe.local_stage).enough(enough, why, LEAST_COMPONENTS)
+    if "way" in chosen.why and learns_rest(recipe.local_stage):
+        enough, why = min(enough, LEAST_COMPONENTS), f"{recipe.local_stage} learn the rest"
     if not recipe.components_open or enough >= most:
         return sizes, ""
     return Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=enough)), why

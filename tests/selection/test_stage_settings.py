@@ -3,7 +3,7 @@
 import pytest
 
 from dkernel.selection.descent import Place
-from dkernel.selection.stage_settings import MIDDLE_CELLS, SIZES, best_cells, lowest
+from dkernel.selection.stage_settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere
 
 
 def valley(place: Place) -> float:
@@ -20,7 +20,7 @@ def test_cells_are_found_along_a_valley(start: Place) -> None:
 def test_the_search_from_the_middle_finds_the_end_of_a_valley() -> None:
     assert valley((*MIDDLE_CELLS, 0, 0)) < valley((3, 2, 0, 0))  # neither the width alone gains
     assert valley((*MIDDLE_CELLS, 0, 0)) < valley((2, 1, 0, 0))  # nor the ridge
-    assert lowest(valley) == (3, 1, 0, 0)
+    assert best_cells_anywhere(valley) == (3, 1, 0, 0)
 
 
 def test_a_search_of_cells_asks_for_few_settings() -> None:
