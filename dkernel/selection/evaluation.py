@@ -27,10 +27,9 @@ from dkernel.problem.sizes import flops_of
 from dkernel.problem.targets import Targets
 from dkernel.selection.descent import until_worse
 
-MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # whose gradients are averaged; parts for two threads
-
+MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # rows whose gradients are averaged, and parts of them for two threads
 MOST_PLAIN = 4096  # features, or rows, whose square judges a linear kernel
-JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
+JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas that judge a candidate, until the loss rises
 SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
 
 
@@ -48,9 +47,9 @@ class Fidelity:
     judged: int
     halved: bool = False
 
-    def within(self, components: int, half: "FitValidationSplit") -> "Fidelity":
+    def within(self, components: int, split: "FitValidationSplit") -> "Fidelity":
         """The fidelity with no more components than a fit will have, nor rows than there are."""
-        rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
+        rows, judged = min(self.rows, len(split.X)), min(self.judged, len(split.X_judged))
         return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
@@ -84,6 +83,12 @@ class FitValidationSplit:
         w = rows.weight
         weights = (None, None) if w is None else (w[judged:end], w[:judged])
         return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
+
+    def part(self, fidelity: Fidelity) -> "FitValidationSplit":
+        """The first rows of both, as many as the fidelity asks for."""
+        n, m, weight, judged = fidelity.rows, fidelity.judged, self.weight, self.weight_judged
+        weights = None if weight is None else weight[:n], None if judged is None else judged[:m]
+        return FitValidationSplit(self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m], *weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +136,7 @@ Judged = tuple[CandidateLoss, F64 | None]  # and coefficients with the intercept
 def evaluate_candidate(
     kernel: Kernel,
     scaling: Scaling,
-    half: FitValidationSplit,
+    split: FitValidationSplit,
     loss: Loss,
     targets: Targets,
     fidelity: Fidelity,
@@ -142,17 +147,16 @@ def evaluate_candidate(
 ) -> CandidateLoss:
     """Fit and judge one candidate; runs on a worker. More threads change no bit; more than SQUARE_PARTS are no use.
 
-    Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
+    Components are drawn or those of landmarks, as the fit will have them.
 
     Parameters
     ----------
     near : alpha that another candidate of this family had; all are looked at where it is None
     """
-    components = _components(kernel, scaling, half, fidelity, drawing, plain)
+    split = split.part(fidelity)
+    components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     map = components.map
-    judged = components.with_intercept(half.X_judged[: fidelity.judged], components.pass_dtype)
-    Y_judged = targets.of(half.y_judged[: fidelity.judged])
-    weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
+    judged, Y_judged = components.with_intercept(split.X_judged, components.pass_dtype), targets.of(split.y_judged)
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")
     with (
@@ -160,7 +164,7 @@ def evaluate_candidate(
         np.errstate(over="ignore", invalid="ignore"),
     ):
         over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
-        covariance, moment = _means(components, half, targets, fidelity.rows, over)
+        covariance, moment = _means(components, split, targets, over)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
@@ -171,7 +175,10 @@ def evaluate_candidate(
                 return nothing, None
             S = judged @ w
             losses = loss.judging_value(Y_judged, S)
-            mean, losses = _mean(losses, weight_judged), losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64)
+            mean, losses = (
+                _mean(losses, split.weight_judged),
+                losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64),
+            )
             several = targets.classes is not None and targets.outputs > 1
             wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
             judged_loss = CandidateLoss(mean, w[:-1], alpha, w[-1], wrong, losses)
@@ -188,7 +195,7 @@ def evaluate_candidate(
     assert best.losses is not None
     of_half = loss.judging_value(Y_judged, judged[:, some] @ half_of)
     gain, error = paired_difference(
-        of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, weight_judged
+        of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, split.weight_judged
     )
     return replace(best, gain=gain, error=error)
 
@@ -209,40 +216,41 @@ def paired_difference(one: F64, other: F64, weight: F64 | None) -> tuple[float, 
 
 
 def _components(
-    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, fidelity: Fidelity, drawing: Drawing | None, plain: bool
+    kernel: Kernel, scaling: Scaling, split: FitValidationSplit, components: int, drawing: Drawing | None, plain: bool
 ) -> ScaledComponents:
     if drawing is not None:
-        return ScaledComponents(scaling, drawing.map(kernel, fidelity.components))
-    p, few = half.X.shape[1], plain and fidelity.rows <= MOST_PLAIN
+        return ScaledComponents(scaling, drawing.map(kernel, components))
+    rows, p = len(split.X), split.X.shape[1]
     landmarks: NDArray[Any]
-    if plain and p <= min(fidelity.rows, MOST_PLAIN):
+    if plain and p <= min(rows, MOST_PLAIN):
         landmarks = np.eye(p)  # unit vectors make the scaled features themselves of a linear kernel
     else:  # of more features than rows the best linear function is an expansion in the rows
-        landmarks = scaling.apply(half.X[: fidelity.rows if few else fidelity.components])
+        landmarks = scaling.apply(split.X[: rows if plain and rows <= MOST_PLAIN else components])
     return ScaledComponents(scaling, NystromMap(kernel, landmarks))
 
 
 def candidate_scores(
     kernel: Kernel,
     scaling: Scaling,
-    half: FitValidationSplit,
+    split: FitValidationSplit,
     result: CandidateLoss,
     fidelity: Fidelity,
     drawing: Drawing | None = None,
     plain: bool = False,
 ) -> StageScores:
     """Scores by a judged candidate; runs on a worker."""
-    components = _components(kernel, scaling, half, fidelity, drawing, plain)
+    split = split.part(fidelity)
+    components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
-    made = components.pass_dtype
+    dtype = components.pass_dtype
     fitted, judged = (
         np.concatenate(
             [
-                (components.with_intercept(X[i : i + COMPONENT_STRIP], made) @ w)
+                (components.with_intercept(X[i : i + COMPONENT_STRIP], dtype) @ w)
                 for i in range(0, len(X), COMPONENT_STRIP)
             ]
         )
-        for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
+        for X in (split.X, split.X_judged)
     )
     return StageScores(fitted.astype(np.float32), judged.astype(np.float32))
 
@@ -274,17 +282,15 @@ def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | Non
         return None
 
 
-def _means(
-    components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, over: Over
-) -> tuple[F64, F64]:
-    """Means over the first rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
+def _means(components: ScaledComponents, split: FitValidationSplit, targets: Targets, over: Over) -> tuple[F64, F64]:
+    """Means over the rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = components.pass_dtype, targets.of(half.y[:rows])
-    weight = None if half.weight is None else half.weight[:rows, None]
+    dtype, Y, rows = components.pass_dtype, targets.of(split.y), len(split.X)
+    weight = None if split.weight is None else split.weight[:, None]
 
     def part(first: int, stop: int) -> GramSum:
         own = slice(first, stop)
-        return gram_of(components, half.X[own], Y[own], None if weight is None else weight[own], made)
+        return gram_of(components, split.X[own], Y[own], None if weight is None else weight[own], dtype)
 
     ends = [rows * i // SQUARE_PARTS for i in range(SQUARE_PARTS + 1)]
     total = reduce(GramSum.merge, over(part, ends, ends[1:]))
@@ -299,14 +305,14 @@ def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
 def moment_of(
     kernel: Kernel,
     scaling: Scaling,
-    half: FitValidationSplit,
+    split: FitValidationSplit,
     coef: NDArray[np.float64],
     fidelity: Fidelity,
     seed: int,
     part: int,
 ) -> NDArray[np.float64]:
     """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
-    fitted = half.X[: fidelity.rows]
+    fitted = split.X[: fidelity.rows]
     # Landmarks are the first rows; each part scales its own of the others alone.
     X, Z = (
         scaling.apply(rows, "float64").astype(np.float64, copy=False)

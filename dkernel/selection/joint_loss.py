@@ -30,22 +30,21 @@ def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
 
 
 def fit_linear(
-    scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, fidelity: Fidelity, alpha: str | float
+    scaling: Scaling, split: FitValidationSplit, loss: Loss, targets: Targets, fidelity: Fidelity, alpha: str | float
 ) -> CandidateLoss:
     """Fit and judge the linear kernel for each alpha, until the loss rises; runs on a worker."""
+    split = split.part(fidelity)
     F, G = (
         np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
-        for X in (half.X[: fidelity.rows], half.X_judged[: fidelity.judged])
+        for X in (split.X, split.X_judged)
     )
-    Y = targets.of(half.y[: fidelity.rows]).astype(np.float64)
-    Y_judged = targets.of(half.y_judged[: fidelity.judged])
-    w = np.ones(len(F)) if half.weight is None else half.weight[: fidelity.rows]
-    weight_judged = None if half.weight_judged is None else half.weight_judged[: fidelity.judged]
+    Y, Y_judged = targets.of(split.y).astype(np.float64), targets.of(split.y_judged)
+    w = np.ones(len(F)) if split.weight is None else split.weight
     best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
     for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
         start = minimize(F, Y, w / w.sum(), loss, each, 1.0, JUDGING_TOLERANCE, JUDGING_READINGS, start).v
         S = G @ start
-        mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
+        mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=split.weight_judged))
         if not mean < best.loss:
             break
         best = CandidateLoss(mean, start[:-1], each, start[-1], wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
