@@ -80,15 +80,15 @@ class NystromMap(FeatureMap):
 
     @property
     def quick(self) -> bool:
-        return bool(self._prepared.quick)
+        return bool(self._columns.quick)
 
     @property
     def panels(self) -> PackedComponents | None:
-        packed: PackedComponents | None = self._prepared.panels
+        packed: PackedComponents | None = self._columns.panels
         return packed
 
     @cached_property
-    def _prepared(self) -> Any:
+    def _columns(self) -> Any:
         if self.sparse:
             return SparseColumns(self.kernel, self.landmarks)
         return self.kernel.columns(self.landmarks)
@@ -102,10 +102,10 @@ class NystromMap(FeatureMap):
         return object_places(self.landmarks)
 
     def rows(self, X: NDArray) -> Any:
-        return self._prepared.rows(for_kernels(X))
+        return self._columns.rows(for_kernels(X))
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        self._prepared.fill(rows, first, out[0])
+        self._columns.fill(rows, first, out[0])
 
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         return np.asarray(self.kernel(in_dtype(X, dtype), in_dtype(self.landmarks, dtype)), dtype=dtype)
@@ -157,7 +157,7 @@ class NystromMap(FeatureMap):
         if self.rank is None and self.n_components > MOST_DENSE:
             return Coordinates(self.n_components, 1.0, self.blocks)
         if self.rank is None:
-            return Coordinates(self.n_components, _regular(self._gram()))
+            return Coordinates(self.n_components, _regularize(self._gram()))
         values, vectors = self._spectrum
         keep = min(self.rank, int(np.count_nonzero(values > SOLVER_FLOOR * values[0])))
         return Coordinates(keep, 1.0, vectors[:, :keep] / np.sqrt(values[:keep]))
@@ -170,7 +170,9 @@ class NystromMap(FeatureMap):
             for i in range(0, self.n_components, BLOCK_COLUMNS)
         ]
         try:
-            return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
+            return BlockBasis(
+                [sl.cholesky(_regularize(part._gram()), lower=True, check_finite=False) for part in parts]
+            )
         except sl.LinAlgError:
             raise indefinite(self.kernel) from None
 
@@ -269,7 +271,7 @@ class NystromMap(FeatureMap):
         return cls(kernels.parse(spec["kernel"]), of_parameters(spec, arrays, "landmarks"), spec["rank"])
 
 
-def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def _regularize(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue (power iteration, a fixed start), in its place."""
     n = len(gram)
     v = np.ones(n) / np.sqrt(n)

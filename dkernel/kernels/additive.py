@@ -38,7 +38,7 @@ class AdditiveChi2(Kernel):
         """Always."""
         return True
 
-    def _checked(self, X: F64) -> F64:
+    def _check(self, X: F64) -> F64:
         if (X < 0).any():
             row, column = (int(i) for i in np.argwhere(X < 0)[0])
             raise DataError(
@@ -48,8 +48,8 @@ class AdditiveChi2(Kernel):
         return X
 
     def _values(self, X: F64, Z: F64) -> F64:
-        self._checked(X)
-        self._checked(Z)
+        self._check(X)
+        self._check(Z)
         values = np.zeros((len(X), len(Z)))
         for x, z in zip(X.T, Z.T, strict=True):
             # The form 2 / (1 / x + 1 / z) would divide by 0 for the many zeros of a histogram.
@@ -59,4 +59,4 @@ class AdditiveChi2(Kernel):
         return values
 
     def _diag(self, X: F64) -> F64:
-        return self._checked(X).sum(axis=1)
+        return self._check(X).sum(axis=1)

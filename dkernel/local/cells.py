@@ -22,7 +22,7 @@ from dkernel.numerics.elementwise import add_decay_scores
 from dkernel.numerics.threads import for_each
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
-TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
+TILE = 64  # rows that are score_tile together; fewer are padded, so a row has the same bits alone and among others
 CELL_STRIP = 256  # rows of the kernel matrix that are made at one time
 SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
@@ -88,7 +88,7 @@ class Cell:
             return np.zeros((len(X), self.coef.shape[1]))
         columns, held = _columns(self.Z, self.length, self.nu), scratch(TILE * TILE_COMPONENTS)
 
-        def scored(tile: F32) -> F64:
+        def score_tile(tile: F32) -> F64:
             rows, S = columns.rows(tile), np.zeros((TILE, self.coef.shape[1]))
             for at in range(0, len(self.Z), TILE_COMPONENTS):
                 part = self.coef[at : at + TILE_COMPONENTS]
@@ -97,7 +97,7 @@ class Cell:
                 S += K @ part
             return S
 
-        return self._by_tiles(X, scored)
+        return self._by_tiles(X, score_tile)
 
     def wide_scores(self, X: F32) -> F64:
         """The same with distances, kernel and sums in float64, two to four times as slow: coefficients may cancel."""
@@ -105,21 +105,21 @@ class Cell:
         factor = slope * LOG2_E / self.length
         Z, coef = factor * self.Z.astype(np.float64), np.ascontiguousarray(self.coef)
 
-        def scored(tile: F32) -> F64:
+        def score_tile(tile: F32) -> F64:
             S = np.zeros((self.coef.shape[1], TILE))
             add_decay_scores(np.ascontiguousarray(factor * tile.T.astype(np.float64)), Z, coef, b / LOG2_E, S)
             return S.T
 
-        return self._by_tiles(X, scored)
+        return self._by_tiles(X, score_tile)
 
-    def _by_tiles(self, X: F32, scored: Callable[[F32], F64]) -> F64:
-        """What `scored` gives of tiles of TILE rows, times the root; the last one is padded."""
+    def _by_tiles(self, X: F32, score_tile: Callable[[F32], F64]) -> F64:
+        """What `score_tile` gives of tiles of TILE rows, times the root; the last one is padded."""
         out, tile = np.zeros((len(X), self.coef.shape[1])), np.empty((TILE, X.shape[1]), np.float32)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
-            out[first : first + TILE] = scored(tile @ self.root)[: len(some)]
+            out[first : first + TILE] = score_tile(tile @ self.root)[: len(some)]
         return out
 
 

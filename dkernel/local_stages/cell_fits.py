@@ -234,7 +234,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         self._held.append(held)
         for parts in self.rows.batches(self.order[first:]):
             numbered = [(part, self.rows.numbers[part]) for part in parts]
-            args = held, self.rows.picked(parts), numbered, self.settings
+            args = held, self.rows.collect(parts), numbered, self.settings
             yield Call(f"{key}-{parts[0]}-{len(parts)}", fit_task, args)
 
 

@@ -149,7 +149,7 @@ class SortedRows:
         together = max(1, self.executor.workers // PICKS)
         return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
 
-    def picked(self, cells: Sequence[int]) -> list[Handle]:
+    def collect(self, cells: Sequence[int]) -> list[Handle]:
         """Lists of runs that together have the rows of these cells."""
         self.sort()
         if not self.executor.processes():

@@ -184,7 +184,7 @@ def _judge(
     words = f"{cells:,} cells of {rows / cells:,.0f} rows, {_words(settings)}"
     own = machine.scores(residual.fit.split.holdout.X) / machine.unit
     scores = (residual.holdout.scores + own).astype(np.float32)
-    return LocalStage.judged(machine, history, facts, words, residual, scores)
+    return LocalStage.judge(machine, history, facts, words, residual, scores)
 
 
 def _choose(
@@ -198,19 +198,21 @@ def _choose(
     start, effort : of `best_place`
     """
     step = max(1, len(rows.numbers) // TRIED)
-    parts = {part: rows.picked([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
+    parts = {part: rows.collect([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
     small = replace(problem, limit=min(problem.limit, TRIED_CELL_ROWS))
 
     @cache
-    def judged(place: Place) -> F64:
-        losses = judge_settings(residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key)
-        return losses if losses[0].any() else NO_ROWS
+    def losses(place: Place) -> F64:
+        rows_and_losses = judge_settings(
+            residual.run.executor, small, rows.numbers, parts, cell_settings(place), rows.key
+        )
+        return rows_and_losses if rows_and_losses[0].any() else NO_ROWS
 
     def loss(place: Place) -> float:
-        weight, _, after = judged(place)
+        weight, _, after = losses(place)
         return float(np.average(after, weights=weight))
 
     best = best_place(loss, start, best_cells, best_cells_anywhere, effort)
-    weight, before, after = judged(best)
+    weight, before, after = losses(best)
     gain, error = paired_difference(before, after, weight)
     return best, (loss(best) + gain, loss(best), error)

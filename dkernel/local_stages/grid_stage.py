@@ -25,7 +25,7 @@ from dkernel.problem.budget import model_bytes_of
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.descent import Place
-from dkernel.selection.grid_inputs import RELEVANCE_ROWS, category_groups, feature_names, given_groups, relevances
+from dkernel.selection.grid_inputs import RELEVANCE_ROWS, category_groups, feature_names, find_groups, relevances
 from dkernel.selection.stage_settings import (
     GRID_MIDDLE,
     GRID_RIDGES,
@@ -154,7 +154,7 @@ def check_groups(recipe: Recipe, source: Source) -> None:
     """Refuse groups of features that the source does not have."""
     groups = recipe.settings(Grids).one_hot
     if isinstance(groups, tuple):
-        given_groups(source, groups)
+        find_groups(source, groups)
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
@@ -218,7 +218,7 @@ def fit_grid_stage(
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
     words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
-    return LocalStage.judged(machine, fit.history, facts, words, residual, fit.scores)
+    return LocalStage.judge(machine, fit.history, facts, words, residual, fit.scores)
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
@@ -267,9 +267,9 @@ def _choose(
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-grids-tried") as reading:
 
         @cache
-        def judged(place: Place) -> float:
+        def loss(place: Place) -> float:
             name = "grids-" + "-".join(map(str, place))
             return residual.gain(fit_grids(residual, settings(place, grids, rows), name, beside=reading).scores)[1]
 
-        place = best_place(judged, start, best_width, lambda loss: best_grids(loss, GRID_MIDDLE, seen), effort)
-        return place, judged(place)
+        place = best_place(loss, start, best_width, lambda loss: best_grids(loss, GRID_MIDDLE, seen), effort)
+        return place, loss(place)

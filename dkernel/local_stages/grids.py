@@ -384,7 +384,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         turn = Turn(number, float(self.widths[number]), state.change)
         key = f"{self.reading.run}-{number}"
 
-        def restored() -> Handle:
+        def keep_history() -> Handle:
             return executor.keep(replace(turn, change=None, history=self.coef[: number * GRID_GROUP]), f"{key}-history")
 
         broadcast = executor.keep(turn, key)
@@ -392,7 +392,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             self.statistic,
             self.held,
             broadcast,
-            restored,
+            keep_history,
             key,
             lambda rows: self.residual.run.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
             number + 1 == self.rounds,

@@ -31,7 +31,7 @@ class LocalStage:
     holdout: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def judged(
+    def judge(
         cls,
         machine: LocalMachine,
         history: list[dict[str, Any]],

@@ -18,7 +18,7 @@ from dkernel.numerics.rows import n_terms
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested_rule
 from dkernel.selection.candidates import Candidate
-from dkernel.selection.metric_learning import learnable
+from dkernel.selection.metric_learning import learnable_metric
 from dkernel.streaming.survey import SurveyResult
 
 GAMMA_FACTORS = tuple(2.0**k for k in range(-2, 7))
@@ -146,7 +146,7 @@ class CandidateSpace:
         if self.recipe.metric != "auto":
             return self.recipe.metric
         is_open = len(self.grid(candidate.family)) > 1 and self.layout.numeric
-        return learnable(candidate.family, self.p) if is_open else "identity"
+        return learnable_metric(candidate.family, self.p) if is_open else "identity"
 
     def scaling(self, kind: str, free: bool = False) -> Scaling:
         """Scaling of a kind without a metric; `free` where the kernel does not see a shift."""

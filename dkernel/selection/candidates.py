@@ -43,7 +43,7 @@ class SelectedModel:
     ----------
     enough : components beyond which there is little to gain; None where that is not known
     ways : that are to be fitted, at most two; the one that was asked for where there was no race
-    instead : that is fitted too where no local stage of `ways` gains anything; None for none
+    fallback : that is fitted too where no local stage of `ways` gains anything; None for none
     findings : of the race, for the local stage of each way
     alpha : of the ridge regression that was judged best; None where nothing was judged
     loss : that was chosen with a linear kernel of the features; None for the one that was asked for
@@ -56,7 +56,7 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     ways: tuple[Way, ...] = ()
-    instead: Way | None = None
+    fallback: Way | None = None
     findings: dict[Way, RaceFindings] = field(default_factory=dict)
     alpha: float | None = None
     loss: str | None = None

@@ -43,10 +43,12 @@ class Judge:
     Parameters
     ----------
     split : rows to fit on and to judge on
-    p : columns of the rows, the numbers that a row has of sparse ones
-    components : of the fit to come, which no fidelity exceeds
+    p : columns of the rows; of sparse rows the numbers in a row
+    components : of the whole fit; no fidelity has more
     drawing : of the fit's components, None for landmarks
     budget : flops that the whole choice may take
+    spent : flops that it has taken
+    levels : trials that were judged together, the best first
     """
 
     split: FitValidationSplit
@@ -61,9 +63,7 @@ class Judge:
     spent: float = 0.0
     calls: int = 0
     judged: list[Candidate] = field(default_factory=list)
-    levels: list[list[Trial]] = field(
-        default_factory=list
-    )  # candidates of a level were judged together, the best first
+    levels: list[list[Trial]] = field(default_factory=list)
     known: dict[tuple[Candidate, Fidelity, bool], Trial] = field(default_factory=dict)
 
     def __enter__(self) -> "Judge":
@@ -77,15 +77,15 @@ class Judge:
         """The fidelity with no more components than the fit will have, nor rows than there are."""
         return fidelity.within(self.components, self.split)
 
-    def affordable(self, fidelity: Fidelity, families: Sequence[Kernel], least: int) -> Fidelity:
-        """The fidelity, halved down to `least` components until fits of these kernels are within the budget."""
+    def affordable_fidelity(self, fidelity: Fidelity, families: Sequence[Kernel], least: int) -> Fidelity:
+        """Halve a fidelity, down to `least` components, until fits of these kernels are within the budget."""
         drawn, left = self.drawing is not None, self.budget - self.spent
         while fidelity.components > least and sum(fidelity.flops(f, self.p, drawn) for f in families) > left:
             fidelity = replace(fidelity, components=fidelity.components // 2, rows=max(fidelity.rows // 2, 2048))
         return fidelity
 
     def trials(self, candidates: Sequence[Candidate], fidelity: Fidelity, drawn: bool = True) -> list[Trial]:
-        """The candidates with their losses, the best first; unless `drawn`, all are judged on landmarks."""
+        """Fit and judge candidates, the best first; unless `drawn`, all have landmarks."""
         fidelity = self.within(fidelity)
         self.calls += 1
         self.judged += candidates
@@ -121,7 +121,7 @@ class Judge:
         return min(results, key=lambda result: result.loss).alpha if results else None
 
     def gradient_moment(self, trial: Trial, fidelity: Fidelity, seed: int) -> NDArray[np.float64]:
-        """Gradient moment of the function that a trial fitted; float64 (p, p)."""
+        """The gradient moment of the function that a trial fitted, float64 (p, p)."""
         if self.drawing is not None:  # the moment is that of an expansion in landmarks
             trial = self.trials([trial.candidate], fidelity, drawn=False)[0]
         candidate, result = trial
@@ -140,7 +140,7 @@ class Judge:
     def joint_linear(
         self, scaling: Scaling, loss: Loss, fidelity: Fidelity, alpha: str | float
     ) -> CandidateLoss | None:
-        """The linear kernel with a loss of all classes at once; None where the budget is spent."""
+        """Fit and judge the linear kernel with a loss of all classes at once; None if the budget is spent."""
         self.spent += linear_flops(self.p, self.targets.outputs, fidelity)
         if self.spent > self.budget:
             return None

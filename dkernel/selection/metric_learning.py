@@ -24,7 +24,7 @@ from dkernel.selection.candidates import Candidate
 MOST_METRIC_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
 
 
-def learnable(kernel: Kernel, p: int) -> str:
+def learnable_metric(kernel: Kernel, p: int) -> str:
     """The metric that metric="auto" tries: "full", "diagonal" or "identity".
 
     The L1 distance knows the columns, not the directions between them: a rotation would take that from it.
@@ -32,7 +32,7 @@ def learnable(kernel: Kernel, p: int) -> str:
     Examples
     --------
     >>> from dkernel.kernels import Gaussian, Laplacian, Linear
-    >>> learnable(Gaussian(), 28), learnable(Laplacian(), 28), learnable(Linear(), 28)
+    >>> learnable_metric(Gaussian(), 28), learnable_metric(Laplacian(), 28), learnable_metric(Linear(), 28)
     ('full', 'diagonal', 'identity')
     """
     if p > MOST_METRIC_COLUMNS or p < 2 or not has_gradient(kernel):
@@ -55,7 +55,7 @@ def check_metric(metric: str, kernel: Kernel, layout: Layout) -> None:
         gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
 
 
-def in_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[Any], kind: str) -> Candidate:
+def move_to_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[Any], kind: str) -> Candidate:
     """The candidate in the metric that the gradients of its fitted function say.
 
     Parameters
@@ -68,10 +68,10 @@ def in_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[Any],
         moment = now @ moment @ now.T
     root = metric_root(moment, kind == "diagonal")
     weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
-    return replace(candidate, scaling=with_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
+    return replace(candidate, scaling=add_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
 
 
-def with_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
+def add_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
     """The scaling with `root` behind it, times a number that keeps the mean square of the rows X as it was."""
     base = replace(scaling, rotation=None)
     rows = base.apply(X, "float64")

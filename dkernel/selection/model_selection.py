@@ -79,8 +79,8 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
         selected = _selected_model(search, climb(search))
     if race is None:
         return replace(selected, ways=tuple(ways))
-    instead = race.instead(search.enough or choice.components)
-    return replace(selected, ways=race.end(), instead=instead, findings=race.findings)
+    fallback = race.fallback(search.enough or choice.components)
+    return replace(selected, ways=race.ways_to_fit(), fallback=fallback, findings=race.findings)
 
 
 def climb(search: Search) -> Trial:

@@ -1,8 +1,9 @@
-"""The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve says how it ends.
+"""The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve predicts its loss.
 
 A way is a global stage (components of a kernel, the linear kernel, or none) and a local one on its residual (grids,
-cells, or none). All ways learn from the same rows and are judged on the same others. A way leaves where its curve,
-extrapolated to all rows, is clearly above that of the best one; those that are left are fitted in full.
+cells, or none). All ways learn from the same rows and are judged on the same other rows. A way drops out where its
+curve, extrapolated to all rows, is clearly above that of the best way. The fit takes one or two of the ways that are
+left.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,27 +34,27 @@ FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings o
 CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
 RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER = 0.5  # share of the cost of another way
-DRIFT = 0.02  # by which the difference of two curves may bend for each unit of the logarithm of the rows, as measured
-STEEPEST = 1.5  # power of the rows with which a loss falls, at most: noise on few rows shows larger ones
+DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
+STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
 
 
 @dataclass(eq=False)
 class Curve:
-    """Losses of a way on growing samples, so far.
+    """Losses of a way on growing samples.
 
     Parameters
     ----------
-    losses : rows that were learned from -> losses of the rows that judge, in this order
+    losses : size of the sample -> losses of the rows that judge, from the smallest sample to the largest
     """
 
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss with `rows` rows to learn from."""
+        """Mean loss after a fit to `rows` rows."""
         return float(np.average(self.losses[rows], weights=weight))
 
-    def predicted(self, n: int, weight: F64 | None) -> float:
-        """Logarithm of the loss with n rows: the line through the last two points, in logarithms of both, goes on."""
+    def predict(self, n: int, weight: F64 | None) -> float:
+        """Predict the logarithm of the loss with n rows, by the line through the last two points in logarithms."""
         rows = sorted(self.losses)
         x, y = np.log(rows), np.log([max(self.mean(r, weight), 1e-300) for r in rows])
         slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
@@ -62,7 +63,7 @@ class Curve:
 
 @dataclass(eq=False)
 class Race:
-    """A race while it is run.
+    """The state of a race.
 
     Parameters
     ----------
@@ -93,44 +94,45 @@ class Race:
     def __post_init__(self) -> None:
         self.ways = list(self.costs)
 
-    def end(self) -> tuple[Way, ...]:
-        """The ways to fit in full: the best, and with it the next one where the race cannot tell the two apart and the
-        second fit adds no more than half of the first one's cost.
+    def ways_to_fit(self) -> tuple[Way, ...]:
+        """The ways that the fit takes, of those that are left: the best, and the next one if the fit of both is cheap.
 
-        Of those that cannot be told apart one that is much cheaper is taken alone, and with a low effort the cheapest;
-        with a high one all are fitted.
+        The second fit may add half of the cost of the first. A way that is much cheaper than the best is taken alone. A
+        low effort takes the cheapest way, a high one all.
         """
         if self.effort == "high":
             return tuple(self.ways)
-        best = min(self.ways, key=lambda way: self.weighed(way))
+        best = min(self.ways, key=lambda way: self.weighed_loss(way))
         cheapest = min(self.ways, key=self.seconds)
         if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
         others = [
-            way for way in self.ways if way != best and self.added(way, best) <= MUCH_CHEAPER * self.seconds(best)
+            way
+            for way in self.ways
+            if way != best and self.added_seconds(way, best) <= MUCH_CHEAPER * self.seconds(best)
         ]
-        return (best, *sorted(others, key=lambda way: self.weighed(way))[:1])
+        return (best, *sorted(others, key=lambda way: self.weighed_loss(way))[:1])
 
-    def instead(self, components: int) -> Way | None:
-        """The way to fit where no local stage of those to fit gains anything: the best one with all of its components.
+    def fallback(self, components: int) -> Way | None:
+        """The way to fit if no local stage gains anything: the best way with all of its components.
 
-        A linear kernel without its grids, a constant without cells, or the few components that cells ask for have run
-        no race.
+        The race has not judged a linear kernel without its grids, a constant without cells, or the few components
+        before cells.
 
         Parameters
         ----------
-        components : that components alone are fitted with
+        components : of a fit of components alone
         """
-        taken = {way.learns_rest for way in self.end() if way.features == "kernel"}
+        taken = {way.learns_rest for way in self.ways_to_fit() if way.features == "kernel"}
         if False in taken or (True in taken and components <= LEAST_COMPONENTS):
             return None
         whole = [way for way in self.ways if way.has_all_components]
-        return min(whole, key=self.weighed, default=Way() if Way() in self.costs and self.has_kernel else None)
+        return min(whole, key=self.weighed_loss, default=Way() if Way() in self.costs and self.has_kernel else None)
 
-    def added(self, way: Way, first: Way) -> float:
+    def added_seconds(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        alike = way.learns_rest == first.learns_rest  # else they want other numbers of components
+        alike = way.learns_rest == first.learns_rest  # otherwise they have different numbers of components
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
 
@@ -139,46 +141,49 @@ class Race:
         return self.costs[way].seconds
 
     def drop_kernel(self) -> None:
-        """Drop the ways with components before their kernel is chosen, if a linear kernel + grids leads for half
-        of their cost, and clearly leads components alone, on more rows unless the effort is low.
+        """Drop the ways with components before their kernel is chosen, if a linear kernel + grids leads at half of
+        their cost, and clearly leads components alone. The latter is judged on more rows unless the effort is low.
 
-        Cells alone may not: a metric that is learned later has taken kin40k's components + cells from .075 to .028.
+        Cells alone do not drop them: a metric that is learned later takes components + cells on kin40k from .075 to
+        .028.
         """
         rival, kernels = Way("linear", "grids"), [way for way in self.ways if way.features == "kernel"]
         if self.effort == "high" or rival not in self.ways or not kernels:
             return
-        best = min(kernels, key=lambda way: self.weighed(way))
-        if self.weighed(rival) > self.weighed(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(best):
+        best = min(kernels, key=lambda way: self.weighed_loss(way))
+        if self.weighed_loss(rival) > self.weighed_loss(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(
+            best
+        ):
             return
         if Way() in kernels and self.effort != "low":
             self._judge([Way(), rival], min(RIVAL_ROWS, len(self.judge.split.X)))
-        if Way() not in kernels or self.weighed(Way()) - self.weighed(rival) > self.uncertainty(Way(), rival):
+        if Way() not in kernels or self.weighed_loss(Way()) - self.weighed_loss(rival) > self.uncertainty(Way(), rival):
             self.ways = [way for way in self.ways if way.features != "kernel"]
 
     def explain(self) -> str:
-        """The end of the race, in words."""
-        ways = sorted(self.curves, key=lambda way: self.predicted(way))
-        losses = ", ".join(f"{way.text} {np.exp(self.predicted(way)):.4g}" for way in ways)
-        taken = self.end()
+        """Explain the result of the race."""
+        ways = sorted(self.curves, key=lambda way: self.predict(way))
+        losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
+        taken = self.ways_to_fit()
         text = f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"
         left = [f"no {ways[0].text}: {self._gain(ways[0], taken[0])}"] if self._is_dear(ways[0]) else []
         return "; ".join([text, *self._gains(), *left])
 
     def _gains(self) -> Iterator[str]:
-        """What each local stage that is fitted wins, beside components alone."""
-        for way in self.end() if Way() in self.curves else ():
+        """The predicted gain of each local stage of the fit over components alone."""
+        for way in self.ways_to_fit() if Way() in self.curves else ():
             if way.local != "none":
                 yield f"{way.local}: {self._gain(way, Way())}"
 
     def _gain(self, way: Way, other: Way) -> str:
-        """What a way is predicted to win beside another one, and the readings of files that this takes."""
-        gain, cost = 1 - np.exp(self.predicted(way) - self.predicted(other)), self.costs[way]
+        """The predicted gain of a way over another one, and the readings of files that it takes."""
+        gain, cost = 1 - np.exp(self.predict(way) - self.predict(other)), self.costs[way]
         more = f"{cost.local_readings} more reading{'s' if cost.local_readings != 1 else ''} for " * bool(cost.reading)
         return f"{more}a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {other.text}"
 
     def _is_dear(self, way: Way) -> bool:
         """True if a way is left out for the readings of files that it takes."""
-        return self.costs[way].price > 0 and way not in self.end()
+        return self.costs[way].price > 0 and way not in self.ways_to_fit()
 
     @property
     def has_kernel(self) -> bool:
@@ -196,40 +201,39 @@ class Race:
         return [most >> 2, most >> 1, most]
 
     def components(self, rows: int) -> int:
-        """Components that a fit of `rows` rows has: from a quarter of FIRST_ROWS to those of the fit, a power of the
-        rows."""
-        most = self.judge.components
-        path = np.log(max(most / 256, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
-        return int(min(most, rows, 256 * (rows / FIRST_ROWS) ** path))
+        """Components of a fit to `rows` rows: a power of the rows, from FIRST_ROWS / 4 to those of the whole fit."""
+        most, first = self.judge.components, FIRST_ROWS // 4
+        path = np.log(max(most / first, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
+        return int(min(most, rows, first * (rows / FIRST_ROWS) ** path))
 
     def forget_kernel(self) -> None:
-        """Forget the curves of ways with components: they were those of another kernel."""
+        """Forget the curves of ways with components, which belong to another kernel."""
         self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
 
     def run(self, rows: int, margin: float, of_kernel: float) -> None:
-        """Judge the ways that are left with `rows` rows; those that cannot win leave."""
+        """Judge the ways that are left after a fit to `rows` rows, and drop those that cannot win."""
         judged = [way for way in self.ways if way.local not in self.stages or self.stages[way.local].takes(rows)]
         self._judge(judged, rows)
-        # Two points say little of a slope: grids that learn nothing of 1,024 rows may learn much of 2,048.
+        # Two points give a rough slope: grids that learn nothing from 1,024 rows may learn much from 2,048.
         self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
 
     def judge_doubtful(self) -> None:
-        """Judge on the largest sample the ways that were not, where their curves and their last points disagree.
+        """Judge a way on the largest sample too if its curve and its last point disagree about who wins.
 
-        Cells of 2,048 rows of kin40k lead components and may be predicted to lose, as a slope of few rows falls by
-        chance; those of diamonds lose and may be predicted to win.
+        On 2,048 rows of kin40k cells lead components, and their slope on few rows may predict that they lose. On
+        diamonds it is the other way round.
         """
         most = self.sample_sizes()[-1]
         short = [way for way in self.ways if max(self.curves[way].losses) < most]
         if not short or len(short) == len(self.ways):
             return
-        rival = min((way for way in self.ways if way not in short), key=lambda way: self.predicted(way))
-        doubtful = [way for way in short if self._leads(way, rival) != (self.predicted(way) < self.predicted(rival))]
+        rival = min((way for way in self.ways if way not in short), key=lambda way: self.predict(way))
+        doubtful = [way for way in short if self._leads(way, rival) != (self.predict(way) < self.predict(rival))]
         if doubtful:
             self._judge(doubtful, most)
 
     def _leads(self, way: Way, rival: Way) -> bool:
-        """True if a way has the lesser loss on the most rows that both have learned from."""
+        """True if a way has the smaller loss on the largest sample that both were fitted to."""
         one, other, weight = self.curves[way], self.curves[rival], self.judge.split.weight_judged
         rows = max(set(one.losses) & set(other.losses))
         return one.mean(rows, weight) < other.mean(rows, weight)
@@ -245,14 +249,14 @@ class Race:
             self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
 
     def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:
-        """Keep the ways that the best one does not beat by more than a share of its loss and the uncertainty.
+        """Drop the ways that the best one beats by more than a share of its loss and the uncertainty.
 
         Parameters
         ----------
-        of_kernel : the share for ways with components, whose kernel may still become a better one
-        n : rows for which losses are predicted; those of the fit when None
+        of_kernel : share for ways with components, whose kernel may still become better
+        n : rows to predict the losses for; those of the fit if None
         """
-        weighed = {way: self.weighed(way, n) for way in self.ways}
+        weighed = {way: self.weighed_loss(way, n) for way in self.ways}
         best = min(self.ways, key=weighed.__getitem__)
         self.ways = [
             way
@@ -261,20 +265,20 @@ class Race:
             <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
         ]
 
-    def predicted(self, way: Way, n: int | None = None) -> float:
-        """Logarithm of the loss of a way with n rows, by default all."""
-        return self.curves[way].predicted(n or self.n, self.judge.split.weight_judged)
+    def predict(self, way: Way, n: int | None = None) -> float:
+        """Predict the logarithm of the loss of a way with n rows, by default all."""
+        return self.curves[way].predict(n or self.n, self.judge.split.weight_judged)
 
-    def weighed(self, way: Way, n: int | None = None) -> float:
-        """Logarithm of the predicted loss with n rows, and the price of a way that reads files."""
-        return self.predicted(way, n) + self.costs[way].price
+    def weighed_loss(self, way: Way, n: int | None = None) -> float:
+        """The logarithm of the predicted loss with n rows, plus the price of a way that reads files."""
+        return self.predict(way, n) + self.costs[way].price
 
     def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
         """Standard error of the difference of two predicted logarithms, for n rows.
 
-        It has two parts: that of the mean over the rows that judge, which are the same, and that of the curves: their
-        difference may change by as much, for each unit of the logarithm of the rows, as its slope did before, and by
-        DRIFT at least.
+        It has two parts. One is the error of the mean over the rows that judge both. The other is that of the curves:
+        for each unit of the logarithm of the rows the slope of their difference may change by as much as it did before,
+        and by DRIFT at least.
         """
         if way == best:
             return 0.0
@@ -288,15 +292,15 @@ class Race:
         return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
 
     def _learn(self) -> None:
-        """Relevances and the metric, where a way that is left needs them."""
+        """Learn what the fits of a local stage share, if a way that is left has this stage."""
         names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
-        # One of the two takes three times as long as the other: it has all threads then.
+        # One of the two takes three times as long as the other, so each may use all threads.
         args = self.problem, self.judge.kept, self.judge.executor.threads_each(1)
         calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
         self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
 
     def _starts(self, ways: Sequence[Way], rows: int) -> dict[str, StageScores]:
-        """Scores of the global stages of these ways."""
+        """Fit the global stages of these ways to a sample; return their scores."""
         judge, wanted = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
@@ -319,5 +323,5 @@ class Race:
 
 
 def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
-    """A global stage without a local one."""
+    """Judge a global stage without a local one."""
     return StageTrial(problem.losses(split, start.judged))

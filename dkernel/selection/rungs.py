@@ -20,7 +20,7 @@ from dkernel.selection.descent import until_worse
 from dkernel.selection.evaluation import Fidelity
 from dkernel.selection.joint_loss import LEAST_JUDGED, JointTrial
 from dkernel.selection.judge import Judge, Trial
-from dkernel.selection.metric_learning import in_metric
+from dkernel.selection.metric_learning import move_to_metric
 from dkernel.selection.race import Race
 
 CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
@@ -194,7 +194,7 @@ def can_try_finalists(search: Search, leaders: Sequence[Trial]) -> bool:
     if judge.within(GRID_RUNG) == judge.within(FINALIST_RUNG):
         return False
     families = [trial.candidate.family for trial in leaders]
-    return judge.affordable(FINALIST_RUNG, families, GRID_RUNG.components).components > GRID_RUNG.components
+    return judge.affordable_fidelity(FINALIST_RUNG, families, GRID_RUNG.components).components > GRID_RUNG.components
 
 
 def try_finalists(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
@@ -244,7 +244,7 @@ def learn_metrics(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) 
     """The best of the two best families enter; each goes on with or without a learned metric, judged alike."""
     finalists = best_of_families(leaders)
     families = [trial.candidate.family for trial in finalists for _ in range(6)]
-    fidelity = search.judge.affordable(fidelity, families, LEAST_FIDELITY)
+    fidelity = search.judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY)
     best, *others = finalists[:2]
     near = [trial for trial in others if trial.loss * CLEARLY * CLEARLY <= best.loss / CLEARLY]
     learned = [learn_metric(search, trial.candidate, fidelity) for trial in (best, *near)]
@@ -275,7 +275,7 @@ def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candid
     space, judge, candidate = search.space, search.judge, trial.candidate
     base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)
     moment = judge.gradient_moment(trial, fidelity, space.recipe.seed)
-    return in_metric(candidate, base, moment, judge.split.X[: judge.within(fidelity).rows], kind)
+    return move_to_metric(candidate, base, moment, judge.split.X[: judge.within(fidelity).rows], kind)
 
 
 # --- sums of kernels
@@ -294,7 +294,7 @@ def try_sums(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> li
     """Sums of the best with another kernel enter, then sums of the best sum; each stays where it is clearly better."""
     candidates = [trial.candidate for trial in leaders]
     families = [candidate.family for candidate in candidates[:2] for _ in range(4)]
-    fidelity, best = search.judge.affordable(fidelity, families, LEAST_FIDELITY), leaders[0]
+    fidelity, best = search.judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY), leaders[0]
     for _ in range(MOST_TERMS - 1):
         sums = search.judge.trials(search.space.sums(best.candidate, candidates), fidelity)
         if not sums or sums[0].loss > CLEARLY * best.loss:
@@ -313,7 +313,7 @@ def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fide
     many = space.p > FINALIST_RUNG.components
     multiples = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
     fidelity = judge.within(fidelity) if many else fidelity
-    fidelity = judge.affordable(fidelity, [best.candidate.family] * len(multiples), LEAST_FIDELITY)
+    fidelity = judge.affordable_fidelity(fidelity, [best.candidate.family] * len(multiples), LEAST_FIDELITY)
     if len(search.candidates) == 1 or judge.within(fidelity).components <= FINALIST_RUNG.components:
         return list(leaders)
     if best.candidate.kernel != space.at_multiples(best.candidate, (1.0,))[0].kernel:  # a sum has gammas of its own
@@ -340,7 +340,7 @@ def try_linear(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> 
     if not judge.trials([linear], few)[0].loss < CLEARLY * best.loss:
         return list(leaders)
     families = [best.candidate.family]
-    both = judge.trials([best.candidate, linear], judge.affordable(fidelity, families, LEAST_FIDELITY))
+    both = judge.trials([best.candidate, linear], judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY))
     of_linear, of_best = sorted(both, key=lambda trial: trial.candidate is best.candidate)
     return [of_linear, *leaders] if of_linear.loss < CLEARLY * of_best.loss else list(leaders)
 
@@ -352,7 +352,7 @@ def can_count_components(search: Search, leaders: Sequence[Trial]) -> bool:
     """True if a fit has components, and half of the landmarks can be judged beside all of them."""
     judge, race = search.judge, search.race
     few = leaders[0].candidate.plain and 2 * judge.p <= LEAST_COMPONENTS
-    has_components = race is None or any(way.features == "kernel" for way in race.end())
+    has_components = race is None or any(way.features == "kernel" for way in race.ways_to_fit())
     return has_components and (few or (judge.drawing is None and len(judge.split.X_judged) >= ENOUGH_JUDGED))
 
 

@@ -1,4 +1,4 @@
-"""Local stages fitted to rows of the reservoir, in memory: pure functions that run on a worker."""
+"""The fit of local stages to rows of the reservoir, in memory: pure functions that run on a worker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ from dkernel.selection.stage_settings import (
     grid_gamma,
 )
 
-CORRELATION_ROWS = 4096  # rows that tell the correlations of the grids of a group
-FEW_RACE_ROWS = 2048  # with more rows more grids run: a fit has up to 1,024
+CORRELATION_ROWS = 4096  # rows that the correlations of the grids of a group are estimated from
+FEW_RACE_ROWS = 2048  # with more rows the race fits more grids; a whole fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
-MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than all else of the race
+MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
 METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
 
 
 @dataclass(frozen=True, eq=False)
 class SampleProblem:
-    """What all local stages on the sample share; sent once.
+    """What all local stages on the sample share.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ class StageTrial:
 
 
 def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
-    """The mean of the targets, as features="none" has it."""
+    """Scores of the global stage of features="none", the mean of the targets."""
     weight = None if split.weight is None else split.weight[:rows]
     mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
     return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
 
 
 def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F64:
-    """The relevances of the inputs of grids."""
+    """Learn the relevances of the inputs of grids."""
     return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling, threads)
 
 
@@ -98,7 +98,7 @@ def learn_cell_metric(problem: SampleProblem, split: FitValidationSplit, threads
 
 
 def cell_inputs(problem: SampleProblem) -> CellInputs:
-    """Standard scores; a constant feature does not count, as the root of the metric says."""
+    """Inputs of cells: standard scores. The root of the metric is 0 for a constant feature."""
     return CellInputs(problem.scaling.shift, problem.scaling.factor)
 
 
@@ -110,7 +110,7 @@ def try_grids(
     relevance: F64,
     place: Place | None,
 ) -> StageTrial:
-    """Grids on the scores of a global stage, with the best settings from `place` on."""
+    """Fit grids to the residual of a global stage, with the best settings near `place`."""
     inputs, Y = problem.inputs, problem.targets.of(split.y[:rows])
     n_grids = RACE_GRIDS[rows > FEW_RACE_ROWS]
     weight = None if split.weight is None else split.weight[:rows]
@@ -137,7 +137,7 @@ def _grid_scores(
     weight: F64 | None,
     start: StageScores,
 ) -> F32:
-    """Scores of the rows that judge, after one round of each group of grids."""
+    """Fit each group of grids by one round; return the scores of the rows that judge."""
     fitted, judged = start.fitted.copy(), start.judged.copy()
     loss, n, outputs = problem.loss, len(Y), Y.shape[1]
     fixed = FixedPoint.of(problem.bound, None if weight is None else float(weight.sum()))
@@ -162,7 +162,7 @@ def _grid_scores(
 def try_cells(
     problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, root: F32, place: Place | None
 ) -> StageTrial:
-    """One cell of all rows on the scores of a global stage, with the settings of `place`, or the best of fewer rows."""
+    """Fit one cell of all rows to the residual of a global stage, with the settings of `place`, or the best of half."""
     spread = np.flatnonzero(root.any(axis=0))
     inputs, own = cell_inputs(problem), np.ascontiguousarray(root[np.ix_(spread, spread)])
     X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
@@ -184,14 +184,13 @@ def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable
 
 @dataclass(frozen=True)
 class SampledStage:
-    """A local stage as a race fits it.
+    """A local stage in a race.
 
     Parameters
     ----------
-    learn : (problem, rows, threads) -> what its fits share, learned once
-    fit : (problem, rows, number of rows to fit, scores of the global stage, what was learned, place or None) -> the
-        trial
-    most_rows : that it is fitted to
+    learn : (problem, rows, threads) -> what all of its fits share
+    fit : (problem, rows, number of rows to fit, scores of the global stage, what they share, place or None) -> trial
+    most_rows : largest sample that it is fitted to
     """
 
     learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
@@ -199,5 +198,5 @@ class SampledStage:
     most_rows: float = inf
 
     def takes(self, rows: int) -> bool:
-        """True if it is fitted to this number of rows."""
+        """True if the race fits it to this number of rows."""
         return rows <= self.most_rows

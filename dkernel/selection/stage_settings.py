@@ -1,4 +1,4 @@
-"""Settings of the local stages that a fit looks for: places on axes, and where a search on them begins and goes."""
+"""The search for the settings of a local stage: the axes of settings, and where a search begins and goes on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ GRID_RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one fir
 GRID_MIDDLE = (0, SIZE_STEPS, 1)  # relevances without categories, the width 1 and the ridge in the middle
 RELEVANCES_OF_GRIDS, WIDTH_OF_GRIDS = (1, 0, 0), (0, 1, 0)  # moves
 
-# Of cells: the settings are tried one after the other, from the middle outwards while the loss falls.
+# Axes of cells. A search tries one setting after the other, from the middle outwards while the loss falls.
 CELL_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CELL_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
 SIZES = (len(CELL_WIDTHS), len(CELL_RIDGES), len(SMOOTHNESS), 2)
 MIDDLE_CELLS = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
 # The moves of one setting each:
 WIDTH_OF_CELLS, RIDGE_OF_CELLS, SMOOTHNESS_OF_CELLS, OWN_METRIC = (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)
-# A wide kernel wants a smaller ridge than a narrow one: a place that is the best of its width and of its ridge is often
-# not the best of both.
+# A wide kernel needs a smaller ridge than a narrow one: the best width for a ridge and the best ridge for this width
+# are often not the best pair.
 WIDTH_WITH_RIDGE = (1, -1, 0, 0)
-# A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
-# come these, until none of them gains.
+# A rough kernel needs a smaller ridge than a smooth one, so a search finds a ridge for each smoothness first. Then it
+# repeats these moves until none of them gains.
 CELL_MOVES = (WIDTH_OF_CELLS, OWN_METRIC, RIDGE_OF_CELLS, WIDTH_WITH_RIDGE)
 
 
@@ -49,18 +49,18 @@ NOTHING = RaceFindings()
 
 
 def grid_width(place: Place) -> float:
-    """The overall width at a place."""
+    """The width of grids at a place."""
     return float(WIDER ** (place[1] - SIZE_STEPS))
 
 
 def grid_gamma(relevances: NDArray[np.float64], categorical: NDArray[np.bool_], place: Place) -> NDArray[np.float64]:
-    """gamma of each input of the grids at a place: categories keep theirs."""
+    """gamma of each input of the grids at a place; that of a category is the same everywhere."""
     gamma = relevances[place[0]]
     return np.asarray(np.where(categorical, gamma, gamma * grid_width(place)), np.float64)
 
 
 def best_grids(loss: Callable[[Place], float], start: Place, seen: int) -> Place:
-    """The place of the smallest loss: the relevances first, then the width, then all ridges.
+    """Search the place of the smallest loss of grids: the relevances first, then the width, then all ridges.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def cell_settings(place: Place) -> CellSettings:
 
 
 def best_width(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of grids near `start`, the best of fewer rows; it moves the width alone."""
+    """Search a better width of grids near `start`, the best place of fewer rows."""
     return descend(loss, start, (start[0] + 1, 2 * SIZE_STEPS + 1, len(GRID_RIDGES)), (WIDTH_OF_GRIDS,))
 
 
 def best_cells(loss: Callable[[Place], float], start: Place) -> Place:
-    """The place of the smallest loss of cells near `start`, the best of fewer rows."""
+    """Search the place of the smallest loss of cells near `start`, the best of fewer rows."""
     return _local_minimum(loss, descend(loss, start, SIZES, (SMOOTHNESS_OF_CELLS,)))
 
 
@@ -116,7 +116,7 @@ def best_place(
 
 
 def _local_minimum(loss: Callable[[Place], float], place: Place) -> Place:
-    """The place from which no move of cells gains: a metric of its own, or another ridge, wants another width."""
+    """Move until no move gains: a metric of its own, or another ridge, needs another width."""
     while (further := descend(loss, place, SIZES, CELL_MOVES)) != place:
         place = further
     return place

@@ -9,11 +9,10 @@ from dkernel.local_settings import STAGES, learns_rest
 from dkernel.persistence.serialization import stored
 from dkernel.recipe import Recipe
 
-# Share of the loss that a way has to win for twice the seconds, where these are of readings of files. Twice the
-# components of covtype win 15 %, which take at least twice the seconds.
+# Share of the loss that a way has to win if it takes twice the seconds and reads files. On covtype twice the components
+# win 15 %, and take at least twice the seconds.
 EARNED = 0.05
-# Where none of these parameters is given the whole machine is open, so that other ways than the one that was asked for
-# may be taken.
+# If none of these parameters is given, the whole machine is open: a fit may take other ways than components.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
 
 
@@ -50,7 +49,7 @@ class Way:
 
     @property
     def has_all_components(self) -> bool:
-        """True if it has components, and no local stage before which few of them are enough."""
+        """True if it has components of a kernel, as many as components alone would have."""
         return self.features == "kernel" and not self.learns_rest
 
     def of(self, recipe: Recipe) -> Recipe:
@@ -80,7 +79,7 @@ class WayCost:
 
     @property
     def price(self) -> float:
-        """What its seconds have to earn of the logarithm of the loss; where the rows stay in memory, nothing.
+        """The gain in the logarithm of the loss that its seconds are worth; 0 if the rows stay in memory.
 
         Examples
         --------
@@ -104,12 +103,12 @@ def racing_ways() -> tuple[Way, ...]:
 
 
 def is_open(recipe: Recipe) -> bool:
-    """True where the recipe leaves the whole machine to be chosen."""
+    """True if the recipe leaves the whole machine open."""
     return SOLVERS[recipe.solver].in_rounds and all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, where local stages can be paid for; several run a race.
+    """The ways that a recipe leaves open, given the local stages that the budget allows; several run a race.
 
     Examples
     --------

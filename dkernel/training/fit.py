@@ -237,9 +237,9 @@ def _fit_ways(
 
     for ways in by_stage.values():
         fit(ways)
-    if chosen.instead is not None and all(each.machine is None for each in fitted):
-        run.progress.message(f"no local stage gains anything: {chosen.instead.text} are fitted too")
-        fit([chosen.instead])
+    if chosen.fallback is not None and all(each.machine is None for each in fitted):
+        run.progress.message(f"no local stage gains anything: {chosen.fallback.text} are fitted too")
+        fit([chosen.fallback])
     best = min(fitted, key=_measure_for(fitted))
     if len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)

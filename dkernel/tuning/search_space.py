@@ -12,7 +12,7 @@ import numpy as np
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
 from dkernel.recipe import Recipe
-from dkernel.selection.metric_learning import learnable
+from dkernel.selection.metric_learning import learnable_metric
 from dkernel.validation import nearest_name
 
 AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
@@ -119,7 +119,7 @@ def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool, fitted: b
     if recipe.gamma == "auto" and open_gamma:
         axes.setdefault("gamma", GAMMAS)
     if recipe.metric == "auto":
-        learned = sorted({learnable(k, p) for k in families}) if open_gamma and not objects else []
+        learned = sorted({learnable_metric(k, p) for k in families}) if open_gamma and not objects else []
         # A metric that suits one of the kernels alone would be refused for the others.
         best = learned[0] if len(learned) == 1 else ("diagonal" if "diagonal" in learned else "identity")
         best = "identity" if "identity" in learned else best

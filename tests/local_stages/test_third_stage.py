@@ -81,7 +81,7 @@ def fit_means(residual, _, recipe, *__):
     bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
     machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
     scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit
-    return LocalStage.judged(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
+    return LocalStage.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
 
 
 def race_means(problem, split, rows, start, *_):

@@ -13,7 +13,7 @@ from dkernel.model import Model
 from dkernel.numerics.layout import Layout
 from dkernel.persistence.model_file import load_model, save
 from dkernel.recipe import Recipe
-from dkernel.selection.metric_learning import check_metric, learnable, with_metric
+from dkernel.selection.metric_learning import add_metric, check_metric, learnable_metric
 from dkernel.training.fit import TrainResult, train
 
 
@@ -60,7 +60,7 @@ def test_moved_rows_keep_their_mean_square_and_their_directions(diagonal: bool) 
     base = Scaling("standard", X.mean(axis=0).astype(np.float64), 1 / X.std(axis=0).astype(np.float64))
     A = rng(2).standard_normal((3, 3))
     root = metric_root(A @ A.T, diagonal)
-    scaling = with_metric(base, root, X, diagonal)
+    scaling = add_metric(base, root, X, diagonal)
     before, after = base.apply(X, "float64"), scaling.apply(X, "float64")
     assert np.mean(after**2) == pytest.approx(np.mean(before**2), rel=1e-5)
     np.testing.assert_allclose(after, before @ root * (after[0] / (before @ root)[0])[0], rtol=1e-4, atol=1e-5)
@@ -84,7 +84,7 @@ def test_what_cannot_be_learned_is_refused_first(metric: str, kernel: Kernel, p:
     with pytest.raises(UnsupportedError, match=says):
         check_metric(metric, kernel, layout)
     check_metric("auto", kernel, layout)
-    assert learnable(kernel, p) == "identity" or objects
+    assert learnable_metric(kernel, p) == "identity" or objects
 
 
 def turned(n: int, p: int = 8) -> tuple[np.ndarray, np.ndarray]:

@@ -29,13 +29,13 @@ def race(losses, costs, n=20_000, effort="normal", rows=ROWS, reading=0.0):
 
 def test_a_power_of_the_rows_goes_on():
     curve = Curve({rows: rows**-0.5 * SPREAD for rows in (1024, 2048, 4096)})
-    assert np.exp(curve.predicted(16_384, None)) == pytest.approx(1 / 128)
-    assert np.exp(curve.predicted(1024, None)) == pytest.approx(1 / 64)  # fewer rows than it has seen
+    assert np.exp(curve.predict(16_384, None)) == pytest.approx(1 / 128)
+    assert np.exp(curve.predict(1024, None)) == pytest.approx(1 / 64)  # fewer rows than it has seen
 
 
 def test_a_clear_winner_is_fitted_alone():
     won = race({LINEAR: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {LINEAR: 1.0, GRIDS: 9.0})
-    assert won.end() == (GRIDS,)
+    assert won.ways_to_fit() == (GRIDS,)
 
 
 @pytest.mark.parametrize(
@@ -77,42 +77,42 @@ def test_two_points_of_a_curve_end_no_race():
 )
 def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
     tied = race({LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
-    assert tied.end() == fitted
+    assert tied.ways_to_fit() == fitted
 
 
 def test_components_stand_by_where_a_local_stage_may_gain_nothing():
     losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
     alike = race(losses, costs)
-    assert (alike.end(), alike.instead(MANY)) == ((LINEAR,), KERNEL)
-    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).instead(MANY) is None  # components have lost
-    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).instead(MANY) is None  # and here they are fitted
+    assert (alike.ways_to_fit(), alike.fallback(MANY)) == ((LINEAR,), KERNEL)
+    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).fallback(MANY) is None  # components have lost
+    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).fallback(MANY) is None  # and here they are fitted
 
 
 def test_all_components_stand_by_where_cells_ask_for_few():
     found = race({BOTH: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 8.0})
-    assert found.end() == (BOTH,)
-    assert found.instead(MANY) == KERNEL
-    assert found.instead(LEAST_COMPONENTS) is None  # the fit of the cells has as many
-    assert race({CELLS: (0.4, 0.3, 0.2)}, {KERNEL: 9.0, CELLS: 2.0}).instead(MANY) is None  # components have lost
+    assert found.ways_to_fit() == (BOTH,)
+    assert found.fallback(MANY) == KERNEL
+    assert found.fallback(LEAST_COMPONENTS) is None  # the fit of the cells has as many
+    assert race({CELLS: (0.4, 0.3, 0.2)}, {KERNEL: 9.0, CELLS: 2.0}).fallback(MANY) is None  # components have lost
 
 
 def test_two_that_share_components_are_both_fitted():
     losses = {KERNEL: (0.4, 0.3, 0.2001), GRIDS: (0.4, 0.3, 0.2)}
-    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).end() == (GRIDS, KERNEL)
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).ways_to_fit() == (GRIDS, KERNEL)
 
 
 def test_cells_share_no_components_with_grids():
     """They learn the rest of few components, and grids that of as many as there may be."""
     losses = {KERNEL: (0.5, 0.4, 0.3), GRIDS: (0.4, 0.3, 0.2), BOTH: (0.4, 0.3, 0.2001)}
     found = race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0})
-    assert (found.added(GRIDS, KERNEL), found.added(BOTH, GRIDS)) == (1.0, 11.0)
-    assert found.end() == (GRIDS,)
+    assert (found.added_seconds(GRIDS, KERNEL), found.added_seconds(BOTH, GRIDS)) == (1.0, 11.0)
+    assert found.ways_to_fit() == (GRIDS,)
 
 
 def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
     losses, costs = {LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, {LINEAR: 4.5, CELLS: 5.0}
-    assert race(losses, costs, effort="high").end() == (LINEAR, CELLS)
-    assert race(losses, costs, effort="low").end() == (LINEAR,)
+    assert race(losses, costs, effort="high").ways_to_fit() == (LINEAR, CELLS)
+    assert race(losses, costs, effort="low").ways_to_fit() == (LINEAR,)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,6 @@ def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
 def test_readings_of_files_have_to_earn_their_seconds(of_grids, reading, fitted):
     losses = {KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.4, 0.3, of_grids)}
     won = race(losses, {KERNEL: 800.0, GRIDS: 3200.0}, n=4096, reading=reading)
-    assert won.end() == (fitted,)
+    assert won.ways_to_fit() == (fitted,)
     dear = "; no components + grids: 4 more readings for a predicted 5% less loss than components"
     assert won.explain().endswith(dear) == (fitted == KERNEL)

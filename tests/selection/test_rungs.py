@@ -38,7 +38,7 @@ class FormulaJudge:
     def within(self, fidelity):
         return fidelity.within(self.components, self.split)
 
-    def affordable(self, fidelity, *_):
+    def affordable_fidelity(self, fidelity, *_):
         return fidelity
 
     def trials(self, candidates, fidelity):
@@ -149,5 +149,5 @@ def test_a_rung_that_is_added_is_climbed_and_planned(monkeypatch):
 @pytest.mark.parametrize("budget", [0.0, 1e15])
 def test_fidelity_is_halved_until_the_budget_holds_it(budget):
     judge = Judge(None, None, None, 8, 4096, None, budget, None, "key")
-    fidelity = judge.affordable(rungs.LAST_RUNG, FAMILIES, rungs.LEAST_FIDELITY)
+    fidelity = judge.affordable_fidelity(rungs.LAST_RUNG, FAMILIES, rungs.LEAST_FIDELITY)
     assert fidelity.components == (rungs.LEAST_FIDELITY if budget == 0 else rungs.LAST_RUNG.components)
