@@ -22,7 +22,7 @@ from dkernel.numerics.elementwise import add_decay_scores
 from dkernel.numerics.threads import for_each
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
-TILE = 64  # rows that are score_tile together; fewer are padded, so a row has the same bits alone and among others
+TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
 CELL_STRIP = 256  # rows of the kernel matrix that are made at one time
 SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
@@ -32,15 +32,15 @@ CELL_TOLERANCE = 1e-4
 CELL_GRADIENTS = 2000  # rows at which gradients are averaged
 CELL_METRIC_RIDGE = 1e-3  # of the machine whose gradients they are, as a share of k(x, x)
 CELL_METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
-# Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
-# as the inverse of it, are in float32.
+# Below this share of the length a distance counts as this share in the slope of smoothness 1/2, which grows as the
+# inverse of the distance and is summed in float32.
 LEAST_CELL_DISTANCE = np.float32(1e-3)
 # Most steps of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and
 # 0.276 at the minimum. It takes fewer where the scores move by less than CELL_MOVED of their unit in root mean square:
 # cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
 CELL_STEPS, CELL_MOVED = 20, 3e-3
 NEAR = 8  # old rows beside each new one whose coefficients an update changes
-FEW = 4  # an update of a cell is of few rows where it changes less than this part of its coefficients
+FEW = 4  # an update has few rows if it changes less than one in FEW of the coefficients of a cell
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Cell:
         return self._by_tiles(X, score_tile)
 
     def wide_scores(self, X: F32) -> F64:
-        """The same with distances, kernel and sums in float64, two to four times as slow: coefficients may cancel."""
+        """Scores by sums in float64, for coefficients that cancel; they take two to four times as long."""
         slope, b, _ = SMOOTHNESS[self.nu]
         factor = slope * LOG2_E / self.length
         Z, coef = factor * self.Z.astype(np.float64), np.ascontiguousarray(self.coef)
@@ -113,7 +113,7 @@ class Cell:
         return self._by_tiles(X, score_tile)
 
     def _by_tiles(self, X: F32, score_tile: Callable[[F32], F64]) -> F64:
-        """What `score_tile` gives of tiles of TILE rows, times the root; the last one is padded."""
+        """Score the rows in tiles of TILE rows, times the root; the last tile is padded."""
         out, tile = np.zeros((len(X), self.coef.shape[1])), np.empty((TILE, X.shape[1]), np.float32)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
@@ -151,12 +151,12 @@ def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
 
 
 def typical_distance(Z: F32) -> float:
-    """The median of the distances of 500 rows, which is near that of all."""
+    """The median distance between 500 of the rows, which is near that of all rows."""
     return median_distance(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64), "l2")
 
 
 def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
-    """The different rows in the order of their first ones, the place of each row among them, and their weights."""
+    """Merge equal rows: the different rows in order, the place of each row among them, and the sums of the weights."""
     bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
     _, first, place = np.unique(bits, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -167,9 +167,10 @@ def merge_rows(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
 
 
 def relearn_root(cell: Cell, X: F32, threads: int = 1) -> F32:
-    """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
+    """Learn a metric from a cell: the root of the mean outer product of its gradients at some rows.
 
-    In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
+    It is scaled to a mean eigenvalue of 1. In this metric the function changes alike in all directions (Radhakrishnan
+    and others 2024).
     """
     root = cell.root.astype(np.float64)
     moment = root @ _gradient_moment(cell, X @ cell.root, threads) @ root.T
@@ -179,15 +180,15 @@ def relearn_root(cell: Cell, X: F32, threads: int = 1) -> F32:
 
 
 def learn_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_METRIC_ROUNDS, threads: int = 1) -> F32:
-    """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
+    """Learn the root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
 
     Parameters
     ----------
     X : scaled rows (n, p);  Y : targets (n, outputs)
     ridge : a share of k(x, x)
-    gradients : at the first rows
-    rounds : of fitting and learning
-    threads : that share each of them; their number moves no bit
+    gradients : number of the first rows whose gradients are averaged
+    rounds : of a fit and a new metric
+    threads : that share each of them; their number changes no bit
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
     for _ in range(rounds):
@@ -247,7 +248,7 @@ def _gradient_moment(cell: Cell, rows: F32, threads: int = 1) -> F64:
 def fit_cell(
     X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, settings: CellSettings, threads: int | None = None
 ) -> Cell:
-    """The machine f of these rows, near the least Σ_i weight_i loss(Y_i, S_i + f(X_i)) + L/2 ridge |f|^2.
+    """Fit the machine f of these rows, near the least Σ_i weight_i loss(Y_i, S_i + f(X_i)) + L/2 ridge |f|^2.
 
     L bounds the loss's second derivative. Each step minimises the quadratic bound of the loss at the scores of the step
     before, a kernel ridge regression of the same matrix; of a quadratic loss the first is exact. Others end where the
@@ -283,7 +284,7 @@ def fit_cell(
 
 
 def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, ridge: float) -> Cell:
-    """The cell with new rows: nearly what its fit would give of old and new rows, with its metric and length.
+    """Add new rows to a cell: nearly the fit to old and new rows, with the metric and length of the cell.
 
     An old row enters with the quadratic bound of its loss at its old score: the change g of the function minimises
     Σ_new weight loss(Y, S + f + g) + L/2 (Σ_old g² + ridge |g|²). Of squared loss and rows of weight 1 that is the fit
@@ -313,8 +314,7 @@ def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, rid
 def _least_squares(
     cell: Cell, Z: F32, new: NDArray[np.intp], total: F64, ridge: float
 ) -> Callable[[F64], tuple[F64, F64]]:
-    """The function of targets (m, outputs) that gives coef and values g = k(Z, Z) coef of the least Σ total (t - g)²
-    + ridge |g|².
+    """A function of targets t (m, outputs) to coef and g = k(Z, Z) coef of the least Σ total (t - g)² + ridge |g|².
 
     Where `new` rows are few, coefficients are 0 but at them and at the old rows nearest to them: other old rows have
     hardly any, and the factor of a matrix of all rows takes nearly all seconds of an update.
@@ -345,13 +345,13 @@ def _least_squares(
 
 
 def _nearest(Z: F32, new: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Places of the new rows and of the NEAR rows that are nearest to each."""
+    """Places of the new rows, and of the NEAR rows nearest to each of them."""
     apart = np.einsum("ij,ij->i", Z, Z)[:, None] - 2 * Z @ Z[new].T  # squared distances, less the norms of the new ones
     return np.union1d(new, np.argpartition(apart, min(NEAR, len(Z) - 1), axis=0)[: NEAR + 1])
 
 
 def divide_cell(cell: Cell, ridge: float, limit: float, overlap: float, seed: int) -> tuple[CellTree, list[Cell]]:
-    """The cells that one of more than `limit` rows is cut into, and their tree; itself where it has fewer."""
+    """Cut a cell of more than `limit` rows into smaller ones; return their tree and the cells."""
     p = len(cell.root)
     identity = np.eye(p, dtype=np.float32)
     tree, visits, _ = grow(cell.Z, identity, limit, 1, overlap, seed)
@@ -398,7 +398,7 @@ def _solver(
 
 
 def _kernel_matrix(Z: F32, length: float, nu: float, threads: int = 1) -> NDArray[Any]:
-    """k(Z, Z), of which the lower triangle counts."""
+    """The lower triangle of k(Z, Z); what stands above it has no meaning."""
     n, columns = len(Z), _columns(Z, length, nu)
     K = np.empty((n, n), np.float32)
 

@@ -40,27 +40,27 @@ from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 
 LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
-# Rows that "auto" judges by, a twentieth of the rows that are too many for an exact solution. Differences of the losses
-# of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
-# or did no harm (scripts/bench/CHOICES.md).
+# Rows of the holdout without which "auto" tries no local stage: a twentieth of the rows that are too many for an exact
+# solution. With 400 of 8,000 rows the paired differences kept the stages that gained, and no stage that did harm
+# (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
-LOW_HOLDOUT = 3000  # of a low effort: of fewer rows a local stage and the race for it are half of the seconds
-# What "auto" may keep of all rows, as scores: one worker may have got all of them, and is to stay within 1 GiB.
+LOW_HOLDOUT = 3000  # of a low effort: with fewer rows a local stage and the race for it take half of the seconds
+# Bytes of the scores of all rows that "auto" may keep: one worker may have all rows, and has to stay within 1 GiB.
 MOST_ROW_BYTES = 2**29
 
 
 @dataclass(frozen=True)
 class LocalKind:
-    """An entry of the catalogue of local stages: what fits the one whose settings these are, and what that costs.
+    """An entry of the catalogue of local stages: how a stage is fitted, and its cost.
 
     Parameters
     ----------
-    settings : their class, by which the stage is known in `dkernel.local_settings`
+    settings : its class in `dkernel.local_settings`
     fit : (residual, survey, recipe, callback, findings of a race) -> LocalStage
-    cost : (rows, features, recipe, outputs) -> Cost, what the plan states
-    race : how a race fits it, None of a stage that runs in none
-    loops : compiled ones that it needs
-    check : (recipe, source) -> refuses settings that these rows cannot have
+    cost : (rows, features, recipe, outputs) -> Cost, for the plan
+    race : its fit in a race; None for a stage that runs in no race
+    loops : compiled loops that it needs
+    check : (recipe, source) -> None; refuses settings that do not fit the rows
     """
 
     settings: type[LocalSettings]
@@ -86,7 +86,7 @@ LOCAL_STAGES: dict[str, LocalKind] = {kind.settings.word: kind for kind in (GRID
 
 
 def races() -> dict[str, SampledStage]:
-    """Word -> the local stages that run in a race."""
+    """The local stages that run in a race, by word."""
     return {word: kind.race for word, kind in LOCAL_STAGES.items() if kind.race is not None}
 
 
@@ -102,14 +102,14 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
 
 
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
-    """Cost of a local stage, with the scores of the global stage that it begins with, which budgets do not count."""
+    """Cost of a local stage, and of the scores of the global stage before it, which budgets do not count."""
     cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
     scores = flops_of(sizes.n, sizes.p, sizes.components) / TIMED["global"]
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
 
 def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
-    """Costs of the local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
+    """Costs of the local stages that a fit tries, by word: the one of the recipe, or for "auto" all affordable ones.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def fit_local(
     recipe: Recipe,
     stages: Mapping[str, RaceFindings],
 ) -> LocalStage:
-    """The best of some local stages; if the callback returns True in one, no other starts.
+    """Fit local stages and return the best; if the callback returns True in one, no other starts.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def fit_local(
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
-    """The pieces of a source that a local stage reads: of one that was shuffled on disk those of its rounds."""
+    """The pieces of a source that a local stage reads; if it was shuffled on disk, they are those of its rounds."""
     if rounds:
         return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)
@@ -176,7 +176,7 @@ def residual_of(
 
     Parameters
     ----------
-    v : of the global stage. A callback may end its passes early, so their digest is a part of the key
+    v : of the global stage. The key has their digest, since a callback may end the passes early
     weight : of all rows, None where each has the weight 1
     """
     start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))

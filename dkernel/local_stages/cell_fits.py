@@ -25,7 +25,7 @@ JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
 
 @dataclass(frozen=True, eq=False)
 class CellProblem:
-    """Data that the tasks of all cells share; sent once.
+    """Data that the tasks of all cells share.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ class CellProblem:
     outputs: int
 
     def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
-        """The cells that these rows are cut into: `limit` is never exceeded, whatever the sample has said."""
+        """Cut the rows of a part into cells of at most `limit` rows."""
         tree, visits, _ = grow(
             rows.X, self.root, self.limit, 1, self.overlap, self.seed, visit=rows.visit, number=number
         )
         return tree, [self._nearest(visit) for visit in visits]
 
     def _nearest(self, visit: Visit) -> Visit:
-        """The rows of the cell, and of its bands those nearest to the cuts, as many as the overlap allows."""
+        """The rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
         own = int(visit.own.sum())
         most = own + int(self.overlap * own)
         if len(visit.rows) <= most:
@@ -63,7 +63,7 @@ class CellProblem:
         return Visit(visit.rows[some], visit.depth[some])
 
     def fit(self, rows: CellRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
-        """The machine of some of these rows."""
+        """Fit the machine of a cell to some of these rows."""
         weight = rows.weight[some].astype(np.float64) / self.mean_weight
         return fit_cell(rows.X[some], self.root, self.loss, rows.Y[some], rows.scores[some], weight, settings)
 
@@ -87,11 +87,11 @@ class CellFit:
 def fit_task(
     problem: CellProblem, runs: Sequence[Sequence[CellRun]], parts: Sequence[tuple[int, int]], settings: CellSettings
 ) -> dict[int, dict[str, Any]]:
-    """The cells of some parts of the shuffle, as arrays; runs on a worker.
+    """Fit the cells of some parts of the shuffle; return their arrays. Runs on a worker.
 
     Parameters
     ----------
-    parts : with their numbers in the tree
+    parts : each with its number in the tree
     """
     fitted = {}
     for part, number in parts:
@@ -105,7 +105,7 @@ def fit_task(
 def judge_task(
     problem: CellProblem, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
 ) -> F64:
-    """A cell's own held-out rows, judged by a machine of the others: (3, rows), see `judge_settings`."""
+    """Fit a cell without some of its own rows, and judge it by these; (3, rows), see `judge_settings`."""
     rows = rows_of_cell(runs, part)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
@@ -124,17 +124,17 @@ def judge_settings(
     settings: CellSettings,
     key: str,
 ) -> F64:
-    """Weight of the held-out rows of some parts of the shuffle, and their losses without cells and with them.
+    """Judge settings by held-out rows of some parts of the shuffle.
 
     Parameters
     ----------
-    parts : with the runs that have their rows
+    parts : each with the runs that have its rows
 
     Returns
     -------
-    float64 (3, rows)
+    weight of each held-out row, its loss without cells, and its loss with them, float64 (3, rows)
     """
-    held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
+    held = executor.keep(problem, f"{key}-judge-problem")  # its cells are smaller than those of the fit
     name = "-".join(map(str, astuple(settings)))
     calls = [
         Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
@@ -152,7 +152,7 @@ class CellState(State):
     Parameters
     ----------
     parts : arrays of their cells
-    ended : whether somebody wants no more
+    ended : whether a callback has ended the fit
     """
 
     parts: tuple[dict[str, Any], ...] = ()
@@ -160,7 +160,7 @@ class CellState(State):
 
 
 class CellSolver(StateMachine[CellState, CellFit]):
-    """Solver of all cells: the parts of the shuffle are tasks, the largest first, and are taken in that order."""
+    """Solver of all cells. Each part of the shuffle is a task, and the largest come first."""
 
     def __init__(self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings) -> None:
         self.residual, self.problem, self.rows, self.settings = residual, problem, rows, settings
@@ -206,7 +206,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
             journal.add_part(self.name, state.parts[-1])
 
     def close(self) -> None:
-        """Forget the tasks that are not done, and what they need."""
+        """Forget the tasks that are not done, and their arguments."""
         if self._results is not None:
             self._results.close()
         self.executor.release(self._held)
@@ -219,7 +219,7 @@ class CellSolver(StateMachine[CellState, CellFit]):
         return CellState(history=(*state.history, line), steps=at + 1, parts=parts)
 
     def _part(self, at: int) -> dict[str, Any]:
-        """The cells of a part; the tasks of it and of all that follow begin with the first that is asked for."""
+        """Wait for the cells of a part. The first call starts the tasks of this part and of all that follow."""
         if self._results is None:
             self._results = self.executor.as_they_come(self._calls(at))
         while self.order[at] not in self._early:

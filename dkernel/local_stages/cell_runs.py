@@ -1,9 +1,9 @@
 """The shuffle of the rows to their cells: sorted runs on the disks of the processes that read them.
 
 A task that reads a unit writes the rows of all its cells, sorted by cell and row number, to the local disk of its
-worker, which no other process has to see. For each cell the workers pick its rows from what they have; the task of the
-cell sorts them by row number. So its rows, and their order, know nothing of who wrote what, and a task may run twice:
-what is lost with a worker is read again.
+worker, which no other process has to see. For each cell the workers pick its rows from their runs, and the task of the
+cell sorts them by row number. So the rows of a cell, and their order, are the same whichever workers wrote them, and a
+task may run twice. If a worker is lost, its units are read again.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from dkernel.problem.objective import Coefficients, Problem
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows, load_piece
 
-PICKS = 8  # of a cell at most where many workers have its rows: its task then fits several cells
+PICKS = 8  # lists of rows that a cell is picked from, at most: with more workers a task fits several cells
 
 
 @dataclass(frozen=True, eq=False)
 class RowRouter:
-    """The meaning of the rows of a unit to the cells; sent once.
+    """What sends the rows of a unit to their cells.
 
     Parameters
     ----------
@@ -118,12 +118,12 @@ class SortedRows:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """Rows of each cell, which a checkpoint remembers."""
+        """The number of rows of each cell; a checkpoint keeps it."""
         sizes: NDArray[np.int64] = self._residual.run.journal.stage("cells-rows", self.sort)
         return sizes
 
     def sort(self) -> NDArray[np.int64]:
-        """The number of rows of each cell; the source is read unless that was done."""
+        """Read the source and sort its rows, unless that is done; return the number of rows of each cell."""
         if self._counts is None:
             residual, inside = self._residual, dict[int, list[RowSlice]]()
             for piece in residual.pieces:
@@ -145,17 +145,17 @@ class SortedRows:
         return self._counts
 
     def batches(self, cells: Sequence[int]) -> list[list[int]]:
-        """These cells by the task that fits them: more at a time where more workers have rows of each."""
+        """The cells of each task: with more workers than PICKS a task fits several cells."""
         together = max(1, self.executor.workers // PICKS)
         return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
 
     def collect(self, cells: Sequence[int]) -> list[Handle]:
-        """Lists of runs that together have the rows of these cells."""
+        """Collect the rows of these cells: lists of runs that together have them."""
         self.sort()
         if not self.executor.processes():
             return self._runs
         places = self.executor.places(self._runs)
-        # Runs whose worker is lost are made again one by one, each where it is picked from.
+        # A run whose worker is lost is made again where it is picked from, each by itself.
         groups: dict[Any, list[int]] = {}
         for number, at in enumerate(places):
             groups.setdefault(number if at is None else at, []).append(number)
@@ -192,7 +192,7 @@ def write_run(
 
 
 def count_cell_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Cells that have rows in these runs, and how many; runs on a worker."""
+    """Count the rows of each cell in these runs; runs on a worker."""
     cells = np.concatenate([run.cells for run in runs])
     numbers, which = np.unique(cells, return_inverse=True)
     rows = np.concatenate([np.diff(run.ends, prepend=0) for run in runs])
@@ -200,14 +200,14 @@ def count_cell_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray
 
 
 def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellRun]:
-    """The rows of these cells in some runs; runs on a worker."""
+    """Pick the rows of these cells from some runs; runs on a worker."""
     dtype = lists[0][0].rows.dtype
     parts = [np.concatenate([run.part(cell) for runs in lists for run in runs]) for cell in sorted(cells)]
     return [CellRun.of(sorted(cells), parts, dtype)]
 
 
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
-    """The rows of a piece that are learned from, as a run has them."""
+    """The rows of a piece that cells learn from, in the dtype of a run."""
     X, Y, weight, keep = router.problem.all_rows(block, piece)
     scores = router.problem.components.scores(X, *router.start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
@@ -218,7 +218,7 @@ def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
 
 
 def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> CellRows:
-    """The rows of a cell in these runs, which have them all; runs on a worker."""
+    """The rows of a cell from all runs that have some, in the order of their numbers; runs on a worker."""
     rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
     rows = rows[np.argsort(rows["number"], kind="stable")]
     X, Y, scores = (np.ascontiguousarray(rows[name]) for name in ("X", "Y", "scores"))

@@ -35,8 +35,8 @@ from dkernel.selection.stage_settings import (
 from dkernel.solving.fit_problem import Callback
 from dkernel.streaming.survey import SurveyResult
 
-# Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
-# their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.
+# Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong without overlap, and the work grows
+# with their square. Bands with half as many rows as the cell bring 3.20 to 2.66 %, as three partitions do.
 CELL_ROWS = 4096
 OVERLAP = 0.5  # the bands of a cell have this share of its rows
 ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
@@ -46,9 +46,10 @@ TRIED, TRIED_CELL_ROWS = 4, CELL_ROWS // 2
 # Standard errors that the best settings have to gain on the tried cells: of a dozen that learn nothing the best gains
 # one by luck.
 HOPELESS_GAIN = 2.0
-# Weight and losses where no row that counts is held out: all settings are alike, and worth a fit.
+# Weight and losses if no row with a weight is held out: then all settings are alike, and worth a fit.
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
-# The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
+# The metric is learned on an eighth of the rows, within these: on covtype 2,500 rows leave 3.7 % wrong, and 7,000 rows
+# 3.5 %.
 CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
 
 
@@ -71,7 +72,7 @@ def partitions_of(recipe: Recipe) -> int:
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-    """Needs of the cells.
+    """Cost of the cells.
 
     A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
     client has the rows of all cells and their coefficients, and before that the matrix of the rows that their metric is

@@ -45,16 +45,15 @@ GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for, s
 # More gain little: of covtype 1,024, 2,048 and 4,096 have 2.37, 2.21 and 2.18 %. Fewer make a coarse kernel.
 MOST_GRIDS, LEAST_GRIDS = 1024, 128
 MOST_GRID_BYTES = 2**30  # bytes of the coefficients, which the client holds: of very many classes there are fewer grids
-# The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
-# rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
-# and 32 grids choose one that is half of it.
+# Rows and grids that the width and the ridge are chosen on. 65,536 rows and 256 grids of covtype choose the width that
+# is the best for 522,911 rows and 1,024 grids; all rows and 32 grids choose half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
-TRIED_PIECE = 4096  # rows of each piece of these
-MOST_NAMED = 8  # groups of features that are named in words
+TRIED_PIECE = 4096  # rows of each of their pieces
+MOST_NAMED = 8  # groups of features that a sentence names
 
 
 def automatic_grids(n: int, effort: str = "normal") -> int:
-    """Grids for n rows: as many as some ten seconds of a core pay for, 128 to 1,024.
+    """Number of grids for n rows: some ten seconds of a core, 128 to 1,024 grids.
 
     A low effort has a quarter of the seconds, and a high one four times the seconds and the most grids.
 
@@ -70,7 +69,7 @@ def automatic_grids(n: int, effort: str = "normal") -> int:
 
 
 def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
-    """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
+    """Number of grids of a recipe, in whole groups; "auto" has no more than the model has room for."""
     n, wanted = sizes.n, recipe.settings(Grids).n_grids
     if isinstance(wanted, int):
         return GRID_GROUP * -(-wanted // GRID_GROUP)
@@ -82,7 +81,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
 
 
 def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
-    """Number of grids that a model of the default size has room for: a bin without rows has no coefficient.
+    """Number of grids that fit in a model of the default size, where a bin without rows has no coefficient.
 
     Parameters
     ----------
@@ -97,7 +96,7 @@ def grids_within(residual: Residual, settings: GridSettings, room: int) -> int:
 
 
 def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
-    """Number of grids that a width is tried on: fewer where the model has room for fewer, its tables being large.
+    """Number of grids that a width is tried on: fewer if the model has room for fewer, as its tables are large.
 
     Examples
     --------
@@ -115,12 +114,12 @@ def grid_bytes(bins: int, outputs: int) -> int:
 
 
 def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-    """Needs of the grids.
+    """Cost of the grids.
 
-    A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
-    scores, and one that is kept its inputs, target, weight and codes of a group. At first the client has the kernel
-    matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients of the
-    bins that have rows into the model file, with a mask of them.
+    A task holds a packed table and the table of its sums, the client the tables of all tasks and all coefficients. A
+    row has its scores; a row that is kept has its inputs, target, weight and codes of a group too. Before the grids
+    the client holds the kernel matrix of the rows that relevances are learned on. After them it copies the
+    coefficients of the bins that have rows into the model file, with a mask of these bins.
     """
     sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n)
     grids = grids_of(recipe, sizes, outputs)
@@ -158,7 +157,7 @@ def check_groups(recipe: Recipe, source: Source) -> None:
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
-    """The groups of several features, as "a to c; x to y"."""
+    """The groups of several features in words, "a to c; x to y"."""
     several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
     more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
     return "; ".join(several[:MOST_NAMED]) + more
@@ -222,7 +221,7 @@ def fit_grid_stage(
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
-    """Pieces of up to TRIED_ROWS rows, evenly spread over the source."""
+    """Pieces of together up to TRIED_ROWS rows, evenly spread over the source."""
     small = [part for piece in pieces for part in _cut(piece)]
     step = max(1, -(-sum(piece.n for piece in small) // TRIED_ROWS))
     return [replace(part, number=k) for k, part in enumerate(small[::step])]
@@ -255,7 +254,7 @@ def _choose(
     start: Place | None,
     effort: str,
 ) -> tuple[Place, float]:
-    """Place of the settings with the smallest loss on the holdout, and that loss, with `grids` grids.
+    """Choose the settings of the smallest loss on the holdout with `grids` grids; return their place and the loss.
 
     Parameters
     ----------

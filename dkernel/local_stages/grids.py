@@ -32,11 +32,11 @@ from dkernel.streaming.repeated_reading import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
 RESIDUAL_WIDTHS = 2.0, 0.05
-"""Of the window of a loss with kinks in the first and the last round, in deviations of the target: large steps first.
-The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with
-windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
+"""Window that smooths a loss with kinks in the first and the last round, in deviations of the target: large steps come
+first. The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss,
+than with windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
 
-LOSS_DIGITS = 40  # binary digits after the point of losses, which are added as integers
+LOSS_DIGITS = 40  # binary digits after the point of a loss, since losses are added as integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class GridSettings:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Values that a round sends to its tasks.
+    """The message of a round to its tasks.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class BinSums:
 
 @dataclass(frozen=True, eq=False)
 class _GridRows:
-    """A piece as all rounds need it: inputs of the grids, targets, weights, and the rows to learn from."""
+    """A piece in the form that all rounds need: inputs of the grids, targets, weights, and the rows to learn from."""
 
     X: F32
     Y: F32
@@ -190,7 +190,7 @@ class GridRound(ExactStatistic[BinSums]):
         return rows
 
     def _codes(self, rows: _GridRows, piece: RowSlice, number: int) -> U32:
-        """Codes of the rows of a piece in a group of grids: a round takes the sums of a group, the next its scores."""
+        """Codes of the rows of a piece in a group of grids, for the sums of a round and the scores of the next."""
         name = "codes", piece.number
         known: tuple[int, U32] | None = process_cache.get(self.run, name)
         if known is not None and known[0] == number:
@@ -201,7 +201,7 @@ class GridRound(ExactStatistic[BinSums]):
         return codes
 
     def _scores(self, rows: _GridRows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
-        """Scores of the rows of a piece at the beginning of a round, (n, outputs); None where they are lost."""
+        """Scores of the rows of a piece at the beginning of a round, (n, outputs); None if they are lost."""
         name = "scores", piece.number
         known: tuple[int, F32] | None = process_cache.get(self.run, name)
         if known is not None and known[0] == turn.number:
@@ -219,7 +219,7 @@ class GridRound(ExactStatistic[BinSums]):
         return scores
 
     def _first_scores(self, block: Block, piece: RowSlice) -> F32:
-        """Scores of the global stage, an array of the caller's own."""
+        """Scores of the global stage, in an array that the caller may change."""
         name = "first scores", piece.number
         first: F32 | None = process_cache.get(self.shared, name)
         if first is None:
@@ -255,7 +255,7 @@ class OccupiedBins(ExactStatistic[NDArray[np.bool_]]):
 
 
 def occupied_bins(residual: Residual, settings: GridSettings) -> float:
-    """Bins of a grid that have rows, the mean over a group of grids as wide as all are; takes one reading."""
+    """Mean number of bins of a grid that have rows, over a group of grids; takes one reading."""
     few = replace(settings, n_grids=GRID_GROUP)
     statistic, executor = OccupiedBins(residual.problem, settings.inputs, few.binning), residual.run.executor
     with RepeatedReading(residual.fit.reader, residual.pieces, f"{residual.key}-occupied") as reading:
@@ -295,7 +295,7 @@ class GridState(State):
     ----------
     change : coefficients of the last group, float32 (GRID_GROUP, n_bins, outputs); None before the first
     scores : of the holdout, float32 (rows, outputs)
-    ended : whether somebody wants no more
+    ended : whether a callback has ended the fit
     """
 
     change: F32 | None = None
@@ -304,7 +304,7 @@ class GridState(State):
 
 
 class GridSolver(StateMachine[GridState, GridFit]):
-    """Solver of all grids, one group after the other: a reading and a small system for each.
+    """Solver of all grids, one group after the other; each group takes a reading and a small system.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         )
         self.held = residual.run.executor.keep(self.statistic, f"{reading.run}-statistic")
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
-        # Of the groups so far; a group that is fitted again has the same. Its pages come as groups are written.
+        # Coefficients of the groups so far; a group that is fitted again has the same. They take memory when written.
         self.coef = np.zeros((settings.n_grids, settings.binning.n_bins, residual.problem.targets.outputs), np.float32)
 
     def start(self) -> GridState:

@@ -1,4 +1,4 @@
-"""The residual of the global stage, which all fits of a local stage to one source share."""
+"""The residual of the global stage, which the local stages learn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ class ResidualRows:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """The residual of a global stage: what the local stages learn.
+    """The residual of a global stage.
 
     Parameters
     ----------
     fit : the problem that the global stage has solved
     start : coefficients of the global stage
-    pieces : all of the source's
-    sampled : rows that the fit may hold in memory, raw; none of the holdout
-    weight : of all rows, None where each has the weight 1
-    bound : of a residual
+    pieces : of the source, which together have all of its rows
+    sampled : raw rows in memory, without the holdout
+    weight : of all rows together; None if each has the weight 1
+    bound : largest absolute value of a residual
     key : of the fit and of its global stage
     """
 
@@ -79,7 +79,7 @@ class Residual:
 
     @property
     def judges(self) -> bool:
-        """True where the holdout has enough rows to judge by."""
+        """True if the holdout has enough rows to judge by."""
         return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
 
     def _rows(self, block: Block) -> ResidualRows:
@@ -89,7 +89,7 @@ class Residual:
         return ResidualRows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
 
     def figures(self, scores: F32) -> dict[str, float]:
-        """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""
+        """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
         rows, targets = self.holdout, self.problem.targets
         if not len(rows.Y):
             return {}
@@ -98,7 +98,7 @@ class Residual:
         return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
-        """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""
+        """Mean loss of the holdout by the global stage, by other scores, and standard error of the difference."""
         rows = self.holdout
         loss, share = self.problem.loss.judging_value, rows.weight / rows.weight.sum()
         before, after = (loss(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))

@@ -17,10 +17,10 @@ class LocalStage:
 
     Parameters
     ----------
-    machine : None where it is left out
+    machine : None if the holdout does not gain by it
     history : a line for each round
-    facts : JSON
-    why : in words
+    facts : for the model file, as JSON
+    why : the reason, in words
     holdout : figures of the holdout with this machine
     """
 
@@ -40,12 +40,12 @@ class LocalStage:
         residual: Residual,
         scores: NDArray[np.float32],
     ) -> Self:
-        """The stage with this machine, or without one where the holdout does not gain.
+        """Keep a machine if the holdout gains by it.
 
         Parameters
         ----------
         facts, words : of the machine
-        scores : of the holdout, by the global stage and this machine
+        scores : of the holdout, by the global stage and this machine together
         """
         figures = residual.figures(scores)
         if not residual.judges:
@@ -60,7 +60,7 @@ class LocalStage:
 
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
-    """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
+    """The stage with a machine and the smallest loss on the holdout, with the history of all."""
     kept = [stage for stage in tried if stage.machine is not None]
     best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
     others = [stage.why for stage in tried if stage is not best]
