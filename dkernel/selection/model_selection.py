@@ -96,13 +96,12 @@ def climb(search: Search) -> Trial:
 def _selected_model(search: Search, best: Trial) -> SelectedModel:
     """The best candidate, or the linear kernel with a joint loss, and why."""
     candidate, joint = best.candidate, search.joint
+    why = {} if search.race is None else {"way": search.race.explain()}
     if joint is not None:
-        why = {"loss": joint.explain(candidate, search.judge.loss)}
+        why |= {"loss": joint.explain(candidate, search.judge.loss)}
         linear = joint.candidate
         return SelectedModel(linear.kernel, linear.scaling, why, alpha=joint.alpha, loss=joint.loss.text)
-    why = explain_choice(search, best)
-    if search.race is not None:
-        why = {"way": search.race.explain(), **why}
+    why |= explain_choice(search, best)
     return SelectedModel(
         candidate.kernel,
         candidate.scaling,

@@ -107,7 +107,7 @@ def _limit_components(request: FitRequest, chosen: SelectedModel) -> tuple[Sizes
     most = sizes.components
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would lower the loss by some 1 % at most"
-    if "way" in chosen.why and learns_rest(recipe.local_stage):
+    if chosen.loss is None and "way" in chosen.why and learns_rest(recipe.local_stage):
         enough, why = min(enough, LEAST_COMPONENTS), f"{recipe.local_stage} learn the rest"
     if not recipe.components_open or enough >= most:
         return sizes, ""
