@@ -1,9 +1,9 @@
-"""What a stage of a fit takes: its cost, which it states from sizes alone, and the measured speeds behind it.
+"""The cost of a stage of a fit, from sizes alone, and the measured speeds behind it.
 
-Every stage states its `Cost` in its own room, beside its code; a plan is a sum over the stages
-(`dkernel.planning.memory_plan`). `scripts/bench/costs.py` measures the numbers of the table again: speeds by whole
-fits, and with `--numbers` those that have a meaning alone. A number that a choice looks at stays as it is, whatever is
-measured, since another one would choose other models.
+Every stage states its `Cost` beside its code, and a plan is a sum over the stages (`dkernel.planning.memory_plan`).
+`scripts/bench/costs.py` measures the numbers of the table again: speeds by whole fits, and with `--numbers` the numbers
+that can be measured alone. A number that a choice depends on is not changed, since another one would choose other
+models.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 # Counted flops of a second, by the part of a fit: products of tiles and Cholesky factors in float32 are near the roof
 # of a core, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
-# The same as fits take them, for the seconds that a plan states: they may be measured again at any time, since no
-# choice looks at them. STAGE_OVERHEAD are the seconds that a stage takes whatever its work.
+# The speeds of fits as measured, for the seconds that a plan states. No choice depends on them, so they may be measured
+# again at any time. STAGE_OVERHEAD are the seconds of a stage beside its flops.
 TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "grids": 12e9, "cells": 36e9}
 STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
 START_SECONDS = 1.2  # of a process, until it reads the data
@@ -23,14 +23,14 @@ GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
 PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
 # CPU seconds of the client and a scheduler together for one more call of a round (scripts/bench/workers.py). A busy
-# machine takes twice as many; the number of workers that a fit uses goes with the root of it.
+# machine takes twice as many; the number of workers that a fit uses depends on the root of it.
 CALL_SECONDS = 3e-3
-ASK_SECONDS = 0.02  # from a call to its result, of a worker that has nothing else to do
+ASK_SECONDS = 0.02  # from a call to its result, by a worker that is idle
 
 SURVEY_FLOPS = 400.0  # of a value: moments, quantiles of the reservoir, checks, digests
 COMPONENT_FLOPS = 20.0  # of a component in float32 beside its product: the function and the work on it
-# The same in float64, where an exponential, with the passes over memory around it, takes 13 ns: so many of the flops
-# that a part of a fit counts.
+# The same in float64, where an exponential with the passes over memory around it takes 13 ns, in flops of the speed of
+# that part.
 COMPONENT64_FLOPS: Mapping[str, float] = {"choice": 200.0, "global": 600.0}
 L1_FLOPS = 30.0  # of a term of an L1 distance in float64, of the choice; one of a product is 2
 EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
@@ -43,9 +43,9 @@ CHOLESKY_SHARE = 0.25  # of the time of other flops that one of a Cholesky facto
 # geometric mean.
 PAIR_FLOPS = 280
 
-# A process holds so much after its imports, as Dask counts it against a worker's limit. A worker that finds no compiled
-# loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again. Freed
-# pages that it keeps (dkernel.numerics.allocator) are in it too.
+# Memory of a process after its imports, as Dask counts it against the limit of a worker. It includes some 40 MiB to
+# compile loops that are not on disk, as much for Python's bytecode if that is not there, and freed pages that the
+# process keeps (dkernel.numerics.allocator).
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
 THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no scheduler
@@ -53,7 +53,7 @@ THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no schedul
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stage of a fit takes.
+    """The cost of a stage of a fit.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class Cost:
     readings : of all rows
     task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
     large_result : whether it takes longer to send a result than to make it
-    shared_bytes : threads -> bytes of the tasks where so many work in the process that takes their results, beside
-        client_bytes; None where they are those of workers
+    shared_bytes : threads -> bytes of the tasks if these threads run in the process that takes the results, beside
+        client_bytes; None if the bytes are those of workers
     row_bytes : of a row of the source;  kept_bytes : of a row that is kept in memory
     client_bytes : of the client meanwhile;  alone_bytes : of the client before the first and after the last task
     left_bytes : of the client while the stages after it work

@@ -1,12 +1,12 @@
-"""Grids and Cells: the settings of a local stage as one value, and the text that a recipe keeps of it.
+"""Grids and Cells: the settings of a local stage as one value, and the text of this value in a recipe.
 
     "grids"  =  Grids()  =  "grids()",        "cells(rows=2048)"  =  Cells(rows=2048)
 
 The settings are objects with `get_params` and `set_params`, as scikit-learn has parts of an estimator: `local__rows` of
 the estimator is `rows` of them. They check nothing until a recipe is made of them, as an estimator does.
 
-The catalogue here has what recipes, model files and the choice ask of a stage. `dkernel.local_stages.catalogue` has
-what fits it.
+The catalogue here has what recipes, model files and the choice need to know of a stage. The catalogue of
+`dkernel.local_stages.catalogue` has the functions that fit it.
 """
 
 import ast
@@ -29,16 +29,16 @@ Stage = TypeVar("Stage", bound="LocalSettings")
 
 @dataclass(frozen=True)
 class StageEntry:
-    """An entry of the catalogue: what is known of a local stage before it is fitted.
+    """An entry of the catalogue of local stages.
 
     Parameters
     ----------
-    settings : their class
+    settings : the class of its settings
     machine : imports and returns the class of the part of a model that the stage fits; its `kind` is the word
-    behind : global stages that a race fits it behind: "none", "linear", "kernel"; of none it is fitted where it is
-        named
+    behind : global stages that it follows in a race: "none", "linear", "kernel"; without one only a recipe that names
+        it has it
     learns_rest : whether few components are enough before it
-    takes : whether it can learn the residual of a loss; by default of one without kinks
+    takes : loss -> whether it can learn its residual; by default that of a loss without kinks
     """
 
     word: str
@@ -49,7 +49,7 @@ class StageEntry:
     takes: Callable[["Loss"], bool] = attrgetter("smooth")
 
     def check(self, text: str, loss: "Loss") -> None:
-        """Refuse a loss whose residual it cannot learn.
+        """Refuse a loss whose residual the stage cannot learn.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
 def register_stage(
     word: str, machine: Callable[[], "type[LocalMachine]"], **facts: Any
 ) -> Callable[[type[Stage]], type[Stage]]:
-    """Decorator of the settings of a local stage, a dataclass whose fields are parameters: enters the stage in STAGES.
+    """Decorate the settings of a local stage, a dataclass of parameters: enter the stage in STAGES.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class LocalSettings:
 
     @classmethod
     def table(cls) -> dict[str, Parameter]:
-        """Name -> setting."""
+        """The settings by name."""
         return parameter_table(cls)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the interface of scikit-learn
@@ -162,7 +162,7 @@ class LocalSettings:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The settings that are no defaults."""
+        """The settings that differ from their defaults."""
         values = {name: (getattr(self, name), p.default) for name, p in self.table().items()}
         # 1 and True are equal, and two settings.
         return {
@@ -173,7 +173,7 @@ class LocalSettings:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
     def _check(self) -> Self:
-        """These settings as a recipe keeps them."""
+        """Check the settings; return them in the form of a recipe."""
         try:
             return type(self)(**{name: p.checked(getattr(self, name)) for name, p in self.table().items()})
         except RecipeError as error:
@@ -298,17 +298,17 @@ def _check_setting(stage: type[LocalSettings], name: str) -> None:
 
 
 def stage_of(text: str) -> str:
-    """The word of a local stage: "grids" of "grids(n_grids=64)"."""
+    """The word of the text of a local stage, "grids" of "grids(n_grids=64)"."""
     return text.partition("(")[0].strip()
 
 
 def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]") -> "LocalMachine":
-    """The machine that `spec` and `arrays` of a model file describe.
+    """Build the machine that `spec` and `arrays` of a model file describe.
 
     Raises
     ------
     ValueError
-        where they describe none
+        if they describe no machine
     """
     if spec["kind"] not in STAGES:
         raise ValueError(f"There is no local machine {spec['kind']!r}.")
@@ -316,7 +316,7 @@ def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]")
 
 
 def settings_of(value: Any) -> LocalSettings | None:
-    """The settings that a value of `local` has; None of a word that has none.
+    """The settings of a value of `local`; None for a word without settings.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def settings_of(value: Any) -> LocalSettings | None:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """The arguments of a text such as "grids(n_grids=64)", of numbers, words and lists alone; nothing in it is run."""
+    """Read the arguments of a text such as "grids(n_grids=64)": numbers, words and lists. None of it is executed."""
     try:
         call = ast.parse(text.strip(), mode="eval").body
         if not isinstance(call, ast.Call) or call.args or any(each.arg is None for each in call.keywords):
@@ -347,7 +347,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def local_text(p: Parameter, value: Any) -> str:
-    """The text of a local stage in a recipe: its word, and the settings that are no defaults."""
+    """The text of a local stage in a recipe: its word, and the settings that differ from their defaults."""
     settings = settings_of(value)
     if settings is None:
         if isinstance(value, str) and value in p.words:

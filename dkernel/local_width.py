@@ -13,17 +13,15 @@ from dkernel.kernels import Gaussian
 from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F64
 
-WIDTH_LANDMARKS, MOST_WIDTH_BYTES = (
-    64,
-    2**14,
-)  # rows that others are compared with, and their bytes: a small part of a model file
-KNOTS = 8  # of the ranks of predictions
-LEAST_ROWS = 200  # fewer would not tell the numbers of a width
-FOLDS = 5  # a width at a row comes from four fifths of the others: fewer folds would leave fewer
+# Rows that others are compared with, and their bytes, which are a small part of a model file.
+WIDTH_LANDMARKS, MOST_WIDTH_BYTES = 64, 2**14
+KNOTS = 8  # steps of the ranks of predictions
+LEAST_ROWS = 200  # with fewer rows the coefficients of a width are noise
+FOLDS = 5  # the width at a row is fitted to four fifths of the rows; fewer folds would leave fewer
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)  # in the unit of a mean over rows
-LEAST_GAIN = 0.01  # of the mean log likelihood; below it the width is the same everywhere
-SMALL = 0.1  # of the median error: one that is far below it says no more than one of its size
-MOST = float(np.log(30.0))  # no row is so far from the others that its width is more than 30 times the usual one
+LEAST_GAIN = 0.01  # of the mean log likelihood; with less the width is the same everywhere
+SMALL = 0.1  # share of the median error that is added to all errors, so that the logarithm of a tiny one is no outlier
+MOST = float(np.log(30.0))  # a width is at most 30 times the usual one
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class LocalWidth:
         return NystromMap(Gaussian(gamma=float(self.gamma[0])), self.landmarks)
 
     def fits(self, n_in: int, targets: int) -> bool:
-        """True if it is one of rows of this number of inputs and of targets."""
+        """True if it is a width for this number of inputs and of targets."""
         Z, gamma, ranks, coef = self.landmarks, self.gamma, self.ranks, self.coef
         if any(array.dtype != np.float64 for array in (gamma, ranks, coef)) or Z.dtype != np.float32:
             return False
@@ -74,12 +72,12 @@ class LocalWidth:
 
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "LocalWidth":
-        """The width again, from `arrays`."""
+        """Build the width of `arrays`."""
         return cls(arrays["landmarks"], arrays["gamma"], arrays["ranks"], arrays["coef"])
 
 
 def fit_width(Z: NDArray[Any] | None, S: F64, errors: F64, weight: F64) -> tuple[LocalWidth | None, F64]:
-    """A width, None where none tells errors apart, and its values at the rows, each by a fit to the others.
+    """Fit a width; return it, or None if none gains, and its values at the rows, each by a fit to other rows.
 
     Logarithms of errors are regressed on k and h, with a ridge that is chosen by five folds. The width is the
     geometric mean of the folds' fits.
@@ -121,7 +119,7 @@ def fit_width(Z: NDArray[Any] | None, S: F64, errors: F64, weight: F64) -> tuple
 
 
 def _landmarks(Z: NDArray[Any] | None) -> tuple[NDArray[np.float32], float]:
-    """The first rows, and a gamma by the median of their distances."""
+    """The first rows, and gamma by the median of their distances."""
     m = 0 if Z is None else min(WIDTH_LANDMARKS, len(Z), MOST_WIDTH_BYTES // (4 * max(Z.shape[1], 1)))
     if m < 2:
         return np.zeros((0, 0), np.float32), 1.0
@@ -139,7 +137,10 @@ def _bumps(s: F64, ranks: F64) -> F64:
 
 
 def _fit(F: F64, errors: F64, weight: F64) -> tuple[F64, F64] | None:
-    """Coefficients of features whose last is 1, and the width at each row by the other folds; None without a gain."""
+    """Fit coefficients of features whose last is 1; return them and the width at each row by the other folds.
+
+    None without a gain.
+    """
     floor = SMALL * float(np.median(errors)) or SMALL * float(errors.mean())
     t, fold = np.log(errors + floor), np.arange(len(F)) % FOLDS
     parts = [_normal_equations(F[fold == i], t[fold == i], weight[fold == i]) for i in range(FOLDS)]

@@ -30,18 +30,18 @@ class Composite(Kernel):
         """The kernels that it is made of."""
 
     @abstractmethod
-    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         """Make this combination of other members."""
 
     def bind(self, rule: GammaRule) -> Kernel:
         """Bind each member."""
-        return self._rebuilt(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
+        return self._rebuild(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:
         """Give the columns of each member their positions."""
         if not self.column_names:
             return self
-        return self._rebuilt(tuple(member.bind_columns(names) for member in self.members))
+        return self._rebuild(tuple(member.bind_columns(names) for member in self.members))
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
         """Kinds that the members take each column as; two kinds for one column are refused."""
@@ -131,7 +131,7 @@ class Sum(Composite, operator="+"):
         """The terms."""
         return self.kernels
 
-    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return Sum(members)
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
@@ -177,7 +177,7 @@ class Product(Composite, operator="*"):
         """The factors."""
         return self.kernels
 
-    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return Product(members)
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
@@ -234,7 +234,7 @@ class Scaled(Composite, operator="scale"):
         """The kernel alone."""
         return (self.kernel,)
 
-    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return Scaled(self.weight, members[0])
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:

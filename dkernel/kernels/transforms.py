@@ -44,7 +44,7 @@ class UnaryKernel(Composite):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kernel!r})"
 
-    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+    def _rebuild(self, members: tuple[Kernel, ...]) -> Kernel:
         return replace(self, kernel=members[0])  # type: ignore[type-var]
 
 

@@ -1,4 +1,4 @@
-"""Resolves gamma="auto", "median" and "scale" from the data."""
+"""The numbers that gamma="auto", "median" and "scale" stand for, from the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from dkernel.streaming.survey import SurveyResult
 
 
 class Gammas:
-    """Resolves gamma="median", "scale" and "auto", for all columns or for those of a part of the kernel.
+    """The numbers of gamma="median", "scale" and "auto", for all columns or for those of a part of the kernel.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class Gammas:
 
 
 def requested_rule(recipe: Recipe, word: str) -> str | float:
-    """Rule that fills a placeholder: the recipe's gamma for "auto", else the word of the kernel itself."""
+    """The rule that fills a placeholder: the recipe's gamma for "auto", otherwise the word in the kernel itself."""
     return recipe.gamma if word == "auto" else word
 
 
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
-    """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
+    """The variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # there the shift only keeps digits
+    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # the shift of sparse rows only keeps digits
     mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0

@@ -1,4 +1,4 @@
-"""The candidates of a choice: every kernel, scaling and gamma that a recipe leaves open, and what is made of one."""
+"""The candidates of a choice: every kernel, scaling and gamma that a recipe leaves open."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,29 +22,29 @@ from dkernel.selection.metric_learning import learnable_metric
 from dkernel.streaming.survey import SurveyResult
 
 GAMMA_FACTORS = tuple(2.0**k for k in range(-2, 7))
-# The median rule of the L1 distance gives exp(-1) at a typical pair, which is too steep for most data.
+# By the median rule the L1 kernel of a typical pair is exp(-1), which is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
-MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
-SCALED_ROWS = 1000  # rows whose distances say the median gamma
+MOST_L1 = 32  # features; with more of them an L1 distance takes several times as long as a product
+SCALED_ROWS = 1000  # rows whose distances give the median gamma
 
 
 def usable_kernels(recipe: Recipe, p: int, drawing: Drawing | None = None) -> tuple[Kernel, ...]:
-    """Kernels of a recipe that are compared on rows of p columns.
+    """The kernels of a recipe that a choice compares on rows of p columns.
 
     Parameters
     ----------
-    drawing : of components that are drawn; kernels that it cannot draw from are left out where others are there
+    drawing : of the components, None for landmarks; kernels that it cannot draw are left out if others remain
     """
     kernels = recipe.kernels
     if drawing is not None and len(kernels) > 1:
         kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
-    # A term of an L1 distance costs what thirty of a product do: of many features it is taken when it is named.
+    # A term of an L1 distance costs as much as thirty of a product: for many features a recipe has to name the kernel.
     several = len(kernels) > 1 and p > MOST_L1
     return tuple(kernel for kernel in kernels if not (several and isinstance(kernel, Laplacian)))
 
 
 def gamma_is_open(recipe: Recipe, kernel: Kernel) -> bool:
-    """True if a gamma of the kernel is to be looked for."""
+    """True if the choice has to find a gamma of the kernel."""
     return "auto" in {requested_rule(recipe, word) for word in kernel.placeholders}
 
 
@@ -62,7 +62,7 @@ class CandidateSpace:
         self, recipe: Recipe, survey: SurveyResult, rows: Block, drawing: Drawing | None, encoding: Encoding | None
     ) -> None:
         self.recipe, self.survey, self.rows = recipe, survey, rows
-        # Few one-hot inputs are at work in a row, so the columns that they encode are counted.
+        # Few one-hot inputs of a row are not 0, so the columns that they encode are counted.
         columns = rows.X.shape[1] if encoding is None else len(encoding.columns)
         self.families = list(usable_kernels(recipe, columns, drawing))
         self.unscaled = None if encoding is None else encoding.unscaled
@@ -74,7 +74,7 @@ class CandidateSpace:
         """Every family, scale and gamma that is open."""
         kinds = self._scale_kinds()
         factors = [self.scaling(kind).factor for kind in kinds]
-        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
+        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # the data are scaled already
             kinds = kinds[:1]
         return [
             candidate
@@ -88,18 +88,18 @@ class CandidateSpace:
             return (self.recipe.scale,)
         if self.layout.sparse:
             return SPARSE
-        if self.layout.objects:  # columns with a kernel each share no unit
+        if self.layout.objects:  # columns that have a kernel each share no unit
             return ("standard",) if number_columns(self.rows.X) else ("none",)
         return ("standard", "global")
 
     def grid(self, family: Kernel) -> tuple[float, ...]:
-        """Multiples of the median gamma that are tried first."""
+        """The first multiples of the median gamma to try."""
         if not gamma_is_open(self.recipe, family):
             return (1.0,)
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GAMMA_FACTORS
 
     def _bind(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **others: Any) -> list[Candidate]:
-        # A median is the same for all candidates of a scaling, and of wide rows takes longer than all else of them.
+        # All candidates of a scaling share a median, which takes longest for wide rows.
         if scaling not in self.gammas:
             self.gammas[scaling] = Gammas(self.recipe, self.survey, scaling, self.rows.X[:SCALED_ROWS])
         rule = self.gammas[scaling]
@@ -115,11 +115,11 @@ class CandidateSpace:
         )
 
     def sums(self, best: Candidate, families: Sequence[Candidate]) -> list[Candidate]:
-        """`best` with a share of another family, or of its own at another length, in the same metric.
+        """`best` plus another family, or its own family at another length, with a share of each, in the same metric.
 
         Parameters
         ----------
-        families : the best of each family, that of the best family first
+        families : the best candidate of each family, the best family first
         """
         others = [
             self._bind(c.family, best.scaling, (c.factor,))[0].kernel for c in families if c.family is not best.family
@@ -132,23 +132,23 @@ class CandidateSpace:
         return [replace(best, kernel=kernel) for kernel in kernels]
 
     def linear(self, kind: str) -> Candidate:
-        """The linear kernel of features of this scale, judged on the features themselves."""
+        """The linear kernel of features of this scale; its components are the features themselves."""
         return self._bind(Linear(), self.scaling(kind), (1.0,), plain=True)[0]
 
     @property
     def linear_is_open(self) -> bool:
-        """True if nothing given rules the linear kernel out."""
+        """True if the recipe and the data allow the linear kernel."""
         is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
         return is_open and self.layout.numeric
 
     def metric_of(self, candidate: Candidate) -> str:
-        """Metric to learn for a candidate's kernel, "identity" for none."""
+        """The metric to learn for the kernel of a candidate, "identity" for none."""
         if self.recipe.metric != "auto":
             return self.recipe.metric
         is_open = len(self.grid(candidate.family)) > 1 and self.layout.numeric
         return learnable_metric(candidate.family, self.p) if is_open else "identity"
 
     def scaling(self, kind: str, free: bool = False) -> Scaling:
-        """Scaling of a kind without a metric; `free` where the kernel does not see a shift."""
+        """The scaling of a kind, without a metric; `free` if the kernel does not depend on a shift."""
         rounding = 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
         return self.survey.scaling(kind, free=free, rounding=rounding, unscaled=self.unscaled)

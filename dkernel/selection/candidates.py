@@ -1,4 +1,4 @@
-"""A candidate of the choice of kernel, scale and metric, and the result of the choice."""
+"""A candidate of a choice, and the result of the choice."""
 
 from dataclasses import dataclass, field
 
@@ -14,15 +14,15 @@ from dkernel.selection.ways import Way
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A kernel with numbers and the scaling before it.
+    """A kernel with numbers, and the scaling before it.
 
     Parameters
     ----------
-    family : the kernel with its words
-    factor : its place in the grid of gamma, 1 for the median value
+    family : the kernel as the recipe has it, with words for numbers
+    factor : gamma as a multiple of the median value
     metric : of the scaling: "identity", "diagonal" or "full"
     weights : of the columns in the metric, of sum 1, or None
-    plain : whether the components that judge it are the features, as those of a linear kernel may be
+    plain : whether its components may be the features themselves, as those of a linear kernel
     """
 
     family: Kernel
@@ -37,16 +37,17 @@ class Candidate:
 @stored("SelectedModel")
 @dataclass(frozen=True, eq=False)
 class SelectedModel:
-    """The choice, and a line for each of its parts that says why.
+    """The result of a choice.
 
     Parameters
     ----------
-    enough : components beyond which there is little to gain; None where that is not known
-    ways : that are to be fitted, at most two; the one that was asked for where there was no race
-    fallback : that is fitted too where no local stage of `ways` gains anything; None for none
+    why : part of the choice -> the reason in words
+    enough : components beyond which there is little to gain; None if that is not known
+    ways : to fit, at most two; without a race the way of the recipe
+    fallback : way to fit too if no local stage of `ways` gains anything; None for none
     findings : of the race, for the local stage of each way
-    alpha : of the ridge regression that was judged best; None where nothing was judged
-    loss : that was chosen with a linear kernel of the features; None for the one that was asked for
+    alpha : of the best ridge regression; None if nothing was judged
+    loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
     """
 
     kernel: Kernel

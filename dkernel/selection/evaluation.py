@@ -1,4 +1,4 @@
-"""Evaluation of a choice: ridge regression on a few components, and the loss that is to be fitted on other rows."""
+"""The evaluation of a candidate: ridge regression on a few components, judged on other rows by the loss of the fit."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +35,7 @@ SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Fidelity of an evaluation: components (landmarks are the first rows), rows to fit on and to judge on.
+    """The fidelity of an evaluation: components (landmarks are the first rows), rows to fit on and rows to judge on.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class Fidelity:
         return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
-        """Predicted, of one candidate: components in float64, their Gram matrix, a factorization for each alpha.
+        """Predicted flops of a candidate: components in float64, their Gram matrix, a factorization for each alpha.
 
-        Drawn components cost as in a pass.
+        Drawn components cost as much as in a pass.
         """
         c, rows = self.components, self.rows + self.judged
         value = (2.0 if is_radial(kernel) else L1_FLOPS) * p + COMPONENT64_FLOPS["choice"]
@@ -76,7 +76,7 @@ class FitValidationSplit:
 
     @classmethod
     def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
-        """A third of the rows to judge on, and no more of either than the fidelity asks for."""
+        """Take a third of the rows to judge on and the others to fit on, as many as the fidelity asks for at most."""
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
         end = judged + min(most.rows, len(rows.X) - judged)
@@ -98,10 +98,10 @@ class CandidateLoss:
     Parameters
     ----------
     intercept : float64 (outputs,)
-    wrong : rows whose label is not that of the largest score, of several classes
+    wrong : for several classes, the rows whose largest score is not that of their label
     losses : of the rows that judge
-    gain, error : by how much half as many components have a larger loss, and the standard error of that; infinite
-        where nobody asked
+    gain, error : the difference to the loss of half as many components, and its standard error; infinite if the
+        fidelity is not halved
     """
 
     loss: float
@@ -129,8 +129,8 @@ class StageScores:
 
 
 Over = Callable[..., Iterator[Any]]
-IN_TURN: Over = map  # in the place of the `map` of a pool of threads
-Judged = tuple[CandidateLoss, F64 | None]  # and coefficients with the intercept, of one alpha
+IN_TURN: Over = map  # instead of the `map` of a pool of threads
+Judged = tuple[CandidateLoss, F64 | None]  # of one alpha, with the coefficients and the intercept
 
 
 def evaluate_candidate(
@@ -151,7 +151,7 @@ def evaluate_candidate(
 
     Parameters
     ----------
-    near : alpha that another candidate of this family had; all are looked at where it is None
+    near : best alpha of another candidate of this family, where the path begins; None for the whole path
     """
     split = split.part(fidelity)
     components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
@@ -163,7 +163,7 @@ def evaluate_candidate(
         ThreadPoolExecutor(min(threads, SQUARE_PARTS), initializer=silent) as pool,
         np.errstate(over="ignore", invalid="ignore"),
     ):
-        over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
+        over = IN_TURN if threads == 1 else pool.map  # another thread would compute an alpha too many
         covariance, moment = _means(components, split, targets, over)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
@@ -201,7 +201,7 @@ def evaluate_candidate(
 
 
 def paired_difference(one: F64, other: F64, weight: F64 | None) -> tuple[float, float]:
-    """Mean of the differences of two losses of the same rows, and its standard error.
+    """The mean difference of two losses of the same rows, and its standard error.
 
     Examples
     --------
@@ -223,8 +223,8 @@ def _components(
     rows, p = len(split.X), split.X.shape[1]
     landmarks: NDArray[Any]
     if plain and p <= min(rows, MOST_PLAIN):
-        landmarks = np.eye(p)  # unit vectors make the scaled features themselves of a linear kernel
-    else:  # of more features than rows the best linear function is an expansion in the rows
+        landmarks = np.eye(p)  # with unit vectors the components of a linear kernel are the scaled features
+    else:  # with more features than rows the best linear function is an expansion in the rows
         landmarks = scaling.apply(split.X[: rows if plain and rows <= MOST_PLAIN else components])
     return ScaledComponents(scaling, NystromMap(kernel, landmarks))
 
@@ -238,7 +238,7 @@ def candidate_scores(
     drawing: Drawing | None = None,
     plain: bool = False,
 ) -> StageScores:
-    """Scores by a judged candidate; runs on a worker."""
+    """Score the rows by a candidate that was fitted; runs on a worker."""
     split = split.part(fidelity)
     components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
     w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
@@ -256,9 +256,9 @@ def candidate_scores(
 
 
 def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
-    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards.
+    """Go down the alphas from the one above `near` until the loss rises, and upwards if the first is the best.
 
-    Those that wait for a thread when it rises are not computed.
+    An alpha that waits for a thread when the loss rises is not computed.
     """
     first = 0 if near not in JUDGING_ALPHAS else max(0, JUDGING_ALPHAS.index(near) - 1)
     best = min(until_worse(over(JUDGING_ALPHAS[first:]), _loss), key=_loss)
@@ -272,19 +272,19 @@ def _loss(judged: Judged) -> float:
 
 
 def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:
-    """Coefficients and intercept; None where this alpha is too small for this kernel's spectrum."""
+    """Coefficients and intercept; None if this alpha is too small for the spectrum of this kernel."""
     A = alpha * metric
     A += covariance
     A[-1, -1] += 1e-12
     try:
-        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would keep Python's lock, for which the others wait
+        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would hold the lock of Python
     except sl.LinAlgError:
         return None
 
 
 def _means(components: ScaledComponents, split: FitValidationSplit, targets: Targets, over: Over) -> tuple[F64, F64]:
-    """Means over the rows, in SQUARE_PARTS, of the products of components, and of these with the targets."""
-    # In float32, as the fit will have them, where that takes a quarter of the time.
+    """Means over the rows, in SQUARE_PARTS, of the products of components, and of components with targets."""
+    # In float32, as in the fit, if that takes a quarter of the time.
     dtype, Y, rows = components.pass_dtype, targets.of(split.y), len(split.X)
     weight = None if split.weight is None else split.weight[:, None]
 
@@ -311,9 +311,9 @@ def moment_of(
     seed: int,
     part: int,
 ) -> NDArray[np.float64]:
-    """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
+    """The gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows, float64 (p, p)."""
     fitted = split.X[: fidelity.rows]
-    # Landmarks are the first rows; each part scales its own of the others alone.
+    # Landmarks are the first rows; of the others each part scales its own.
     X, Z = (
         scaling.apply(rows, "float64").astype(np.float64, copy=False)
         for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])

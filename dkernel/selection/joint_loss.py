@@ -1,7 +1,7 @@
 """The linear kernel with a loss that sees all classes at once, beside the best kernel of one class against the rest.
 
-Of many classes whose borders are planes few are planes themselves between one class and all others, so that no machine
-of one class against the rest is as good as a linear one of all at once.
+If the borders between many classes are planes, the border between one class and all others seldom is one. Then no
+machine of one class against the rest is as good as a linear machine of all classes at once.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from dkernel.problem.targets import Targets
 from dkernel.selection.candidates import Candidate
 from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
-# Of fits that only judge an alpha: by how much scores may still move, and readings of the rows at most.
+# A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
 JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
-LEAST_JUDGED = 200  # rows: fewer have standard errors of some hundredths
-JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
+LEAST_JUDGED = 200  # rows: with fewer the standard errors are some hundredths
+JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # tried one after the other, until the loss rises
 
 
 def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
-    """Predicted, of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
+    """Predicted flops of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
     values = 3.0 * outputs * (4 * p + COMPONENT64_FLOPS["choice"])
     return fidelity.rows * (len(JOINT_ALPHAS) * JUDGING_READINGS * values + float(p) * p)
 

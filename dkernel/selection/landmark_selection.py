@@ -1,4 +1,4 @@
-"""Landmarks of a fit, chosen from the reservoir; and the survey and landmarks that a feature map alone needs."""
+"""The landmarks of a fit, chosen from the reservoir; and the kernel and landmarks of a feature map alone."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 
 
 def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
-    """The recipe with the number of the given landmarks, and these as a block; None where a rule chooses them."""
+    """The recipe with the number of the given landmarks, and these as a block; None if a rule chooses them."""
     if landmarks is None:
         if recipe.landmarks == GIVEN:
             raise RecipeError(
@@ -46,12 +46,12 @@ def given_landmarks(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Rec
 def landmarks_of(
     recipe: Recipe, kernel: Kernel, scaling: Scaling, split: ReservoirSplit, sizes: Sizes, targets: Targets
 ) -> tuple[NDArray[np.floating], ReservoirSplit]:
-    """Scaled landmarks by the recipe's rule, and the division of the reservoir with these rows behind all others."""
+    """Choose landmarks by the recipe's rule; return them scaled, and the reservoir with their rows after all others."""
     if recipe.landmarks in ("uniform", GIVEN):
         return scaling.apply(split.landmarks.X), split
     pool, n = split.pool, sizes.candidates
     classes = None
-    if recipe.landmarks == "stratified":  # a rare class has few rows: none is left out
+    if recipe.landmarks == "stratified":  # all rows, since a rare class has few
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
     chosen = select_landmarks(
@@ -63,16 +63,20 @@ def landmarks_of(
 def certificate(
     map: FeatureMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
 ) -> dict[str, float]:
-    """Residual of the landmarks: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
+    """Measure how well landmarks approximate the kernel, on rows that the fit did not learn from.
 
     Parameters
     ----------
     X : scaled rows (n, p)
-    flops : of the fit, of which this may cost a small share: fewer rows then
-    known : metric of the solver's coordinates and its root, where they are there; else the squares are made here
+    flops : of the fit; a small share of them limits the rows
+    known : metric of the solver's coordinates and its root; without them their squares are computed here
+
+    Returns
+    -------
+    residual of the rows, and the effective rank of the landmarks
     """
     c, p = len(map.landmarks), n_terms(map.landmarks)
-    # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
+    # The mean over 2,000 rows is within a few percent of that over all rows, and takes a hundredth of a fit's flops.
     rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + flops_of(1, p, c)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
@@ -92,9 +96,9 @@ def certificate(
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
     """The recipe's kernel with numbers, and `rows` landmarks from the source (all rows, where it has fewer), (rows, p).
 
-    Uniform ones are the rows with the smallest hashes, and other rules choose from such rows, so chunks and workers do
-    not change them. One pass. Nothing is scaled, and without a label there is nothing to judge a grid by: gamma="auto"
-    is the median value.
+    Uniform landmarks are the rows with the smallest hashes, and other rules choose from such rows, so chunks and
+    workers do not change them. It reads the source once. Nothing is scaled, and there is no label to judge gammas by,
+    so gamma="auto" is the median value.
     """
     gamma = "median" if recipe.gamma == "auto" else recipe.gamma
     recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
@@ -124,7 +128,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
 
 
 def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
-    """Refuse columns that go below 0, in any row of the source, for a kernel of numbers that do not."""
+    """Refuse columns with a negative value in any row, for a kernel of nonnegative numbers."""
     if not kernel.nonnegative:
         return
     try:

@@ -1,10 +1,10 @@
 """A learned metric: the average gradient outer product of a fitted function becomes the inner product of the inputs.
 
-A function that is fitted to the reservoir says by its gradients in which directions of the input the answer changes:
+The gradients of a function that is fitted to the reservoir show in which directions of the input the answer changes:
 M = mean of ∇f(x) ∇f(x)^T over rows (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024: recursive feature
-machines). Distances in the metric M are Euclidean ones after x -> x M^{1/2}, which is folded into the scaling: no tile
-knows of it. The function that is fitted to the rows so moved has a better M again; a few rounds are enough. The
-diagonal of M alone is automatic relevance determination, one length for each column.
+machines). Distances in the metric M are Euclidean distances after x -> x M^{1/2}, which becomes a part of the scaling,
+so no tile depends on it. A function that is fitted to the moved rows has a better M again; a few rounds are enough.
+The diagonal of M alone is automatic relevance determination, one length for each column.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ MOST_METRIC_COLUMNS = 512  # columns of the data: M is a square of them, and mov
 def learnable_metric(kernel: Kernel, p: int) -> str:
     """The metric that metric="auto" tries: "full", "diagonal" or "identity".
 
-    The L1 distance knows the columns, not the directions between them: a rotation would take that from it.
+    The L1 distance depends on the columns, so a rotation between them would change it.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def learnable_metric(kernel: Kernel, p: int) -> str:
 
 
 def check_metric(metric: str, kernel: Kernel, layout: Layout) -> None:
-    """Refuse a metric that cannot be learned: of what is no number, of very many columns, of a kernel without slope."""
+    """Refuse a metric for rows that are no numbers, for very many columns, and for a kernel without a gradient."""
     if metric in ("identity", "auto"):
         return
     layout.require_numbers(f"metric={metric!r}", "Use metric='identity'.")
@@ -52,11 +52,11 @@ def check_metric(metric: str, kernel: Kernel, layout: Layout) -> None:
             "metric='diagonal', or 'identity'."
         )
     if not has_gradient(kernel):
-        gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
+        gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # raises the error that says why
 
 
 def move_to_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[Any], kind: str) -> Candidate:
-    """The candidate in the metric that the gradients of its fitted function say.
+    """Move a candidate to the metric of the gradients of its fitted function.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def move_to_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[
     moment : of gradients of the scaled rows as they are now
     """
     now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
-    if now is not None:  # the metric is one of the rows before it
+    if now is not None:  # the moment is that of rows in the metric of before
         moment = now @ moment @ now.T
     root = metric_root(moment, kind == "diagonal")
     weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
@@ -72,7 +72,7 @@ def move_to_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[
 
 
 def add_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
-    """The scaling with `root` behind it, times a number that keeps the mean square of the rows X as it was."""
+    """Add `root` to a scaling, times a number that keeps the mean square of the rows X."""
     base = replace(scaling, rotation=None)
     rows = base.apply(X, "float64")
     after = float(np.mean((rows @ root) ** 2))

@@ -9,7 +9,7 @@ from dkernel.selection.rungs import Search
 
 
 def explain_choice(search: Search, trial: Trial) -> dict[str, str]:
-    """A sentence for each part that was open.
+    """Explain each part of the choice that was open by a sentence.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def _margin(
     value: Callable[[Candidate], Any],
     alike: Callable[[Candidate], Any],
 ) -> str:
-    """By how much a value of the best won over the next, where both were last judged together.
+    """The losses of a value of the best and of the next value, from the last time that both were judged together.
 
     Parameters
     ----------

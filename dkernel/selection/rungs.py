@@ -23,14 +23,14 @@ from dkernel.selection.judge import Judge, Trial
 from dkernel.selection.metric_learning import move_to_metric
 from dkernel.selection.race import Race
 
-CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
-# Times that a grid of gamma goes on beyond the best at its end, by two each: to where kernels are linear or 0.
+CLEARLY = 0.98  # a candidate that is less simple, or costs more a row, must have less than this share of the loss
+# Times that a grid of gamma goes on beyond its end by two steps, to where kernels are linear or 0.
 EXTENSIONS = 4
 FINALISTS = 6  # candidates that go on from the grid
-METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
-METRIC_ENDS = 0.995  # share of the loss under which one more turn is worth it
-MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at least
-ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
+METRIC_ROUNDS = 3  # fits, each in the metric of the one before
+METRIC_ENDS = 0.995  # share of the loss of the round before; above it there are no more rounds
+MOST_TERMS = 3  # terms of a sum; if components are drawn, each term has two at least
+ENOUGH_JUDGED = 1000  # rows that judge; with fewer a sum of kernels wins by luck
 # Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
 # the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
 # more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
@@ -47,7 +47,7 @@ _loss = attrgetter("loss")
 
 @dataclass(frozen=True)
 class OpenWords:
-    """What a recipe leaves open, as numbers: what a plan knows before it has seen a row."""
+    """The size of a choice, as a plan knows it before it has read a row."""
 
     candidates: int
     kernels: int
@@ -57,14 +57,14 @@ class OpenWords:
 
 @dataclass(eq=False)
 class Search:
-    """A choice while it is made.
+    """The state of a choice.
 
     Parameters
     ----------
-    candidates : of the grid, with those that extended it
+    candidates : of the grid and its extensions
     metric_rounds : id of a family -> losses without a metric and after each round of learning one, and the components
-        that they were judged on
-    race : of the ways to fit the machine; None where one was asked for
+        of these fits
+    race : of the ways to fit the machine; None if there is one way
     joint_loss : of all classes at once, that may come with a linear kernel in place of the loss of the judge
     enough : components beyond which there is little to gain; None where that is not known
     joint : the linear kernel with the joint loss, where it is the better choice
@@ -91,11 +91,11 @@ class Rung:
 
     Parameters
     ----------
-    fidelity : components, rows to fit on and rows to judge on, of each of its fits
-    is_open : whether it is climbed
+    fidelity : components, rows to fit on and rows to judge on of each fit
+    is_open : (search, leaders) -> whether it is climbed
     climb : (search, leaders, fidelity) -> leaders
-    usual_fits : fits that it usually takes, for the plan; by default none, which cost little beside the others
-    of_kernel : whether it is about the kernel alone, so that it is left out where no way has components
+    usual_fits : number of fits that it usually takes, for the plan; 0 if they cost little beside the others
+    of_kernel : whether it is about the kernel alone; then it is left out if no way has components
     """
 
     name: str
@@ -123,7 +123,7 @@ def has_race(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
-    """True if the race may save the choice of a kernel: elsewhere it takes longer than what it saves."""
+    """True if there are so many rows that an early race is cheap beside the choice of a kernel that it may save."""
     return has_race(search, leaders) and search.race is not None and search.race.has_many_rows
 
 
@@ -236,7 +236,7 @@ def always(_: Search, __: Sequence[Trial]) -> bool:
 
 
 def can_learn_metrics(search: Search, _: Sequence[Trial]) -> bool:
-    """True unless a low effort spares what costs most of a choice."""
+    """True unless the effort is low: metrics take most of the time of a choice."""
     return search.space.recipe.effort != "low" or search.space.recipe.metric != "auto"
 
 
@@ -253,7 +253,7 @@ def learn_metrics(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) 
 
 
 def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
-    """The best of some rounds of fitting and learning; the start itself where the metric is no clear gain."""
+    """Fit and learn a metric in rounds; return the best trial, or the start if the metric is no clear gain."""
     space, judge, kind = search.space, search.judge, search.space.metric_of(start)
     before = judge.trials([start], fidelity)[0]
     if kind == "identity":
@@ -271,7 +271,7 @@ def learn_metric(search: Search, start: Candidate, fidelity: Fidelity) -> Trial:
 
 
 def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candidate:
-    """The candidate in the metric that its fitted function says."""
+    """Move a candidate to the metric that its trial says."""
     space, judge, candidate = search.space, search.judge, trial.candidate
     base = space.scaling(candidate.scaling.kind, candidate.family.shift_invariant)
     moment = judge.gradient_moment(trial, fidelity, space.recipe.seed)
@@ -282,7 +282,7 @@ def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candid
 
 
 def can_try_sums(search: Search, _: Sequence[Trial]) -> bool:
-    """True if the kernel is open, and there are rows to judge sums and components to share; not of a low effort."""
+    """True if the kernel is open, there are rows to judge sums and components to share, and the effort is not low."""
     judge = search.judge
     if search.space.recipe.effort == "low":
         return False
@@ -309,7 +309,7 @@ def try_sums(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> li
 def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
     """The best enters at its gamma and the next, as a larger map can use a larger gamma; the better one goes on."""
     space, judge, best = search.space, search.judge, leaders[0]
-    # Fewer landmarks than features cannot tell how smooth a function of all of them is.
+    # With fewer landmarks than features a fit does not show how smooth a function of all features is.
     many = space.p > FINALIST_RUNG.components
     multiples = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
     fidelity = judge.within(fidelity) if many else fidelity

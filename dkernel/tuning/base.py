@@ -79,7 +79,7 @@ class ParameterSearch(ABC):
     def run(self) -> dict[str, Any]:
         """The search, as the journal keeps it."""
 
-    def _choose(self, candidate: SearchCandidate, name: str, choose: Callable[[], SelectedModel]) -> SelectedModel:
+    def _choose_once(self, candidate: SearchCandidate, name: str, choose: Callable[[], SelectedModel]) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma, which have one name, are chosen once."""
         if name not in self._choices:
             self._choices[name] = choose()

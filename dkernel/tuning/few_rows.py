@@ -68,14 +68,14 @@ class FewRowsSearch(ParameterSearch):
         """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
         kept: dict[tuple[str, ...], SearchCandidate] = {}
         for candidate in self.candidates:
-            chosen = self._chosen(candidate)
+            chosen = self._choose_model(candidate)
             words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
             kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
         self.candidates = list(kept.values())
 
     def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
         """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
-        chosen = self._chosen(candidate)
+        chosen = self._choose_model(candidate)
         rows, scratch = self.judges, self.scratch
         fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
         model = fit.model
@@ -85,7 +85,7 @@ class FewRowsSearch(ParameterSearch):
         figures = {"left_out_loss": judged["loss"], **error}
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
-    def _chosen(self, candidate: SearchCandidate) -> SelectedModel:
+    def _choose_model(self, candidate: SearchCandidate) -> SelectedModel:
         """The candidate with numbers for its words, as a fit chooses them."""
         request = self.requests[candidate.of_map]
 
@@ -96,11 +96,11 @@ class FewRowsSearch(ParameterSearch):
             data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
             return choose_model(request, run, data, split)
 
-        return self._choose(candidate, candidate.recipe.to_text(), choose)
+        return self._choose_once(candidate, candidate.recipe.to_text(), choose)
 
     def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
         """What was searched, with the metric that a word stands for."""
-        metric = self._chosen(candidate).metric
+        metric = self._choose_model(candidate).metric
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
 
     def _measure(self, line: Mapping[str, Any]) -> float:
@@ -111,11 +111,11 @@ class FewRowsSearch(ParameterSearch):
         order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
         board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
         for number in range(len(lines), len(self.candidates)):
-            kernel = repr(self._chosen(self.candidates[number]).kernel)
+            kernel = repr(self._choose_model(self.candidates[number]).kernel)
             asked = self._name(self.candidates[number])
             board.append({"rank": len(board) + 1, **asked, "kernel": kernel, "rungs": 0})
         best = self.candidates[order[0]]
-        chosen = self._chosen(best)
+        chosen = self._choose_model(best)
         params = {name: value for name, value in self._name(best).items() if name != "gamma"}
         text = f"{len(board)} candidates in {passes:.6g} passes, the budget that repeats the search, on rows left out"
         return {

@@ -212,24 +212,24 @@ class HalvingSearch(ParameterSearch):
             survey = read_survey(base, run, reader)
             self.targets = learn_labels(base, run, survey).targets
             base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
-            maps = self._raced_maps(survey, reader)
+            maps = self._make_maps(survey, reader)
             schedules, reader, _ = choose_order(base, run, survey, base.sizes, reader)
             return self._race(maps, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), reader)
         finally:
             reader.close()
 
-    def _raced_maps(self, survey: SurveyResult, reader: BlockReader) -> list[RacedMap]:
+    def _make_maps(self, survey: SurveyResult, reader: BlockReader) -> list[RacedMap]:
         """The maps of the race, the candidates of each prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         maps = []
         for i, of_map in enumerate(self.requests):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
-            self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
+            self.chosen[of_map] = self._choose_model(self.candidates[mine[0]], survey)
             self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
-            maps.append(self._raced_map(i, of_map, mine, survey, reader))
+            maps.append(self._make_map(i, of_map, mine, survey, reader))
         return maps
 
-    def _chosen(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+    def _choose_model(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words."""
         request, recipe = self.requests[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
@@ -238,9 +238,9 @@ class HalvingSearch(ParameterSearch):
         data = learn_labels(request, run, survey)
         data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
         split = split_rows(self.base, survey, self.base.sizes)
-        return self._choose(candidate, name, lambda: choose_model(request, run, data, split, stage=name))
+        return self._choose_once(candidate, name, lambda: choose_model(request, run, data, split, stage=name))
 
-    def _raced_map(
+    def _make_map(
         self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader
     ) -> RacedMap:
         chosen, full = self.chosen[of_map], self.requests[of_map]
