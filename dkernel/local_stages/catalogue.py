@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dkernel.cost import TIMED, Cost
 from dkernel.data.source import Source
 from dkernel.linear.losses import Loss, parse_loss
@@ -17,13 +14,9 @@ from dkernel.local_stages.grid_stage import check_groups, fit_grid_stage, grid_c
 from dkernel.local_stages.residual import Residual
 from dkernel.local_stages.stage import LocalStage, best_stage
 from dkernel.numerics.loops import CompiledLoop
-from dkernel.numerics.rows import array_digest
 from dkernel.problem.budget import affords, model_bytes_of
-from dkernel.problem.reservoir_split import part_of
 from dkernel.problem.sizes import Sizes, flops_of
-from dkernel.problem.targets import residual_bound
 from dkernel.recipe import Recipe
-from dkernel.selection.grid_inputs import GROUP_SAMPLE
 from dkernel.selection.sampled_stages import (
     MOST_CELL_ROWS,
     SampledStage,
@@ -34,8 +27,6 @@ from dkernel.selection.sampled_stages import (
 )
 from dkernel.selection.stage_settings import RaceFindings
 from dkernel.selection.ways import is_open
-from dkernel.solving.fit_problem import FitProblem
-from dkernel.solving.sgd_round import coefficients_of
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 
@@ -163,22 +154,3 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
     if rounds:
         return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)
-
-
-def residual_of(
-    fit: FitProblem,
-    v: NDArray[np.float64],
-    pieces: Sequence[RowSlice],
-    survey: SurveyResult,
-    weight: float | None,
-) -> Residual:
-    """The residual of a fit's global stage.
-
-    Parameters
-    ----------
-    v : of the global stage. The key has their digest, since a callback may end the passes early
-    weight : of all rows, None where each has the weight 1
-    """
-    start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
-    bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
-    return Residual(fit, start, pieces, sampled, weight, bound, key)

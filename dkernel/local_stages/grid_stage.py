@@ -211,8 +211,7 @@ def fit_grid_stage(
         wanted = settings(place, n_grids, n)
     residual.run.progress.phase("grids", rows * n_grids // GRID_GROUP)
     fit = fit_grids(residual, wanted, "grids", callback)
-    settled, unit = fit.settings, residual.problem.targets.widths
-    machine = GridMachine(inputs, settled.gamma, recipe.seed, settled.bits, fit.coef, unit)
+    machine = GridMachine(inputs, wanted.gamma, recipe.seed, wanted.bits, fit.coef, residual.problem.targets.widths)
     width, ridge = grid_width(place), GRID_RIDGES[place[2]]
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"

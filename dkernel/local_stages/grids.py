@@ -281,7 +281,6 @@ class GridFit:
     history : a line for each round
     """
 
-    settings: GridSettings
     coef: F32
     scores: F32
     history: list[dict[str, Any]]
@@ -357,7 +356,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def finish(self, state: GridState) -> GridFit:
         self.residual.run.executor.release([self.held])
-        return GridFit(self.settings, self.coef, state.scores, list(state.history))
+        return GridFit(self.coef, state.scores, list(state.history))
 
     def load(self, journal: Journal) -> GridState | None:
         state = self.start()

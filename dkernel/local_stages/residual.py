@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.rows import array_digest
 from dkernel.problem.objective import Coefficients, Problem, count_correct
+from dkernel.problem.reservoir_split import part_of
+from dkernel.problem.targets import residual_bound
 from dkernel.selection.evaluation import paired_difference
+from dkernel.selection.grid_inputs import GROUP_SAMPLE
 from dkernel.solving.fit_problem import FitProblem, FitRun
+from dkernel.solving.sgd_round import coefficients_of
 from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.survey import SurveyResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +62,21 @@ class Residual:
     weight: float | None
     bound: float
     key: str
+
+    @classmethod
+    def of(
+        cls, fit: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
+    ) -> "Residual":
+        """The residual of the global stage with these coefficients.
+
+        Parameters
+        ----------
+        v : of the global stage. The key has their digest, since a callback may end the passes early
+        weight : of all rows together; None if each has the weight 1
+        """
+        start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
+        bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
+        return cls(fit, start, pieces, sampled, weight, bound, key)
 
     @property
     def problem(self) -> Problem:

@@ -6,7 +6,7 @@ curve, extrapolated to all rows, is clearly above that of the best way. The fit 
 left.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,28 +162,20 @@ class Race:
 
     def explain(self) -> str:
         """Explain the result of the race."""
-        ways = sorted(self.curves, key=lambda way: self.predict(way))
+        ways, taken = sorted(self.curves, key=lambda way: self.predict(way)), self.ways_to_fit()
         losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
-        taken = self.ways_to_fit()
-        text = f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"
-        left = [f"no {ways[0].text}: {self._gain(ways[0], taken[0])}"] if self._is_dear(ways[0]) else []
-        return "; ".join([text, *self._gains(), *left])
-
-    def _gains(self) -> Iterator[str]:
-        """The predicted gain of each local stage of the fit over components alone."""
-        for way in self.ways_to_fit() if Way() in self.curves else ():
-            if way.local != "none":
-                yield f"{way.local}: {self._gain(way, Way())}"
+        parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
+        if Way() in self.curves:
+            parts += [f"{way.local}: {self._gain(way, Way())}" for way in taken if way.local != "none"]
+        if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
+            parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
+        return "; ".join(parts)
 
     def _gain(self, way: Way, other: Way) -> str:
         """The predicted gain of a way over another one, and the readings of files that it takes."""
         gain, cost = 1 - np.exp(self.predict(way) - self.predict(other)), self.costs[way]
         more = f"{cost.local_readings} more reading{'s' if cost.local_readings != 1 else ''} for " * bool(cost.reading)
         return f"{more}a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {other.text}"
-
-    def _is_dear(self, way: Way) -> bool:
-        """True if a way is left out for the readings of files that it takes."""
-        return self.costs[way].price > 0 and way not in self.ways_to_fit()
 
     @property
     def has_kernel(self) -> bool:
@@ -212,7 +204,7 @@ class Race:
 
     def run(self, rows: int, margin: float, of_kernel: float) -> None:
         """Judge the ways that are left after a fit to `rows` rows, and drop those that cannot win."""
-        judged = [way for way in self.ways if way.local not in self.stages or self.stages[way.local].takes(rows)]
+        judged = [way for way in self.ways if way.local not in self.stages or rows <= self.stages[way.local].most_rows]
         self._judge(judged, rows)
         # Two points give a rough slope: grids that learn nothing from 1,024 rows may learn much from 2,048.
         self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)

@@ -196,7 +196,3 @@ class SampledStage:
     learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
     fit: Callable[..., StageTrial]
     most_rows: float = inf
-
-    def takes(self, rows: int) -> bool:
-        """True if the race fits it to this number of rows."""
-        return rows <= self.most_rows

@@ -13,7 +13,8 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Call, Executor
-from dkernel.local_stages.catalogue import LOCAL_STAGES, fit_local, local_pieces, residual_of
+from dkernel.local_stages.catalogue import LOCAL_STAGES, fit_local, local_pieces
+from dkernel.local_stages.residual import Residual
 from dkernel.local_stages.stage import LocalStage
 from dkernel.model import Model
 from dkernel.numerics import thin_linalg
@@ -323,7 +324,7 @@ def _fit_local(
     weighted = request.source.weight is not None or class_weights is not None
     weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
     pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
-    residual = residual_of(problem, outcome.v, pieces, data.survey, weight)
+    residual = Residual.of(problem, outcome.v, pieces, data.survey, weight)
     local = fit_local(residual, data.survey, data.recipe, stages)
     run.note("local", local.why)
     return local
