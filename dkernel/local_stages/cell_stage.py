@@ -53,22 +53,13 @@ NO_ROWS = np.array([[1.0], [1.0], [0.0]])
 CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
 
 
-def cell_rows_of(recipe: Recipe) -> int:
-    """Rows of a cell that a recipe asks for."""
-    rows = recipe.settings(Cells).rows
-    return CELL_ROWS if isinstance(rows, str) else rows
-
-
-def overlap_of(recipe: Recipe) -> float:
-    """Rows of the bands of a cell, as a share of its own."""
-    overlap = recipe.settings(Cells).overlap
-    return OVERLAP if isinstance(overlap, str) else overlap
-
-
-def partitions_of(recipe: Recipe) -> int:
-    """Partitions of the rows into cells that a recipe asks for."""
-    partitions = recipe.settings(Cells).partitions
-    return (2 if recipe.effort == "high" else 1) if isinstance(partitions, str) else partitions
+def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
+    """Rows of a cell, rows of its bands as a share of them, and partitions of all rows into cells."""
+    cells = recipe.settings(Cells)
+    rows = CELL_ROWS if isinstance(cells.rows, str) else cells.rows
+    overlap = OVERLAP if isinstance(cells.overlap, str) else cells.overlap
+    automatic = 2 if recipe.effort == "high" else 1
+    return rows, overlap, automatic if isinstance(cells.partitions, str) else cells.partitions
 
 
 def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
@@ -78,13 +69,13 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     client has the rows of all cells and their coefficients, and before that the matrix of the rows that their metric is
     learned on.
     """
-    overlap = 1 + overlap_of(recipe)
-    m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_CELL_ROWS))
-    largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
-    partitions = partitions_of(recipe)
+    limit, bands, partitions = cell_sizes(recipe)
+    overlap = 1 + bands
+    m, small = (int(overlap * min(n, rows)) for rows in (limit, TRIED_CELL_ROWS))
+    largest = overlap * n / ceil(n / (ROOM * limit))  # cuts make equal cells
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
-    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
+    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // limit) * partitions
     metric = metric_rows(n)
     pairs = held * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
     cubes = held * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
@@ -124,7 +115,7 @@ def fit_cell_stage(
     n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
     scaling = survey.scaling("standard")
     inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
-    limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
+    limit, overlap, partitions = cell_sizes(recipe)
     sample, learned = inputs(residual.sampled.X), metric_rows(n)
 
     def learn() -> NDArray[np.float32]:
@@ -140,7 +131,7 @@ def fit_cell_stage(
         LEAST_SAMPLE,
         overlap,
         recipe.seed,
-        partitions_of(recipe),
+        partitions,
     )
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)

@@ -29,7 +29,7 @@ from dkernel.local.cells import Cell, divide_cell, update_cell
 from dkernel.local.grid_machine import GridMachine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, join_steps
 from dkernel.local.partition import CellTree
-from dkernel.local_stages.cell_stage import cell_rows_of, overlap_of
+from dkernel.local_stages.cell_stage import cell_sizes
 from dkernel.local_stages.grids import RESIDUAL_WIDTHS
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
@@ -213,7 +213,7 @@ def _update_cells(
     executor: Executor,
 ) -> CellMachine:
     recipe = model.recipe
-    limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
+    limit, overlap, _ = cell_sizes(recipe)
     problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
     Z, calls = machine.inputs(rows.X), {}
     key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
