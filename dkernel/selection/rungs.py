@@ -66,8 +66,8 @@ class Search:
         of these fits
     race : of the ways to fit the machine; None if there is one way
     joint_loss : of all classes at once, that may come with a linear kernel in place of the loss of the judge
-    enough : components beyond which there is little to gain; None where that is not known
-    joint : the linear kernel with the joint loss, where it is the better choice
+    enough : components beyond which there is little to gain; None if that is not known
+    joint : the linear kernel with the joint loss, if it is the better choice
     """
 
     space: CandidateSpace
@@ -91,7 +91,7 @@ class Rung:
 
     Parameters
     ----------
-    fidelity : components, rows to fit on and rows to judge on of each fit
+    fidelity : components, rows to fit on and rows to judge on of each fit; a race of ways has samples of its own
     is_open : (search, leaders) -> whether it is climbed
     climb : (search, leaders, fidelity) -> leaders
     usual_fits : number of fits that it usually takes, for the plan; 0 if they cost little beside the others
@@ -386,21 +386,18 @@ def can_try_joint_loss(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def try_joint_loss(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The linear kernel with the joint loss enters; it is the choice where it is better on few rows and on many."""
+    """The linear kernel with the joint loss enters; it is the choice if it is better on few rows and on many."""
     judge, loss, linear = search.judge, search.joint_loss, search.linear()
     assert loss is not None
-    joint = None
     for each in dict.fromkeys(judge.within(each) for each in (GRID_RUNG, fidelity)):
         result = judge.joint_linear(linear.scaling, loss, each, search.space.recipe.alpha)
         if result is None:
             break
         usual = judge.trials([leaders[0].candidate], each)[0].result
         trial = JointTrial(linear, loss, result, usual, each.rows / len(search.space.rows.X))
-        if not trial.is_better():
-            joint = None
+        search.joint = trial if trial.is_better() else None
+        if search.joint is None:
             break
-        joint = trial
-    search.joint = joint
     return list(leaders)
 
 
