@@ -13,9 +13,9 @@ class LocalMachine(ABC):
 
     kind: ClassVar[str]
     regions_name: ClassVar[str]
-    """Of its `regions`, as a title."""
+    """Title of its `regions`."""
     by_parts: ClassVar[frozenset[str]] = frozenset()
-    """Names of arrays that `scores` takes a part of at a time: large ones may stay in the model's file."""
+    """Names of arrays that `scores` reads in parts, so that large ones may stay in the model file."""
 
     @abstractmethod
     def scores(self, X: NDArray[np.floating], wide: bool = False) -> NDArray[np.float64]:
@@ -43,13 +43,13 @@ class LocalMachine(ABC):
         """The parameters that are arrays."""
 
     def array_names(self) -> set[str]:
-        """Names of `arrays`; a machine that packs its arrays says them without packing."""
+        """Names of `arrays`; a machine that packs its arrays knows them without packing."""
         return set(self.arrays())
 
     @classmethod
     @abstractmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The machine again, from `spec` and `arrays`."""
+        """Build the machine of `spec` and `arrays`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).build, (self.spec(), self.arrays())

@@ -21,7 +21,7 @@ from dkernel.numerics.loops import compile_loop, inner
 from dkernel.numerics.random_streams import stream
 
 BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
-GRIDS_TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
+GRIDS_TOGETHER = 16  # grids whose codes are computed before their coefficients are added: 2 MiB for 32,768 rows
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 LAST_INTERVAL = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
 NO_NUMBER = np.uint32(2**32 - 1)  # of a bin without rows
@@ -31,7 +31,7 @@ EXACT: set[str] = set()  # a fused multiply-add would give a row on the edge of 
 
 @inner(EXACT)
 def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, h: Any) -> None:
-    """Hashes of the bins of rows first, ..., last - 1, which are columns of X, in one grid."""
+    """Hash the bins of rows first, ..., last - 1, which are columns of X, in one grid."""
     h[:] = offset
     for j in range(X.shape[0]):
         a, b, m, x = inverse[j], shift[j], multiplier[j], X[j, first:last]
@@ -96,7 +96,9 @@ def _number(codes: Any, number: Any, bins: Any, occupied: Any) -> None:
 
 
 def number_bins(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
-    """The occupied bins of each grid, numbered as they come, and the codes of these: few rows need small tables.
+    """Number the occupied bins of each grid as they come; return the numbers of rows and the codes of the bins.
+
+    Few rows then need small tables.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from dkernel.numerics.array_types import F32, F64
 
 @dataclass(frozen=True, eq=False)
 class CellInputs:
-    """Rows of features -> rows that cells are cut of.
+    """The function from rows of features to the rows of cells.
 
     Parameters
     ----------

@@ -26,10 +26,10 @@ from dkernel.numerics.array_types import F32, F64, I64, U32
 from dkernel.numerics.loops import compile_loop
 
 GRID_GROUP = 16
-"""Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
-TABLE_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
+"""Grids of a round: 16 are as good as one grid after the other, and 32 and 64 lag behind."""
+TABLE_BITS = 16  # with 18 bits the error of covtype is 2.52 instead of 2.53 %, and no table fits the cache
 COUNT_BITS = 20
-"""Of a packed sum, those that count its rows: a partial table is of fewer than 2^20."""
+"""Low bits of a packed sum that count its rows: a partial table has fewer than 2^20 rows."""
 
 
 def bits_of(n: int) -> int:
@@ -47,9 +47,9 @@ def bits_of(n: int) -> int:
 class FixedPoint:
     """Conversion of residuals and weights of rows to integers, and of tables of their sums back to numbers.
 
-    Of one output without weights the count of a bin stands in the low bits of its sum: one word in place of two is read
-    and written for each row and grid, and the table of a grid stays in a cache of half the size. More outputs have a
-    word for the count: their tables are large, and a second one for packed sums would be fresh pages in every round.
+    For one output without weights the low bits of a sum hold the count of its bin: each row and grid reads and writes
+    one word instead of two, and the table of a grid fits in half the cache. Several outputs have a word for the count:
+    their tables are large, and a second table for packed sums would be fresh pages in every round.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class FixedPoint:
         return cls(bound, 62 - size - total, 62 - total)
 
     def packs(self, outputs: int) -> bool:
-        """Whether the count of a bin stands in its sum."""
+        """True if the count of a bin is a part of its sum."""
         return outputs == 1 and self.weight_digits is None
 
     def rows(self, residual: NDArray[np.floating], weight: NDArray[np.floating] | None) -> I64:
-        """The values that rows add to their bins, int64 (rows, outputs + 1) or packed (rows, 1), of residuals."""
+        """What rows with these residuals add to their bins, int64 (rows, outputs + 1) or packed (rows, 1)."""
         r = np.clip(residual.astype(np.float64), -self.bound, self.bound)
         if self.weight_digits is None:
             values = np.rint(np.ldexp(r, self.digits)).astype(np.int64)
@@ -119,7 +119,7 @@ def _unpack(table: Any, sums: Any) -> None:
 
 
 STEPS_TOGETHER = 8
-"""Outputs that are joined in one walk over a table: the sums of a bin that stand in a line of the cache."""
+"""Outputs of one walk over a table: as many sums of a bin as a line of the cache holds."""
 
 
 @compile_loop("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
@@ -143,7 +143,7 @@ def _step(d: Any, step: Any, first: Any, change: Any) -> None:
     set(),
 )
 def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, sums: Any) -> None:
-    """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
+    """Write d_g of some outputs to `d`, and d'(s - λ w), d'd and d'Nd of each grid and output to `sums`."""
     last = table.shape[2] - 1
     sums[:] = 0.0
     for g in range(table.shape[0]):
@@ -163,7 +163,7 @@ def _minimisers(table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, 
 
 
 def join_steps(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
-    """Change of the coefficients of a group of grids in one round.
+    """The change of the coefficients of a group of grids in one round.
 
     Parameters
     ----------

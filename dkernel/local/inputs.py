@@ -1,4 +1,4 @@
-"""Inputs of a grid: the numbers of a row about their centers, each group of one-hot columns as one category."""
+"""Inputs of a grid: centered numbers, and one category for each group of one-hot columns."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GridInputs:
-    """Rows of features -> rows of numbers and categories.
+    """The function from rows of features to rows of numbers and categories.
 
     Parameters
     ----------
     center : of the features, float64 (p,); subtracted in the dtype of the rows, before they become float32
-    groups : features that are 0 in all rows but those of their category, a tuple for each group; a row that has several
-        of them, or none, is of a category of its own
+    groups : for each group its features, of which a row has one that is not 0, its category; rows that have several, or
+        none, are further categories
     """
 
     center: NDArray[np.float64]
@@ -48,7 +48,7 @@ class GridInputs:
 
     @property
     def n_out(self) -> int:
-        """Numbers and groups."""
+        """The number of inputs: numbers and groups."""
         return len(self.numbers) + len(self.groups)
 
     @property
@@ -94,12 +94,12 @@ def has_two_values(X: NDArray[np.floating]) -> NDArray[np.bool_]:
 def one_hot_groups(
     X: NDArray[np.floating], known: Sequence[tuple[int, ...]] = (), made: Collection[int] = ()
 ) -> Groups:
-    """Groups of neighbouring columns of two values, one of them 0; no row of the sample has two that are not.
+    """Find groups of neighbouring columns of two values, one of them 0, of which a row of the sample has one at most.
 
     Parameters
     ----------
-    known : groups that need not be found
-    made : columns beside these in which none is looked for
+    known : groups that are known; the result has them too
+    made : other columns that are in no group
 
     Examples
     --------
@@ -107,10 +107,10 @@ def one_hot_groups(
     >>> one_hot_groups(rows)
     ((1, 2, 3), (4,))
     """
-    # A level that no row of the sample has stands between others as a column of zeros.
+    # The column of a level that no row of the sample has is zero, and stays in its group.
     two_values = has_two_values(X)
     two_values[[*made, *(j for group in known for j in group)]] = False
-    columns = np.flatnonzero(two_values)[:2000]  # columns that are looked at for groups: every pair of them is counted
+    columns = np.flatnonzero(two_values)[:2000]  # at most, since every pair of columns is counted
     on = (X[:, columns] != 0).astype(np.float32)
     together = on.T @ on
     groups: list[list[int]] = []
@@ -125,7 +125,7 @@ def one_hot_groups(
 
 
 def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> Groups:
-    """Places of features that are given by names or patterns.
+    """Find the places of features by names or patterns.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def _values(X: F32, rows: NDArray[np.int64], direction: F32) -> F32:
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """The rows that one cell learns from.
+    """The rows that a cell learns from.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Visit:
         return self.depth < 0
 
     def within(self, side: NDArray[np.bool_], beyond: F32) -> "Visit":
-        """The part of these rows on one side of a cut and in its band there, `beyond` is the depth of each row."""
+        """The part of these rows on one side of a cut and in its band there; `beyond` is the depth of each row."""
         near = side | (beyond < 1)
         depth = np.where(side, self.depth, np.maximum(self.depth, beyond))
         return Visit(self.rows[near], depth[near].astype(np.float32))
@@ -81,7 +81,7 @@ class CellTree:
 
     @property
     def n_cells(self) -> int:
-        """Cells."""
+        """The number of cells."""
         return len(self.children) + 1
 
     def cells(self, X: F32) -> NDArray[np.int64]:
@@ -112,7 +112,7 @@ class CellTree:
                 ]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays."""
+        """The arrays of the tree, for a model file."""
         return {"directions": self.directions, "places": self.places, "children": self.children}
 
     @classmethod
@@ -121,7 +121,7 @@ class CellTree:
         return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:
-        """True if the arrays agree with each other, and every path from the root ends in a cell of its own."""
+        """True if the arrays agree, and every path from the root ends in a cell of its own."""
         cuts = len(self.children)
         if self.directions.shape != (cuts, p) or self.places.shape != (cuts, 3) or self.children.shape != (cuts, 2):
             return False
@@ -132,7 +132,7 @@ class CellTree:
         return not cuts or bool(whole and later.all())
 
     def join(self, below: "list[CellTree]") -> "CellTree":
-        """One tree, with a tree in the place of each cell; cells are numbered in the order of these."""
+        """Put a tree in the place of each cell; cells are numbered in the order of these trees."""
         first = np.cumsum([0, *(tree.n_cells for tree in below)])
         at = len(self.children) + np.cumsum([0, *(len(tree.children) for tree in below)])
 
@@ -154,7 +154,7 @@ class CellTree:
 
 
 def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tuple[NDArray[np.bool_], F32]]:
-    """Rows on each side of a cut, and how deep in its band each row is."""
+    """The rows on each side of a cut, and the depth of each row in its band."""
     low, cut, high = places
     if low > high:
         return ((np.ones(len(values), np.bool_), np.zeros(len(values), np.float32)),) * 2
@@ -168,7 +168,7 @@ def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tup
 
 @dataclass
 class _Growth:
-    """The lists that a tree is grown in."""
+    """The lists of a tree while it grows."""
 
     directions: list[F32]
     places: list[F32]
@@ -187,7 +187,7 @@ def grow(
     visit: Visit | None = None,
     number: int = 1,
 ) -> tuple[CellTree, list[Visit], list[int]]:
-    """A tree of equal cells of at most `limit` rows, the visits of its cells, and their numbers.
+    """Grow a tree of equal cells of at most `limit` rows; return it, the visits of its cells, and their numbers.
 
     A node of m rows is for k = ceil(m / limit) cells and is cut so that floor(k / 2) of them are below: all cells of n
     rows have n / k. A node whose rows all have one value in DRAWS directions stays whole: its rows are equal.
@@ -233,7 +233,7 @@ def grow(
 def grow_partitions(
     X: F32, root: NDArray[np.floating], limit: float, least: int, overlap: float, seed: int, partitions: int
 ) -> tuple[CellTree, list[int]]:
-    """A tree of `partitions` divisions of the rows, one after the other, and the numbers of their cells; see `grow`."""
+    """Grow a tree of several partitions of the rows; return it and the numbers of its cells, see `grow`."""
     numbers, children = [1], np.zeros((partitions - 1, 2), np.int32)
     for fork in range(partitions - 1):
         numbers[-1:] = [2 * numbers[-1], 2 * numbers[-1] + 1]
@@ -247,7 +247,7 @@ def grow_partitions(
 def _cut(
     X: F32, root: F32, visit: Visit, limit: float, least: int, overlap: float, seed: int, number: int
 ) -> tuple[F32, F32, Any] | None:
-    """Direction, places and sides of the cut of a node; None for a cell."""
+    """Cut a node: direction, places and sides of the cut; None if the node is a cell."""
     own = visit.own
     m = int(own.sum())
     k = int(np.ceil(m / limit))
@@ -268,7 +268,7 @@ def _cut(
     below = int((mine < cut).sum())
     if min(below, m - below) < least:
         return None
-    # Each level adds the same share, so that the cells in the end have what is asked for.
+    # Each level adds the same share, so that the cells have the overlap that was asked for.
     now = len(visit.rows) / m
     share = max(0.0, ((1 + overlap) / now) ** (1 / np.ceil(np.log2(k))) - 1)
     beyond = np.sort(values[values >= cut])
@@ -278,14 +278,14 @@ def _cut(
 
 
 def _covariance(Z: F32) -> NDArray[np.float64]:
-    """Covariance of the columns, of trace 1 where it is not 0."""
+    """Covariance of the columns, scaled to trace 1 unless it is 0."""
     centred = Z - Z.mean(axis=0, dtype=np.float64)
     covariance: NDArray[np.float64] = centred.T @ centred
     return covariance / max(float(np.trace(covariance)), np.finfo(float).tiny)
 
 
 def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:
-    """End of a band with `wanted` of these values, which are sorted by their distance to the cut."""
+    """The end of a band with `wanted` of these values, which are sorted by their distance to the cut."""
     count = int(wanted)
     if count == 0:
         return cut
