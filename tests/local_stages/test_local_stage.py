@@ -174,8 +174,8 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 def test_components_follow_grids_that_gain_nothing(monkeypatch):
     nothing = replace(LOCAL_STAGES["grids"], fit=lambda *_: LocalStage(None, [], {}, "none: nothing gained"))
     monkeypatch.setitem(LOCAL_STAGES, "grids", nothing)
-    monkeypatch.setattr("dkernel.selection.race.Race.end", lambda _: (Way("linear", "grids"),))
-    monkeypatch.setattr("dkernel.selection.race.Race.leave", lambda *_: None)
+    monkeypatch.setattr("dkernel.selection.race.Race.ways_to_fit", lambda _: (Way("linear", "grids"),))
+    monkeypatch.setattr("dkernel.selection.race.Race.drop_losers", lambda *_: None)
     found = open_fit(*rings(1400, noise=0.0))
     assert not isinstance(found.model.map.kernel, Linear)
     assert "of a linear kernel + grids" in found.chosen["way"]
