@@ -17,7 +17,7 @@ from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.local_settings import STAGES, Stage, stage_names, settings_of, stage_of
+from dkernel.local_settings import STAGES, Stage, settings_of, stage_names, stage_of
 from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
