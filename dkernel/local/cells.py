@@ -197,7 +197,7 @@ def learn_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = CELL_
     return root
 
 
-def learn_metric(X: F32, Y: F32, threads: int, most_features: float = inf) -> F32:
+def learn_root_of_cells(X: F32, Y: F32, threads: int, most_features: float = inf) -> F32:
     """Learn the root (p, p) of the metric of cells; it is 0 for features of one value.
 
     Parameters

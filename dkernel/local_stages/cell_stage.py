@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import CELL_METRIC_ROUNDS, CellSettings, learn_metric
+from dkernel.local.cells import CELL_METRIC_ROUNDS, CellSettings, learn_root_of_cells
 from dkernel.local.partition import grow_partitions
 from dkernel.local_settings import Cells
 from dkernel.local_stages.cell_fits import CellProblem, fit_cells, judge_settings
@@ -121,7 +121,7 @@ def fit_cell_stage(
     def learn() -> NDArray[np.float32]:
         assert residual.sampled.y is not None
         Y = residual.problem.targets.of(residual.sampled.y[:learned])
-        return learn_metric(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
+        return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
 
     root = journal.stage("cells-metric", learn)
     tree, numbers = grow_partitions(

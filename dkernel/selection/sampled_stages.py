@@ -13,7 +13,7 @@ from dkernel.features import Scaling
 from dkernel.linear.losses import Loss
 from dkernel.local.binning import Binning, add_bin_scores, add_sums
 from dkernel.local.cell_machine import CellInputs
-from dkernel.local.cells import Cell, fit_cell, learn_metric
+from dkernel.local.cells import Cell, fit_cell, learn_root_of_cells
 from dkernel.local.grid_machine import coarse_to_fine
 from dkernel.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.local.inputs import GridInputs
@@ -94,7 +94,7 @@ def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads:
 def learn_cell_metric(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
     """Learn the root of the metric of cells."""
     X, Y = cell_inputs(problem)(split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
-    return learn_metric(X, Y, threads)
+    return learn_root_of_cells(X, Y, threads)
 
 
 def cell_inputs(problem: SampleProblem) -> CellInputs:

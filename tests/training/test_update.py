@@ -68,7 +68,12 @@ def later(n, seed):
     return X, y + 0.2 * rng.normal(size=n)
 
 
-LEARNED = [(cell_stage, "_choose"), (cell_stage, "learn_metric"), (grid_stage, "_choose"), (grid_stage, "relevances")]
+LEARNED = [
+    (cell_stage, "_choose"),
+    (cell_stage, "learn_root_of_cells"),
+    (grid_stage, "_choose"),
+    (grid_stage, "relevances"),
+]
 
 
 @pytest.fixture
