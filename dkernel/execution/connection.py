@@ -70,8 +70,7 @@ class Connection:
     def release(self) -> None:
         """Release the futures that were given to `release_later`."""
         with self._releasing:
-            while self._leaving:
-                self._leaving.pop().release()
+            _release_all(self._leaving)
 
     def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:
         """Send a task now and then while this process computes: an idle scheduler may close itself.
@@ -83,11 +82,16 @@ class Connection:
         numbers = count()
 
         def submit() -> None:
+            last: list[Any] = []
             while not self._closed.wait(1.5):  # seconds between two tasks that show the scheduler that the run lives
                 with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
+                    _release_all(last)  # one that was meant for workers that have gone would wait for ever
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
-                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_release_future)
+                    last.append(self.client.submit(int, key=key, pure=False, **where()))
+                    last[0].add_done_callback(_release_future)
+            with suppress(Exception):  # the client may be closed
+                _release_all(last)
 
         threading.Thread(target=submit, name="dkernel-alive", daemon=True).start()
 
@@ -100,3 +104,8 @@ class Connection:
 
 def _release_future(future: Any) -> None:
     future.release()
+
+
+def _release_all(futures: list[Any]) -> None:
+    while futures:
+        futures.pop().release()

@@ -27,6 +27,7 @@ from dkernel.execution import cluster
 from dkernel.execution import connect as doors
 from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
+from dkernel.execution.connection import Connection
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.process import import_modules_of_tasks, task_modules
 from dkernel.execution.values import Remote
@@ -305,6 +306,19 @@ def test_a_lost_value_is_stuck_although_the_worker_that_had_it_is_there():
     assert not unit.is_stuck(["a", "b"])
     unit.ensure()
     assert unit.is_stuck(["a", "b"])
+
+
+def test_a_sign_of_life_that_no_worker_takes_is_given_up(executor):
+    connection = Connection(executor.client, patience=60)
+    connection.stay_alive(lambda: {"workers": ["tcp://127.0.0.1:1"]})
+
+    def signs():
+        keys = executor.client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+        return [key for key in keys if connection.token in key]
+
+    wait_until(lambda: signs() == [f"dkernel-alive-{connection.token}-2"])
+    connection.close()
+    wait_until(lambda: not signs())
 
 
 def test_a_data_error_is_raised_once_and_ends_the_other_calls(executor, tmp_path):
