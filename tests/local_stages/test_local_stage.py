@@ -154,7 +154,7 @@ def open_fit(X, y, **settings):
 @pytest.mark.slow
 def test_auto_keeps_grids_where_they_gain():
     rng = np.random.default_rng(1)
-    X, board = rng.uniform(0, 20, (4000, 2)).astype(np.float32), rng.integers(0, 2, (20, 20))
+    X, board = rng.uniform(0, 20, (8000, 2)).astype(np.float32), rng.integers(0, 2, (20, 20))
     found = open_fit(X, board[tuple(X.astype(int).T)] > 0)
     assert "grids" in found.plan["local"]
     assert found.model.recipe.local == found.model.local.kind
