@@ -47,15 +47,6 @@ step() {
     return $code
 }
 
-# The output of a process that ran beside others, when it has ended.
-shown() {
-    local code
-    wait "$1"
-    code=$?
-    cat "$2"
-    return "$code"
-}
-
 if [ -n "$lowest" ]; then
     dkernel_lowest_environment "${DKERNEL_VENV:-$ROOT/.venv-lowest}"
     # Old versions warn about each other; what they warn about is not ours to mend.
@@ -74,22 +65,15 @@ cores="$(nproc 2>/dev/null || echo 2)" # before the next line: nproc takes OMP_N
 "$PY" -m compileall -q dkernel
 # A process of pytest for each core fills them: threads of BLAS and OpenMP in each would wait for one another at work.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
-# Tests of real processes run beside the others, two for each core: much of their time is waiting for processes to start,
+# Tests of real processes come by themselves, two for each core: much of their time is waiting for processes to start,
 # or to be missed. Only their files are read, since each process of pytest reads all that it is given.
 if [ -z "$lowest" ] && [ ${#arguments[@]} -eq 0 ]; then
     real=()
     while IFS= read -r file; do real+=("$file"); done < <(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
-    output="$(mktemp)"
-    trap 'rm -f "$output"' EXIT
-    # Both are awaited, not run in front: a signal then ends them at once.
-    trap 'kill $(jobs -p) 2>/dev/null; wait; exit 143' INT TERM
-    "$PY" -m pytest -q -n "$((2 * cores))" --dist loadfile -m "${selection:+$selection and }cluster" "${real[@]}" \
-        </dev/null >"$output" 2>&1 &
-    cluster=$!
-    "$PY" -m pytest -q -n "$cores" --dist worksteal -m "${selection:+$selection and }not cluster" </dev/null &
-    step tests wait $!
+    step tests "$PY" -m pytest -q -n "$cores" --dist worksteal -m "${selection:+$selection and }not cluster"
     tests=$?
-    step "cluster tests" shown "$cluster" "$output"
+    step "cluster tests" "$PY" -m pytest -q -n "$((2 * cores))" --dist loadfile \
+        -m "${selection:+$selection and }cluster" "${real[@]}"
     cluster=$?
     if [ $tests -eq 0 ]; then tests=$cluster; fi
 else

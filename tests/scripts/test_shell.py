@@ -3,15 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SILENT: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 SCRIPTS = [ROOT / ".ci" / "run", *sorted((ROOT / "scripts").glob("*.sh"))]
 
 
@@ -98,16 +94,16 @@ def test_a_folder_that_is_no_environment_is_left_alone(tmp_path):
 
 @pytest.fixture
 def check_with(tmp_path):
-    """A function that runs test.sh with stand-ins for ruff, mypy and pytest that end with what is given."""
+    """A function that runs test.sh with stand-ins for ruff, mypy and pytest that end with the given statuses."""
     folder, fakes = tmp_path / "venv", tmp_path / "fakes"
     fakes.mkdir()
     environment(folder, "test")
 
-    def run(*arguments: str, start=bash, ruff: Any = 0, mypy: Any = 0, pytest: Any = 0) -> Any:
+    def run(*arguments: str, ruff: int = 0, mypy: int = 0, pytest: int = 0) -> subprocess.CompletedProcess[str]:
         for name, status in {"ruff": ruff, "mypy": mypy, "pytest": pytest}.items():
-            text = f"print({name!r}, sys.argv[1:], repr(sys.stdin.read()))\nsys.exit({status})\n"
-            (fakes / f"{name}.py").write_text("import os, sys, time\nfrom pathlib import Path\n" + text)
-        return start(ROOT / "scripts" / "test.sh", *arguments, DKERNEL_VENV=str(folder), PYTHONPATH=str(fakes))
+            text = f"import sys\nprint({name!r}, sys.argv[1:], repr(sys.stdin.read()))\nsys.exit({status})\n"
+            (fakes / f"{name}.py").write_text(text)
+        return bash(ROOT / "scripts" / "test.sh", *arguments, DKERNEL_VENV=str(folder), PYTHONPATH=str(fakes))
 
     return run
 
@@ -126,7 +122,7 @@ def test_all_means_no_selection(check_with):
     assert "'-m', 'cluster', 'tests/" in stdout
 
 
-def test_tests_of_real_processes_are_told_after_the_others(check_with):
+def test_tests_of_real_processes_run_after_the_others(check_with):
     done = check_with()
     runs = [line for line in done.stdout.splitlines() if line.startswith("pytest")]
     assert len(runs) == 2
@@ -136,21 +132,6 @@ def test_tests_of_real_processes_are_told_after_the_others(check_with):
     assert "'tests/faults/test_ends.py'" in runs[1]
     assert "'tests/test_faces.py'" not in runs[1]
     assert done.stderr.splitlines()[-1].endswith("types ok, tests ok, cluster tests ok")
-
-
-def test_a_signal_ends_both_parts_at_once(check_with, tmp_path):
-    def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(["bash", *map(str, arguments)], env=os.environ | environment, **SILENT)
-
-    folder = tmp_path / "started"
-    folder.mkdir()
-    script = check_with(start=start, pytest=f"Path({str(folder)!r}, str(os.getpid())).touch() or time.sleep(600)")
-    deadline = time.monotonic() + 120
-    while len(started := [int(path.name) for path in folder.iterdir()]) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    script.terminate()
-    assert script.wait(60) == 143
-    assert [psutil.pid_exists(process) for process in started] == [False, False]
 
 
 @pytest.mark.parametrize(
