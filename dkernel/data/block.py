@@ -273,6 +273,8 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
         return np.array(listed, dtype=bool)
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in listed):
         return as_label(np.array(listed), place, name)
+    if any(isinstance(v, list | tuple | np.ndarray) for v in listed):
+        raise DataError(f"The label {name!r} holds lists (from {place(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
 
@@ -282,7 +284,10 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind not in "OT":
         return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     # The type of pandas' missing value before its comparison, which is neither true nor false.
-    flags = [v is None or type(v).__name__ == "NAType" or v != v for v in values.ravel().tolist()]
+    flags = [
+        v is None or type(v).__name__ == "NAType" or (not isinstance(v, np.ndarray) and v != v)
+        for v in values.ravel().tolist()
+    ]
     return np.array(flags, bool).reshape(values.shape)
 
 

@@ -217,7 +217,10 @@ def _label(estimator: Any, y: Any) -> Any:
 def _refuse_missing(y: Any) -> None:
     values = y.to_numpy() if hasattr(y, "to_numpy") else y
     # numpy makes the text "nan" of a NaN in a list of texts.
-    missing = np.flatnonzero(is_missing(np.asarray(values, object if isinstance(values, list | tuple) else None)))
+    values = np.asarray(values, object if isinstance(values, list | tuple) else None)
+    if values.dtype == object and values.ndim == 1 and any(isinstance(value, np.ndarray) for value in values):
+        raise DataError("y holds lists; one value per row is needed, or a matrix with a row of targets for each.")
+    missing = np.flatnonzero(is_missing(values))
     if len(missing):
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise DataError(f"Input y contains NaN: row {missing[0]} has no label{more}. Fill or remove these rows.")

@@ -4,10 +4,13 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dkernel import KernelRegressor
+from dkernel.data import open_source
 from dkernel.data.block import Block, UncheckedBlock, as_label, as_weight, chunk_limit, cut_blocks, cut_evenly
 from dkernel.data.file_schema import FileSchema, ReadColumns, divide
 from dkernel.data.paths import File
@@ -115,3 +118,13 @@ def test_size_of_a_block_is_that_of_its_arrays() -> None:
     block = Block(np.zeros((100, 10), np.float32), np.zeros(100))
     assert block.nbytes == 4800
     assert block.__sizeof__() >= 4800
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.list_(pa.float64(), 2)], ids=str)
+def test_lists_are_no_labels(kind, tmp_path):
+    label = pa.array([[1.0, 2.0]] * 60, kind)
+    pq.write_table(pa.table({"a": np.arange(60.0), "label": label}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="'label' holds lists"):
+        open_source(tmp_path / "a.parquet", label="label").units[0].task.compute()
+    with pytest.raises(DataError, match="y holds lists"):
+        KernelRegressor().fit(np.arange(60.0)[:, None], label.to_pandas())

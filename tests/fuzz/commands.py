@@ -12,10 +12,9 @@ from dkernel import errors
 from dkernel.cli import main
 
 # What a command may end with, by the type of its error.
-ENDS = {
-    "DataError": 65, "MissingValueError": 65, "TooLargeError": 65, "ModelFileError": 65, "RecipeError": 2,
-    "UnsupportedError": 2, "UnregisteredError": 2, "MemoryBudgetError": 1,
-}  # fmt: skip
+_OF_DATA = ("DataError", "MissingValueError", "TooLargeError", "DamagedFileError", "ModelFileError")
+_OF_OPTIONS = ("RecipeError", "UnsupportedError", "UnregisteredError")
+ENDS = dict.fromkeys(_OF_DATA, 65) | dict.fromkeys(_OF_OPTIONS, 2) | {"MemoryBudgetError": 1}
 SHORTEST, LONGEST = 20, 6000  # characters of a message that says who, what was found and what to do
 
 
