@@ -1,6 +1,6 @@
 """The rows of one chunk, what every reader hands over, and the checks that each of them goes through on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -273,10 +273,15 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
         return np.array(listed, dtype=bool)
     if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in listed):
         return as_label(np.array(listed), place, name)
-    if any(isinstance(v, list | tuple | np.ndarray) for v in listed):
+    if holds_lists(listed):
         raise DataError(f"The label {name!r} holds lists (from {place(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def holds_lists(values: Iterable[Any]) -> bool:
+    """True if a label has several values in a row, as a column of lists has."""
+    return any(isinstance(v, list | tuple | np.ndarray) for v in values)
 
 
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
-from dkernel.data.block import is_missing, targets_in
+from dkernel.data.block import holds_lists, is_missing, targets_in
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
@@ -218,7 +218,7 @@ def _refuse_missing(y: Any) -> None:
     values = y.to_numpy() if hasattr(y, "to_numpy") else y
     # numpy makes the text "nan" of a NaN in a list of texts.
     values = np.asarray(values, object if isinstance(values, list | tuple) else None)
-    if values.dtype == object and values.ndim == 1 and any(isinstance(value, np.ndarray) for value in values):
+    if values.dtype == object and values.ndim == 1 and holds_lists(values):
         raise DataError("y holds lists; one value per row is needed, or a matrix with a row of targets for each.")
     missing = np.flatnonzero(is_missing(values))
     if len(missing):
