@@ -14,11 +14,7 @@ from dataclasses import dataclass
 # Counted flops of a second, by the part of a fit: products of tiles and Cholesky factors in float32 are near the roof
 # of a core, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
-# The speeds of fits as measured, for the seconds that a plan states. No choice depends on them, so they may be measured
-# again at any time. STAGE_OVERHEAD are the seconds of a stage beside its flops.
-TIMED: Mapping[str, float] = {"survey": 10e9, "choice": 23e9, "global": 32e9, "grids": 12e9, "cells": 36e9}
-STAGE_OVERHEAD: Mapping[str, float] = {"survey": 0.0, "choice": 0.0, "global": 0.2, "grids": 0.6, "cells": 0.6}
-START_SECONDS = 1.2  # of a process, until it reads the data
+SCORE_SPEED = 32e9  # the same of the scores of the global stage, which a local stage begins with
 GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
 PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
@@ -58,7 +54,7 @@ class Cost:
     Parameters
     ----------
     part : entry of SPEEDS that its flops count by
-    flops : of its work;  client_flops : those of them that the client does, on one core, while the workers wait
+    flops : of its work
     readings : of all rows
     task_bytes : of each task that works at one time;  result_bytes : of what the client gets of each
     large_result : whether it takes longer to send a result than to make it
@@ -76,7 +72,6 @@ class Cost:
 
     part: str = "global"
     flops: float = 0.0
-    client_flops: float = 0.0
     readings: int = 0
     task_bytes: int = 0
     result_bytes: int = 0
@@ -104,22 +99,6 @@ class Cost:
         2.0
         """
         return self.flops / SPEEDS[self.part]
-
-    def seconds_at(self, speed: Mapping[str, float], cores: int) -> float:
-        """Seconds as a plan states them.
-
-        Parameters
-        ----------
-        speed : of this machine, a multiple of that of the table for each part
-
-        Examples
-        --------
-        >>> Cost(part="global", flops=9.6e10, client_flops=3.2e10).seconds_at({"global": 2.0}, cores=2)
-        1.05
-        """
-        alone = self.client_flops / TIMED[self.part]
-        took = STAGE_OVERHEAD[self.part] * bool(self.flops) + self.more_seconds + self.flops / TIMED[self.part]
-        return (alone + (took - alone) / cores) / speed[self.part]
 
 
 def core_seconds(costs: Iterable[Cost]) -> float:

@@ -25,7 +25,6 @@ from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import OutputPart
 from dkernel.diagnostics.follow import read_record
 from dkernel.errors import DKernelError
-from dkernel.numerics import calibration
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import load_model, save
 from dkernel.streaming.progress import Progress
@@ -103,21 +102,6 @@ def done_files(folder: Path) -> tuple[Path, Read]:
     return folder / "done.json", lambda: done.left_of(files)
 
 
-def speeds(folder: Path) -> tuple[Path, Read]:
-    """The measured speeds of the machine: numbers above 0, and 1 where they are lost."""
-
-    def read() -> Any:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(calibration, "loop_folder", lambda: str(folder))
-            patch.setattr(calibration, "measure", lambda: {kind: 2 * t for kind, t in calibration.REFERENCE.items()})
-            found = calibration.machine_speeds.__wrapped__()
-        assert all(0 < speed < np.inf for speed in found.values())
-        return None if set(found.values()) == {1.0} else found
-
-    read()
-    return next(folder.iterdir()), read
-
-
 def data(name: str, save: Callable[[Path], Any]) -> Callable[[Path], tuple[Path, Read]]:
     def make(folder: Path) -> tuple[Path, Read]:
         path = folder / name
@@ -162,7 +146,6 @@ KINDS = {
     "facts of a part": Kind(seen_of_part, sealed=False),
     "run record": Kind(record, sealed=False),
     "list of scored files": Kind(done_files, sealed=False, ends=False),
-    "speeds of the machine": Kind(speeds, sealed=False),
     **{name: Kind(data(name, save), sealed=False) for name, save in DATA.items()},
 }
 

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "cli.jobs": "cli/test_detach.py",
     "cli.tables": "cli/test_tune.py",
     "cli.update": "training/test_update.py",
-    "cost": "numerics/test_calibration.py",
+    "cost": "scripts/test_costs.py",
     "data.writers.collisions": "cli/test_outputs.py",
     "diagnostics.follow": "cli/test_watch.py",
     "diagnostics.memory_usage": "execution/test_process.py",

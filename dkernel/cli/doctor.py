@@ -136,7 +136,7 @@ def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(diagnosis["processes"])
     if diagnosis["plan"] is not None:
         words = dict(format_plan(diagnosis["plan"]))
-        names = ("rows", "features", "components", "memory, each worker", "memory, client", "time, about")
+        names = ("rows", "features", "components", "memory, each worker", "memory, client", "seconds of a usual core")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
     if diagnosis["limits"]:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in diagnosis["limits"].items())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dkernel.cost import TIMED, Cost
+from dkernel.cost import SCORE_SPEED, Cost
 from dkernel.data.source import Source
 from dkernel.linear.losses import Loss, parse_loss
 from dkernel.local import binning, grids, inputs
@@ -95,7 +95,7 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
     """Cost of a local stage, and of the scores of the global stage before it, which budgets do not count."""
     cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
-    scores = flops_of(sizes.n, sizes.p, sizes.components) / TIMED["global"]
+    scores = flops_of(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
     return replace(cost, more_seconds=cost.more_seconds + scores)
 
 

@@ -5,11 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
 
-from dkernel.cost import START_SECONDS, Cost, core_seconds
+from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.numerics.calibration import machine_speeds
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.planning.plan_format import in_mib
 from dkernel.planning.stage_costs import StageCosts
@@ -48,9 +47,8 @@ class Plan:
     local_readings : of these, the readings of local stages
     local_gain : least share of the loss that a local stage must be predicted to win; 0 where the rows stay in memory
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : of a command, from its start, on this machine and as many cores as there are threads, about
-    least_seconds : the same if the sample finds the fewest components to be enough
-    most_seconds : what max_seconds is compared with: an upper bound, for the same cores on every machine
+    core_seconds : of one usual core for all work and all readings
+    most_seconds : what max_seconds is compared with, for the usual cores
     slots : calls that run at a time: of a large cluster no more than the work gains from
     enough_slots : with more of them the calls would cost more seconds than they save
     """
@@ -74,8 +72,7 @@ class Plan:
     least_bytes: int = 0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
-    seconds: float = 0.0
-    least_seconds: float = 0.0
+    core_seconds: float = 0.0
     most_seconds: float = 0.0
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
@@ -118,7 +115,7 @@ class Plan:
         least_bytes = least.client_bytes + least.worker_bytes
         reading = repeated_seconds(source)
         gain = gain_to_earn(stages.sizes, recipe, stages.local, outputs, reading) if reading else 0.0
-        return replace(most, least_bytes=least_bytes, least_seconds=least.seconds, local_gain=round(gain, 3))
+        return replace(most, least_bytes=least_bytes, local_gain=round(gain, 3))
 
     @classmethod
     def _of_stages(
@@ -131,8 +128,7 @@ class Plan:
         peaks = stages.peaks(rows, executor)
         total = limit * workers if limit else available_memory()
         kept = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
-        read, speed = (1 if kept else stages.readings) * reading_seconds(source), machine_speeds()
-        timed = sum(cost.seconds_at(speed, executor.slots) for cost in [*stages, *beside])
+        read, costs = (1 if kept else stages.readings) * reading_seconds(source), [*stages, *beside]
         return cls(
             n=sizes.n,
             p=source.n_in,
@@ -158,7 +154,7 @@ class Plan:
             local_readings=sum(cost.readings for cost in local),
             checkpoint_bytes=stages.disk_bytes(lambda cost: cost.checkpoint_bytes),
             scratch_bytes=stages.disk_bytes(lambda cost: cost.scratch_bytes),
-            seconds=round(START_SECONDS / speed["start"] + timed + read / executor.slots, 1),
+            core_seconds=round(core_seconds(costs) + sum(cost.more_seconds for cost in costs) + read, 1),
             most_seconds=core_seconds(stages) / CORES,
             slots=executor.slots,
             enough_slots=stages.enough_slots(read),

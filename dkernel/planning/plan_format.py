@@ -22,9 +22,7 @@ _PLAN_WORDS = {
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
-    "seconds": "time, about",
-    "least_seconds": "time if a smaller map suffices",
-    "most_seconds": "time limit that --max-seconds would be given",
+    "core_seconds": "seconds of a usual core",
     "local": "local stage",
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
@@ -39,11 +37,11 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     Examples
     --------
-    >>> format_plan({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
-    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
+    >>> format_plan({"n": 5000, "worker_bytes": 2**30, "core_seconds": 3.2})
+    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('seconds of a usual core', '3')]
     """
     # The memory of the worker says where it works, and the readings which of them are the local stage's.
-    hidden = {"in_process", "local_readings", "local_gain"} | (
+    hidden = {"in_process", "local_readings", "local_gain", "most_seconds"} | (
         {"client_memory_limit"} if not plan.get("client_memory_limit") else set()
     )
     shown = {name: _in_words(name, value) for name, value in plan.items() if name not in hidden}
@@ -75,7 +73,7 @@ def _in_words(name: str, value: Any) -> str:
     if name.endswith("_flops"):
         return f"{value / 1e9:,.1f} Gflop"
     if name.endswith("seconds"):
-        return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
+        return f"{max(1, round(value)):,}"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 

@@ -192,11 +192,6 @@ class Solver(StateMachine[S, SolverResult]):
         return flops_of(sizes.n, sizes.p, sizes.components) + 4.0 * outputs * sizes.n * sizes.components
 
     @classmethod
-    def client_flops(cls, sizes: Sizes) -> float:  # noqa: ARG003
-        """Those of all readings that the client does, while the workers wait."""
-        return 0.0
-
-    @classmethod
     def squares(cls, columns: int) -> int:  # noqa: ARG003
         """Matrices of all pairs of columns that a task of a reading sums."""
         return 0
@@ -222,7 +217,6 @@ class Solver(StateMachine[S, SolverResult]):
         tree = sums * ((task_rows // PIECE_ROWS).bit_length() + 2)
         return Cost(
             flops=readings * cls.flops(sizes, outputs),
-            client_flops=cls.client_flops(sizes),
             readings=readings,
             task_bytes=tree + tile_bytes(D, outputs),
             result_bytes=4 * sums,

@@ -56,13 +56,9 @@ class NormalEquations(Solver[OneStepState]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
         n, D = float(sizes.n), sizes.components
-        return n * D * (2 * sizes.p + COMPONENT64_FLOPS["global"]) + n * D**2 + cls.client_flops(sizes)
-
-    @classmethod
-    def client_flops(cls, sizes: Sizes) -> float:
-        folds = _folds(sizes.components)
+        folds = _folds(D)
         solved = 1 + (folds if folds > 1 else 0)
-        return solved * EIGEN_FLOPS * float(sizes.components) ** 3
+        return n * D * (2 * sizes.p + COMPONENT64_FLOPS["global"]) + n * D**2 + solved * EIGEN_FLOPS * float(D) ** 3
 
     @classmethod
     def squares(cls, columns: int) -> int:

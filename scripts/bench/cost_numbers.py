@@ -6,7 +6,6 @@ with the speed of their part they are one measurement, which `costs.py` makes of
 `workers.py`.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -116,11 +115,7 @@ def file_numbers() -> Iterator[tuple[str, float]]:
 
 
 def process_numbers() -> Iterator[tuple[str, float]]:
-    """CPU seconds of a process until it reads the data, memory of each kind, and the seconds to ask a worker."""
-    before = os.times()
-    subprocess.run([sys.executable, "-c", "import dkernel.cli.train, dkernel.training.fit"], check=True)
-    after = os.times()
-    yield "START_SECONDS", sum(after[2:4]) - sum(before[2:4])  # of children
+    """Memory of each kind of process, and the seconds to ask a worker."""
     yield "THREADS_BASE", _memory("None")[0]
     client, worker = _memory("1")
     yield "CLIENT_BASE", client

@@ -1,11 +1,11 @@
-"""Measure the table of `dkernel.cost` again: flops a CPU second of each part of a fit, and the speed of this machine.
+"""Measure the table of `dkernel.cost` again: flops a CPU second of each part of a fit.
 
     python scripts/bench/costs.py [--only NAME ...] [--json]    # of whole fits: minutes
     python scripts/bench/costs.py --numbers [--json]            # of single numbers: some seconds
 
-The fits are those of plans.py. A part's figure is that of one fit; take the median over fits for TIMED, and what small
-fits take beyond it for STAGE_OVERHEAD. SPEEDS are those of the fits that the budgets were chosen by. `--numbers`
-measures what has a meaning alone (cost_numbers.py), each beside the table's value.
+The fits are those of plans.py. A part's figure is that of one fit, and SPEEDS and SCORE_SPEED are those of the fits
+that the budgets were chosen by. `--numbers` measures what has a meaning alone (cost_numbers.py), each beside the
+table's value.
 """
 
 import time
@@ -18,7 +18,6 @@ from report import finish, parser
 
 from dkernel.data import from_arrays
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.numerics.calibration import measure
 from dkernel.planning.stage_costs import StageCosts
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
@@ -81,7 +80,7 @@ def main() -> None:
     options.add_argument("--numbers", action="store_true", help="Single numbers in place of fits.")
     given = options.parse_args()
     lines = numbers() if given.numbers else [one(name) for name in given.only]
-    finish("Costs", lines, given.json, **measure())
+    finish("Costs", lines, given.json)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
     if args.grids or args.nothing_given:
         local = sum(record["phases"].get(name, 0.0) for name in ("grids", "cells"))
         nbytes = rows * 28 * 4
-        more = {"local_s": local, "local_us_a_row": 1e6 * local / rows, "plan_s": plan["seconds"]}
+        more = {"local_s": local, "local_us_a_row": 1e6 * local / rows, "plan_cpu_s": plan["core_seconds"]}
         more |= {"plan_readings": plan["readings"], "plan_read_GB": plan["readings"] * nbytes / 1e9}
         readings += local
     if args.nothing_given:
