@@ -1,7 +1,7 @@
 """The plan: memory and work of a fit, the sum of what its stages state before it runs; what has no room is refused."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
@@ -12,7 +12,6 @@ from dkernel.execution.base import Executor
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.planning.plan_format import in_mib
 from dkernel.planning.stage_costs import StageCosts
-from dkernel.planning.way_costs import gain_to_earn, repeated_seconds
 from dkernel.problem.budget import CORES
 from dkernel.recipe import Recipe
 from dkernel.streaming.row_memory import RowMemory
@@ -33,7 +32,6 @@ class Plan:
     ----------
     worker_bytes : of each worker's process (of this process, where threads do the work)
     client_bytes : of the client, beside that
-    least_bytes : of the client and a worker together, if the sample finds the fewest components to be enough
     memory_limit : of each worker, None where none is known
     client_memory_limit : of the client, None where none was given
     kept : whether the source stays in the workers' memory between passes
@@ -45,7 +43,6 @@ class Plan:
     local_flops : of these
     readings : of the source, from memory where it is kept
     local_readings : of these, the readings of local stages
-    local_gain : least share of the loss that a local stage must be predicted to win; 0 where the rows stay in memory
     model_bytes : of the model file, about; a local stage's part is at most this
     core_seconds : of one usual core for all work and all readings
     most_seconds : what max_seconds is compared with, for the usual cores
@@ -69,7 +66,6 @@ class Plan:
     setup_flops: float
     pass_flops: float
     choice_flops: float = 0.0
-    least_bytes: int = 0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
     core_seconds: float = 0.0
@@ -78,7 +74,6 @@ class Plan:
     local_flops: float = 0.0
     readings: int = 0
     local_readings: int = 0
-    local_gain: float = 0.0
     model_bytes: int = 0
     slots: int = 1
     enough_slots: int = 1
@@ -108,20 +103,7 @@ class Plan:
         cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]
     ) -> "Plan":
         """The plan for all slots of an executor."""
-        slots = executor.slots
-        stages = StageCosts.of(source, recipe, slots, outputs)
-        most = cls._of_stages(source, executor, outputs, stages, beside)
-        least = cls._of_stages(source, executor, outputs, stages.with_fewest(source, recipe, slots, outputs), beside)
-        least_bytes = least.client_bytes + least.worker_bytes
-        reading = repeated_seconds(source)
-        gain = gain_to_earn(stages.sizes, recipe, stages.local, outputs, reading) if reading else 0.0
-        return replace(most, least_bytes=least_bytes, local_gain=round(gain, 3))
-
-    @classmethod
-    def _of_stages(
-        cls, source: Source, executor: Executor, outputs: int, stages: StageCosts, beside: Sequence[Cost]
-    ) -> "Plan":
-        """The plan of some stages."""
+        stages = StageCosts.of(source, recipe, executor.slots, outputs)
         sizes, solve, local = stages.sizes, stages.solve, stages.local.values()
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         rows = RowMemory.of(source)

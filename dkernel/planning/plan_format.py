@@ -12,7 +12,6 @@ _PLAN_WORDS = {
     "reservoir": "rows of the sample",
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
-    "least_bytes": "memory if a smaller map suffices",
     "memory_limit": "limit of each worker",
     "client_memory_limit": "limit of the client",
     "kept": "data kept in memory",
@@ -41,7 +40,7 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('seconds of a usual core', '3')]
     """
     # The memory of the worker says where it works, and the readings which of them are the local stage's.
-    hidden = {"in_process", "local_readings", "local_gain", "most_seconds"} | (
+    hidden = {"in_process", "local_readings", "most_seconds"} | (
         {"client_memory_limit"} if not plan.get("client_memory_limit") else set()
     )
     shown = {name: _in_words(name, value) for name, value in plan.items() if name not in hidden}
@@ -57,8 +56,7 @@ def _readings(plan: Mapping[str, Any]) -> str:
     more = plan.get("local_readings")
     if not more:
         return f"{plan['readings']:,}"
-    earned = f" if they are predicted to win {plan['local_gain']:.0%} of the loss" if plan.get("local_gain") else ""
-    return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}{earned}"
+    return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}"
 
 
 def _in_words(name: str, value: Any) -> str:

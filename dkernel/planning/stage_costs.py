@@ -1,7 +1,7 @@
 """The costs that the stages of a fit state, and their sums: work, readings, and the bytes of the largest phase."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.local_stages.catalogue import local_costs
 from dkernel.problem.budget import choice_flops
-from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
+from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.model_selection import choice_cost
 from dkernel.solving.catalogue import SOLVER_CLASSES
@@ -52,16 +52,6 @@ class StageCosts:
         choice = choice_cost(recipe, sizes.p, rows, sizes.components, drawn, budget)
         local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
         return cls(sizes, survey, choice, setup, solve, local)
-
-    def with_fewest(self, source: Source, recipe: Recipe, slots: int, outputs: int) -> "StageCosts":
-        """The costs if the sample finds the fewest components to be enough; the same where it may not."""
-        is_open = recipe.components_open and self.sizes.components > LEAST_COMPONENTS
-        if not (is_open and by_landmarks(recipe.features, auto=True)):
-            return self
-        sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
-        setup, solve = _global_costs(source, sizes, recipe, slots, outputs)
-        survey = survey_cost(source, sizes.reservoir)
-        return replace(self, sizes=sizes, survey=survey, setup=setup, solve=solve)
 
     def __iter__(self) -> Iterator[Cost]:
         yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())

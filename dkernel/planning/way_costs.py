@@ -1,8 +1,6 @@
 """What each way of a fit costs at its full size: what a race of the ways weighs their errors against."""
 
-from collections.abc import Collection
 from dataclasses import replace
-from math import exp
 
 from dkernel.cost import Cost, core_seconds
 from dkernel.data.source import Source
@@ -10,7 +8,7 @@ from dkernel.local_stages.catalogue import local_cost
 from dkernel.problem.budget import CORES
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.ways import Way, WayCost, ways_of
+from dkernel.selection.ways import Way, WayCost
 from dkernel.solving.catalogue import SOLVER_CLASSES
 from dkernel.solving.setup_cost import setup_flops
 from dkernel.streaming.row_memory import HELD_SHARE
@@ -61,15 +59,3 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     if reading:  # of many rows a local stage takes more seconds than budgets count
         seconds += sum(cost.more_seconds + reading * cost.readings for cost in costs)
     return WayCost(seconds, local_readings, reading)
-
-
-def gain_to_earn(sizes: Sizes, recipe: Recipe, stages: Collection[str], outputs: int, reading: float) -> float:
-    """Least share of the loss that a local stage behind components has to be predicted to win; 0 where none has to.
-
-    Parameters
-    ----------
-    stages : that are tried
-    """
-    ways = [way for way in ways_of(recipe, stages) if way.features == "kernel"]
-    prices = [way_cost(way, sizes, recipe, outputs, reading).price for way in ways]
-    return 1 - exp(prices[0] - min(prices[1:])) if Way() in ways and len(ways) > 1 else 0.0

@@ -75,8 +75,7 @@ def one(name: str) -> dict[str, Any]:
     cpu, fitted = time.process_time() - began, result.model.recipe
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 2**10
-    fewer = fitted.n_components != stated["columns"]
-    here = stated["least_bytes"] if fewer else stated["client_bytes"] + stated["worker_bytes"]
+    here = stated["client_bytes"] + stated["worker_bytes"]
     return {
         "fit": name, "components": fitted.n_components, "stated_s": stated["core_seconds"],
         "cpu_s": cpu,

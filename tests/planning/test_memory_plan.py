@@ -81,7 +81,7 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
 def test_memory_never_changes_what_is_fitted(n):
     """A smaller limit is refused or changes how often the files are read, and no size."""
     plans = [Plan.of(rows_of(n), Recipe(solver="psgd"), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
-    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds, each.local_gain) for each in plans}
+    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds) for each in plans}
     assert len(sizes) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
         checked(rows_of(n), Recipe(solver="psgd"), Apart(GIB // 2))
@@ -100,12 +100,12 @@ def readings(source, limit=GIB, **given):
     [
         (10**5, "1: the rows stay in memory"),
         (10**6, "1: the rows stay in memory"),
-        (10**7, "2, and 8 of grids if they are predicted to win 8% of the loss"),
-        (10**8, "2, and 8 of grids if they are predicted to win 9% of the loss"),
+        (10**7, "2, and 8 of grids"),
+        (10**8, "2, and 8 of grids"),
         (10**9, "2"),
     ],
 )
-def test_the_plan_says_what_the_readings_of_a_local_stage_have_to_win(n, stated):
+def test_the_plan_says_how_many_readings_are_of_a_local_stage(n, stated):
     assert readings(rows_of(n)) == stated
     assert readings(rows_of(n), 2**44) == "1: the rows stay in memory"
     assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
@@ -125,8 +125,9 @@ def test_no_gain_is_asked_of_a_local_stage_that_is_named():
     assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
 
 
-def test_text_is_parsed_by_every_reading_so_it_has_to_win_more():
-    assert readings(replace(rows_of(10**7), files=("rows.csv",))).endswith("win 11% of the loss")
+def test_text_is_parsed_by_every_reading_so_it_costs_more():
+    source = rows_of(10**7)
+    assert repeated_seconds(replace(source, files=("rows.csv",))) > 4 * repeated_seconds(source)
 
 
 def test_a_way_costs_more_by_the_readings_of_files_without_room():
@@ -290,19 +291,6 @@ def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, t
     found = plan(source, recipe, ThreadsExecutor(2))
     assert found["local"] == tried
     assert found["model_bytes"] <= 2_000_000
-
-
-def test_a_plan_states_a_fit_for_which_few_components_are_enough(source):
-    """Cells are left out then, so their memory does not count in the smaller figure."""
-    executor = SerialExecutor()
-    whole, few = (
-        Plan.of(source, Recipe(solver="psgd"), executor),
-        Plan.of(source, Recipe(solver="psgd", n_components=1024), executor),
-    )
-    both = whole.client_bytes + whole.worker_bytes
-    assert "cells" in whole.local
-    assert few.least_bytes == few.client_bytes + few.worker_bytes <= whole.least_bytes < both / 2
-    assert few.core_seconds < whole.core_seconds
 
 
 def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
