@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from dkernel.estimators.loading import load
     from dkernel.estimators.scoring import score
     from dkernel.export.onnx import to_onnx
-    from dkernel.export.pipeline import to_sklearn
     from dkernel.inference.gram_matrix import gram
     from dkernel.inference.nystrom_operator import nystrom_operator
     from dkernel.kernels import (
@@ -116,7 +115,6 @@ __all__ = [
     "save",
     "score",
     "to_onnx",
-    "to_sklearn",
 ]
 
 _NAMES = {
@@ -130,7 +128,6 @@ _NAMES = {
     "dkernel.estimators.loading": "load",
     "dkernel.estimators.scoring": "score",
     "dkernel.export.onnx": "to_onnx",
-    "dkernel.export.pipeline": "to_sklearn",
     "dkernel.inference.gram_matrix": "gram",
     "dkernel.inference.nystrom_operator": "nystrom_operator",
     "dkernel.kernels": (
@@ -156,7 +153,9 @@ def __getattr__(name: str) -> Any:
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:
-        raise AttributeError(f"module 'dkernel' has no attribute {name!r}")
+        from dkernel.parameters import hint_for_removed
+
+        raise AttributeError(f"module 'dkernel' has no attribute {name!r}.{hint_for_removed(name)}")
     globals()[name] = value
     return value
 

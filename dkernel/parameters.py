@@ -337,22 +337,18 @@ class Parameters:
 PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 """Name -> parameter, in the order of the recipe."""
 
-RENAMED: Mapping[str, str] = {
-    "n_grids": "local='grids(n_grids=N)'",
-    "one_hot": "local='grids(one_hot=...)'",
-    "cell_rows": "local='cells(rows=N)'",
-    "cell_overlap": "local='cells(overlap=SHARE)'",
-    "cell_partitions": "local='cells(partitions=N)'",
+REMOVED: Mapping[str, str] = {
+    "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
 }
-"""Parameter of an earlier version -> what says it now."""
+"""Name that is no more, of a function, method or parameter -> what takes its place."""
 
 
-def hint_for_old(name: str) -> str:
-    """' Use local=...' for a parameter of an earlier version, or nothing.
+def hint_for_removed(name: str) -> str:
+    """' Use ...' for a name that is no more, or nothing.
 
     Examples
     --------
-    >>> hint_for_old("n_grids"), hint_for_old("gamma")
-    (" Use local='grids(n_grids=N)'.", '')
+    >>> hint_for_removed("to_sklearn"), hint_for_removed("gamma")
+    (' Use dkernel.to_onnx: onnxruntime runs its graph in Python too.', '')
     """
-    return f" Use {RENAMED[name]}." if name in RENAMED else ""
+    return f" Use {REMOVED[name]}." if name in REMOVED else ""

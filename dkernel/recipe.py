@@ -18,7 +18,7 @@ from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.local_settings import STAGES, Stage, settings_of, stage_names, stage_of
-from dkernel.parameters import PARAMETERS, Parameters, hint_for_old
+from dkernel.parameters import PARAMETERS, Parameters, hint_for_removed
 from dkernel.recipe_checks import GIVEN, IN_EVERY_FILE, LABELS, Label
 from dkernel.validation import nearest_name
 
@@ -242,4 +242,6 @@ def _join_settings(values: dict[str, Any]) -> dict[str, Any]:
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
-        raise RecipeError(f"A recipe has no parameter {name!r}.{hint_for_old(name) or nearest_name(str(name), names)}")
+        raise RecipeError(
+            f"A recipe has no parameter {name!r}.{hint_for_removed(name) or nearest_name(str(name), names)}"
+        )

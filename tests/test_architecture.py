@@ -62,7 +62,7 @@ TOP = {
 OWNERS = {
     "dask": {"data", "execution", "streaming", "inference", "diagnostics", "estimators"},
     "distributed": {"execution"},
-    "sklearn": {"estimators", "export", "report"},
+    "sklearn": {"estimators", "report"},
     "dask_ml": {"estimators"},
     "numba": {"loops", "instructions"},
     "llvmlite": {"processor", "machine_code", "instructions"},

@@ -14,14 +14,6 @@ from dkernel.cli.outputs import check_outputs, check_writable
 @click.argument("model", metavar="MODEL")
 @setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
-    "--format",
-    "form",
-    type=click.Choice(["onnx"]),
-    default="onnx",
-    metavar="onnx",
-    help="onnx: labels, scores, probabilities, by standard operators.",
-)
-@setting(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
     default="float32",
@@ -30,14 +22,14 @@ from dkernel.cli.outputs import check_outputs, check_writable
 )
 @setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
 @debug_option
-def export_command(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
+def export_command(model: str, out: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
     Input X (rows, columns), unscaled, in the order of `dkernel show`; of a table an input for each column, by its name.
     Outputs label, score, probability. Tensors of more than 2 GB go to a second file, --out with .data behind its name.
 
     \b
-    dkernel export model.safetensors --format onnx --out model.onnx
+    dkernel export model.safetensors --out model.onnx
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
     from dkernel.data.store import is_url
@@ -48,8 +40,7 @@ def export_command(model: str, out: str, form: str, dtype: str, debug: bool, **v
     check_writable("--out", out)
     if (ending := PurePath(out).suffix) not in ("", ".onnx"):
         raise click.UsageError(
-            f"--out: an ONNX graph is written, and {PurePath(out).name} ends in {ending}. Use a name that ends in "
-            ".onnx; `dkernel.to_sklearn` makes a scikit-learn Pipeline, in Python."
+            f"--out: an ONNX graph is written, and {PurePath(out).name} ends in {ending}. Use .onnx."
         )
     from dkernel.export.onnx import to_onnx, write_onnx
     from dkernel.persistence import model_file

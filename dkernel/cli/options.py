@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
-from dkernel.parameters import hint_for_old
+from dkernel.parameters import hint_for_removed
 from dkernel.recipe_checks import Parameter
 
 Command = Callable[..., Any]
@@ -308,7 +308,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
         if name not in options:
             from dkernel.validation import nearest_name
 
-            hint = hint_for_old(name) or nearest_name(name, sorted(options))
+            hint = hint_for_removed(name) or nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):

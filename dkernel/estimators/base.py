@@ -51,7 +51,7 @@ from dkernel.kernels import Kernel
 from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.local_settings import settings_of, stage_names
 from dkernel.model import Model
-from dkernel.parameters import hint_for_old
+from dkernel.parameters import hint_for_removed
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.model_file import digest_of
 from dkernel.problem.reservoir_split import rows_of
@@ -151,8 +151,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
             If there is no parameter, or no setting of the local stage, of that name.
         """
         for name in params:
-            if hint_for_old(name):
-                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_old(name)}")
+            if hint_for_removed(name):
+                raise RecipeError(f"{type(self).__name__} has no parameter {name!r}.{hint_for_removed(name)}")
         local = params.get("local", self.local)
         if isinstance(local, str) and any(name.startswith("local__") for name in params):
             if (settings := settings_of(local)) is None:
@@ -448,24 +448,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """State without the rows and lines that only a report needs."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_finished"}
-
-    def to_sklearn(self) -> Any:
-        """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.
-
-        Returns
-        -------
-        sklearn.pipeline.Pipeline
-            As of `dkernel.to_sklearn`.
-
-        Raises
-        ------
-        UnsupportedError
-            If scikit-learn has no such kernel or map.
-        """
-        require_fitted(self, "model_")
-        from dkernel.export.pipeline import to_sklearn
-
-        return to_sklearn(self.model_)
 
     def conformalize(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Take the conformity scores of rows that the fit has not seen, in place of those that it left out itself.

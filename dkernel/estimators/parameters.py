@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
 from dkernel.local_settings import LocalSettings, sections
-from dkernel.parameters import PARAMETERS, RENAMED, hint_for_old
+from dkernel.parameters import PARAMETERS, hint_for_removed
 from dkernel.recipe_checks import Parameter
 from dkernel.validation import nearest_name
 
@@ -124,6 +124,13 @@ class NamedParameters:
         if "__init__" in cls.__dict__:
             cls.__init__ = _refuse_unknown(cls.__dict__["__init__"])  # type: ignore[method-assign]
 
+    if not TYPE_CHECKING:  # any name would be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if hint := hint_for_removed(name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
+            return object.__getattribute__(self, name)  # which says why there is none
+
 
 def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:
     names = list(inspect.signature(init).parameters)[1:]
@@ -139,10 +146,8 @@ def _refuse_unknown(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _hint(name: str, names: Sequence[str]) -> str:
-    if name in RENAMED and "local" in names:
-        return hint_for_old(name)
     if name not in PARAMETER_SYNONYMS:
-        return nearest_name(name, names)
+        return hint_for_removed(name) or nearest_name(name, names)
     for words in PARAMETER_SYNONYMS[name]:
         if words.partition("=")[0] in names:
             return f" Use {words}."

@@ -1,4 +1,1 @@
-"""Export of a model as a scikit-learn Pipeline or an ONNX graph, which need neither dkernel nor Dask.
-
-scikit-learn and onnx are imported where they are asked for: a model leaves one way, and need not have both.
-"""
+"""Export of a model as an ONNX graph, which needs neither dkernel nor Dask."""

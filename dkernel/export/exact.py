@@ -1,4 +1,4 @@
-"""Functions that both exports share: the model of an estimator, and the components of polynomials."""
+"""The model of an estimator, its refusals, and the components of polynomials."""
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
@@ -28,10 +28,10 @@ def model_of(model: Any) -> Model:
     return model
 
 
-def refusal_of(what: Any, form: str, which: str) -> UnsupportedError:
+def refusal_of(what: Any, which: str) -> UnsupportedError:
     """The refusal of a kernel or map that has no counterpart."""
     return UnsupportedError(
-        f"{what} has no counterpart in {form}. {which} Score with dkernel, or train with one of these."
+        f"{what} has no counterpart in the operators of ONNX. {which} Score with dkernel, or train with one of these."
     )
 
 

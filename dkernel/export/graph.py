@@ -104,7 +104,7 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
             total = to("Add", total, score) if total else score
             at += part.n_components
         return total
-    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _EXPORTED_MAPS)
+    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", _EXPORTED_MAPS)
 
 
 def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:

@@ -30,9 +30,7 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
     dtype : of the recipe, in which x is
     """
     if machine.kind not in NODES_OF_MACHINES:
-        raise refusal_of(
-            f"A local stage of {machine.kind}", "the operators of ONNX", "Grids and cells can be exported."
-        )
+        raise refusal_of(f"A local stage of {machine.kind}", "Grids and cells can be exported.")
     return NODES_OF_MACHINES[machine.kind](to, machine, x, dtype)
 
 

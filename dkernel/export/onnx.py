@@ -50,7 +50,6 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     See Also
     --------
-    to_sklearn : Export as a scikit-learn Pipeline.
     save : Write the model file.
 
     Examples
@@ -65,7 +64,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     model = model_of(model)
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
-    model.layout.require_numbers("to_onnx", "Use to_sklearn, whose Pipeline takes CSR.")
+    model.layout.require_numbers("to_onnx", "Score with dkernel.")
     try:
         from dkernel.export.graph import graph_of
     except ModuleNotFoundError as error:

@@ -46,8 +46,6 @@ class Loss(ABC):
     """True if the optimum solves linear equations."""
     joint: ClassVar[bool] = False
     """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
-    sklearn_name: ClassVar[str] = ""
-    """Name in scikit-learn's SGDClassifier, "" where it has none."""
     needed: ClassVar[str] = ""
     """Condition on the number of a loss that has one, in words."""
 

@@ -20,7 +20,6 @@ class Hinge(Loss):
     """
 
     name = "hinge"
-    sklearn_name = "hinge"
     curvature = 1.0
     smooth = False
     jump = 1.0
@@ -46,7 +45,6 @@ class SquaredHinge(Loss):
     """
 
     name = "squared_hinge"
-    sklearn_name = "squared_hinge"
     curvature = 1.0
 
     def value(self, y: Floats, s: Floats) -> Floats:
@@ -66,7 +64,6 @@ class Logistic(Loss):
     """
 
     name = "logistic"
-    sklearn_name = "log_loss"
     curvature = 0.25
     probable = True
 
@@ -92,7 +89,6 @@ class Softmax(Loss):
 
     name = "softmax"
     joint = True
-    sklearn_name = "log_loss"  # for two classes it is the logistic loss
     curvature = 0.5  # the largest row sum of |diag p - p p^T|, 2 p (1 - p)
     probable = True
 
@@ -132,7 +128,6 @@ class Perceptron(Loss):
     """
 
     name = "perceptron"
-    sklearn_name = "perceptron"
     curvature = 1.0
     smooth = False
     jump = 1.0

@@ -20,7 +20,6 @@ class Squared(Loss):
 
     name = "squared"
     quadratic = True
-    sklearn_name = "squared_error"
     curvature = 1.0
     attained = True
     regresses = True

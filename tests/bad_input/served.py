@@ -96,12 +96,6 @@ def no_model(at: Doors) -> None:
     at.asked_refuses(65, ("nosuch",), "card", "nosuch", "--out", "c.md")
 
 
-@bad("in service", "a grid as a Pipeline of scikit-learn", REFUSED, "why there is none, and that ONNX has it")
-def grid_pipeline(at: Doors) -> None:
-    refuses("no grids.*ONNX", _grids().to_sklearn)
-    at.refused += 1
-
-
 @bad("in service", "a kernel that ONNX has no operators for", REFUSED, "with those that it has")
 def kernel_of_no_graph(at: Doors) -> None:
     X, y = arrays(300)

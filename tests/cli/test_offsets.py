@@ -179,13 +179,11 @@ def test_products_that_hold_something_are_none_of_these():
         assert KernelRegressor(kernel, scale=scale, n_components=64).fit(far, y).score(far, y) > 0.9
 
 
-def test_the_saved_model_and_its_pipeline_know_the_shift(tmp_path):
+def test_the_saved_model_knows_the_shift(tmp_path):
     X, y = rows(1e9)
     machine = KernelClassifier("gaussian", n_components=64, random_state=0, scale="none").fit(X, y)
     dkernel.save(machine.model_, tmp_path / "m")
     np.testing.assert_array_equal(dkernel.load(tmp_path / "m").model_.scores(X)[:, 0], machine.decision_function(X))
-    there = dkernel.to_sklearn(machine.model_).decision_function(X)
-    np.testing.assert_allclose(there, machine.decision_function(X), atol=1e-3)
 
 
 def test_a_column_of_little_variation_is_not_constant():

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.cli.train import RECIPE
+from dkernel.parameters import REMOVED
 from dkernel.recipe import Recipe
 
 
@@ -39,19 +40,12 @@ def test_defaults_are_those_of_the_recipe():
     assert {name: found.get(name) for name in RECIPE} == recipe | {"dtype": None}  # so do the first rows
 
 
-@pytest.mark.parametrize(
-    ("option", "now"),
-    [
-        ("--n-grids", "--local 'grids(n_grids=N)'"),
-        ("--cell-rows", "--local 'cells(rows=N)'"),
-        ("--cell_overlap", "--local 'cells(overlap=SHARE)'"),
-    ],
-)
-def test_an_option_of_an_earlier_version_is_answered_by_what_says_it_now(option, now, config):
-    assert f"There is no option {option}. Use {now}." in run("train", "x.csv", option, "3").stderr
-    key = option[2:].replace("-", "_")
-    refused = run("train", "--config", config(f"{key} = 3"), "--print-config")
-    assert (refused.exit_code, now.replace("--local ", "local=") in refused.stderr) == (2, True)
+@pytest.mark.parametrize("name", sorted(REMOVED))
+def test_a_removed_option_is_answered_by_what_takes_its_place(name, config):
+    option = f"--{name.replace('_', '-')}"
+    assert f"There is no option {option}. Use " in run("train", "x.csv", option, "3").stderr
+    refused = run("train", "--config", config(f"{name} = 3"), "--print-config")
+    assert (refused.exit_code, f"Use {REMOVED[name]}." in refused.stderr) == (2, True)
 
 
 def test_settings_of_the_local_stage_are_one_value(config):

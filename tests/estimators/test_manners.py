@@ -63,7 +63,7 @@ def test_a_perceptron_refuses_sparse_rows_as_everything_is_refused():
 
 def test_what_cannot_leave_hears_what_can():
     with pytest.raises(ModelFileError, match=r"A KernelPCA cannot be exported.*KernelClassifier, KernelRegressor"):
-        dkernel.to_sklearn(KernelPCA(2, n_map_components=8).fit(ball(50)[0]))
+        dkernel.to_onnx(KernelPCA(2, n_map_components=8).fit(ball(50)[0]))
 
 
 def test_the_table_of_twins_names_every_estimator():

@@ -63,13 +63,12 @@ def test_blocks_that_come_one_by_one():
     assert r2_score(y, fitted.predict(X) - 1.7e9) > 0.85
 
 
-def test_the_forms_that_leave():
+def test_it_leaves_as_a_graph():
     ort = pytest.importorskip("onnxruntime")
     from dkernel import to_onnx
 
     X, y = wave(1500)
     fitted = machine().fit(X, 1.7e9 + y)
-    assert np.abs(fitted.to_sklearn().predict(X) - fitted.predict(X)).max() < 1e-3
     session = ort.InferenceSession(to_onnx(fitted, dtype="float64").SerializeToString())
     [score] = session.run(["score"], {"X": X.astype(np.float64)})
     assert np.abs(score[:, 0] - fitted.predict(X)).max() < 1e-3

@@ -160,8 +160,6 @@ def test_it_leaves_and_comes_back(tmp_path, solver):
     np.testing.assert_array_equal(again.predict(X), machine.model_.predict(X))
     dkernel.save(again, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    found = machine.to_sklearn().predict(X.astype(np.float64))
-    np.testing.assert_allclose((found - machine.predict(X)) / Y.std(axis=0), 0, atol=1e-4)
     words = ["score", "std"] if solver == "normal" else ["score"]
     write_scores(again, from_arrays(X), tmp_path / "out", SerialExecutor(), write=words)
     table = pq.read_table(tmp_path / "out")

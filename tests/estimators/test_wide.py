@@ -212,18 +212,6 @@ def test_the_rule_is_width_and_what_is_stored():
     assert sp.issparse(from_arrays(wide).X.compute())
 
 
-@pytest.mark.parametrize("scale", ["none", "maxabs"])
-@pytest.mark.parametrize("kernel", ["Gaussian(gamma=0.5)", "Polynomial(2, 1.0)", "Linear()"])
-def test_it_leaves_as_a_pipeline_that_takes_csr(kernel, scale):
-    X, y = texts(800)
-    machine = KernelClassifier(kernel, alpha=1e-3, n_components=40, scale=scale, solver="psgd").fit(X, y)
-    left = machine.to_sklearn()
-    scores = machine.decision_function(X)
-    np.testing.assert_allclose(left.decision_function(X), scores, atol=1e-4 * np.abs(scores).max())
-    with pytest.raises(UnsupportedError, match="no counterpart in scikit-learn"):
-        KernelClassifier("Cauchy(2.0)", n_components=40, alpha=1e-3).fit(X, y).to_sklearn()
-
-
 def test_components_clusters_and_one_class_take_sparse_rows():
     X, y = texts(900)
     assert KernelPCA(3, gamma=0.5, n_map_components=64).fit(X).transform(X).shape == (900, 3)

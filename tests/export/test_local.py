@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
-from dkernel.errors import UnsupportedError
 from dkernel.export import graph as graphs
 from dkernel.export.onnx import write_onnx
 from dkernel.local.cells import SMOOTHNESS
@@ -148,20 +147,6 @@ def test_a_table_of_classes_leaves_with_its_local_stage(local):
     np.testing.assert_allclose(probability, machine.predict_proba(frame), atol=1e-3)
     sure = np.diff(np.sort(S, axis=1)[:, -2:])[:, 0] > 1e-3
     assert (label[sure] == machine.predict(frame)[sure]).all()
-
-
-def test_one_cell_leaves_as_a_pipeline():
-    machine, X = regressor("one cell"), judged()
-    model = machine.model_
-    wanted = model.scores(X)
-    found = machine.to_sklearn().predict(X)
-    np.testing.assert_allclose(found, wanted[:, 0], rtol=0, atol=3e-5 * np.abs(wanted).max())
-
-
-@pytest.mark.parametrize(("stage", "why"), [("grids", "has no grids"), ("cells", "no cuts across features")])
-def test_other_local_stages_have_no_pipeline(stage, why):
-    with pytest.raises(UnsupportedError, match=f"{why}.*Export it as ONNX"):
-        regressor(stage).to_sklearn()
 
 
 def test_large_tensors_lie_beside_the_graph(monkeypatch, tmp_path):

@@ -48,7 +48,6 @@ def differences(seed, settings, folder):
             "command": by_command(frame, y, settings, folder / str(seed)),
         }
         with suppress(UnsupportedError):  # a hash of many categories has no counterpart
-            ways["exported"] = getattr(machine.to_sklearn(), name)(frame)
             ways["graph"] = by_graph(machine, frame)
     rows = {"alone": slice(0, None, len(frame) // 5)}
     largest = np.abs(whole).max()

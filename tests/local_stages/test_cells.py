@@ -152,10 +152,6 @@ def test_what_has_no_meaning_is_refused_by_name():
         machine(local="cells(rows=3)").fit(X, y > 0)
     with pytest.raises(RecipeError, match="overlap=-1"):
         machine(local=Cells(overlap=-1)).fit(X, y > 0)
-    found = machine(local="cells(rows=200)").fit(X, y > 0)
-    assert found.model_.local is not None
-    with pytest.raises(UnsupportedError, match="cuts across features"):
-        found.to_sklearn()
     squares = machine(KernelRegressor, local="cells").fit(X, y)
     with pytest.raises(UnsupportedError, match="local='none'"):
         squares.predict(X, return_std=True)

@@ -170,6 +170,6 @@ def test_what_grids_do_not_have_is_refused_by_name():
     X, y = rough(1200)
     found = KernelRegressor(**ALONE).fit(X, y)
     assert found.model_.local is not None
-    for ask in (lambda: found.predict(X, return_std=True), lambda: found.model_.novelty(X), found.to_sklearn):
+    for ask in (lambda: found.predict(X, return_std=True), lambda: found.model_.novelty(X)):
         with pytest.raises(UnsupportedError):
             ask()

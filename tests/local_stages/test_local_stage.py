@@ -134,10 +134,6 @@ def test_what_has_no_meaning_is_refused_by_name():
         KernelClassifier(solver="exact", local="grids").fit(X, y > 0)
     with pytest.raises(UnsupportedError, match="partial_fit"):
         machine(local="grids").partial_fit(X, y > 0, [False, True])
-    found = machine(local="grids(n_grids=64)").fit(X, y > 0)
-    assert found.model_.local is not None
-    with pytest.raises(UnsupportedError, match="grids"):
-        found.to_sklearn()
 
 
 def test_sizes_follow_the_rows():
