@@ -24,7 +24,6 @@ from dkernel.report.style import (
     percent,
     thousands,
 )
-from dkernel.report.tradeoffs import ErrorByCost
 
 
 def _set_row_axis(axes: Any) -> None:
@@ -253,22 +252,6 @@ def local(axes: Any, regions: NDArray[np.int64], plane: Regions, names: Sequence
     axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=plane.extent, aspect="auto", interpolation="nearest")
     axes.scatter(*plane.points.T, s=3, color=INK, linewidths=0)
     axes.set(xlim=plane.extent[:2], ylim=plane.extent[2:], xlabel=names[0], ylabel=names[1])
-
-
-@make_figure
-def cost(axes: Any, points: ErrorByCost, label: str, logarithmic: bool = False) -> None:
-    """Error or RMSE over seconds or components."""
-    if len(points.rounds):
-        axes.plot(*points.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
-    axes.plot(*points.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
-    if logarithmic:
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-    if points.name == "error":
-        axes.yaxis.set_major_formatter(FuncFormatter(percent))
-    axes.set(xlabel=label, ylabel=points.name if points.name == "error" else "RMSE, units of the label")
-    grid_lines(axes)
-    axes.legend(loc="best")
 
 
 @make_figure

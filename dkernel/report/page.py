@@ -22,7 +22,6 @@ from dkernel.report.numbers import (
     speed,
 )
 from dkernel.report.style import svg
-from dkernel.report.tradeoffs import error_by_components, error_by_seconds
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
@@ -74,7 +73,6 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
         _section("Quality", _quality_note(model, quality), chain(_quality(model, holdout, quality), _beside(record))),
         _section("Effects of the features", _effects_note(model, holdout, quality), _effects(model, holdout, quality)),
         _section("The search", "", _search(record)),
-        _section("Error against cost", "", _tradeoffs(result, trail, quality)),
         _section("How it learned", "", _learning_curve(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("Resources", "", _resources(result, record)),
@@ -266,18 +264,6 @@ def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Ite
         yield _draw("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
     if rates := speed(trail):
         yield _draw("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
-
-
-def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], quality: Quality | None) -> Iterator[str]:
-    if (cost := error_by_seconds(result.history, trail, quality)) is not None:
-        text = "From the first reading; the last point is the model that was kept."
-        yield _draw("Error against seconds", figures.cost(cost, "seconds"), text)
-    if (cost := error_by_components(result.model, result.holdout, quality)) is not None:
-        text = (
-            "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
-            "would help little."
-        )
-        yield _draw("Error against components", figures.cost(cost, "components", logarithmic=True), text)
 
 
 def _pass_name(name: str) -> str:

@@ -75,10 +75,9 @@ def drawn(results, tmp_path_factory):
 
 
 EFFECTS = ["Permutation importance", "Partial dependence: 0", "Partial dependence: 1"]
-ALWAYS = ["Loss", "Error against seconds", "Rows a second, by round", "Time, by phase"]
+ALWAYS = ["Loss", "Rows a second, by round", "Time, by phase"]
 FIGURES = {
     "two": [
-        "Error against components",
         "Confusion matrix",
         "ROC",
         "Calibration",
@@ -88,7 +87,7 @@ FIGURES = {
         "Spectrum",
     ],
     "three": ["Confusion matrix", "ROC", "Calibration", "Decision regions", "Accuracy", "Spectrum"],
-    "regression": ["Error against components", "Predictions", "Residuals", "Decision regions", "RMSE", "Spectrum"],
+    "regression": ["Predictions", "Residuals", "Decision regions", "RMSE", "Spectrum"],
     "no holdout": ["Accuracy", "Spectrum"],
 }
 
