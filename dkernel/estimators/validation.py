@@ -15,9 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import holds_lists, is_missing, targets_in
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
-from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, matrix, refuse_no_table
+from dkernel.data.collections.tables import as_frame, matrix, refuse_futures, refuse_no_table
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
@@ -152,7 +151,7 @@ def source_of(
             "batches, as of a LazyFrame of Polars, a relation of DuckDB or a RecordBatchReader (of a Dataset of Arrow: "
             "dataset.scanner().to_reader()). Else give X without the labels, and these as y."
         )
-    X, y, sample_weight = collections_of(X, y, sample_weight)
+    refuse_futures(X, y, sample_weight)
     refuse_no_table(X)
     # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)

@@ -1,4 +1,4 @@
-"""Rows that a cluster holds are read where they are; futures of arrays and frames are taken as they are."""
+"""Rows that a cluster holds are read where they are; lists of futures are refused."""
 
 import itertools
 import warnings
@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +14,7 @@ from distributed import Client, LocalCluster, wait
 
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays
-from dkernel.data.collections.future_lists import collections_of
-from dkernel.errors import ClusterError, DataError, DKernelWarning
+from dkernel.errors import DataError, DKernelWarning
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.execution.local import SerialExecutor
 from dkernel.persistence import model_file
@@ -64,14 +64,15 @@ def transfers(client, size):
 
 
 def placed(client, parts, where):
-    """Futures of the parts, each on a worker of the client by its number; tasks, so that they can be made again."""
+    """An array of the parts, each on a worker of the client by its number; tasks, so that they can be made again."""
     workers = sorted(client.scheduler_info()["workers"])
     made = [
         client.submit(np.copy, part, key=f"rows-{name}-{i}", workers=[workers[where[i]]])
         for i, (name, part) in enumerate(parts)
     ]
     wait(made)
-    return made
+    rows = [da.from_delayed(future, part.shape, part.dtype) for future, (_, part) in zip(made, parts, strict=True)]
+    return client.persist(da.concatenate(rows))
 
 
 def parts(name, values):
@@ -115,8 +116,8 @@ def test_a_round_of_one_or_two_pieces_copies_no_chunk(workers, held, monkeypatch
     rounds = [pieces for n in (1, 2) for pieces in itertools.combinations(cut, n)]
     with cluster(workers) as client, ClusterExecutor(client) as executor:
         where = [i % workers for i in range(CHUNKS)]
-        futures = placed(client, parts("x", X), where), placed(client, parts("y", y), where)
-        source = plain if held == "read" else from_arrays(*collections_of(*futures))
+        rows = placed(client, parts("x", X), where), placed(client, parts("y", y), where)
+        source = plain if held == "read" else from_arrays(*rows)
         alone = BlockReader(SerialExecutor(), plain, keep=True)
         with closing(BlockReader(executor, source, keep=True)) as reader:
             reader.fold(Sum(), cut, "all", Progress("none"))
@@ -137,7 +138,7 @@ def test_rows_stay_where_no_worker_has_many_more_than_its_share(rows, stays):
 
 
 @pytest.mark.cluster
-def test_a_persisted_collection_stays_and_futures_are_of_arrays_or_frames():
+def test_a_persisted_collection_stays_and_lists_of_futures_are_refused():
     X, y = rings(CHUNKS * ROWS)
     with cluster(2) as client:
         rows, labels = da.from_array(X, (ROWS, -1)).persist(), da.from_array(y, ROWS).persist()
@@ -147,14 +148,9 @@ def test_a_persisted_collection_stays_and_futures_are_of_arrays_or_frames():
         collection = fitted().fit(rows, labels)
         assert transfers(client, X[:ROWS].nbytes) == 0
         frames = client.scatter([pd.DataFrame(p, columns=list("abcdef")) for _, p in parts("x", X)], hash=False)
-        series = client.scatter([pd.Series(p) for _, p in parts("y", y)], hash=False)
-        framed = fitted().fit(frames, series)
-        with pytest.raises(DataError, match="have 7 and 8 items"):
-            fitted().fit(frames, series[1:])
-        frames[0].cancel()
-        with pytest.raises(ClusterError, match=r"rows of the future '.*' are lost"):
-            fitted().fit(frames, series)
-        with pytest.raises(DataError, match="are of str"):
-            fitted().fit(client.scatter(["a", "b"], hash=False), series[:2])
+        for take in (lambda: fitted().fit(frames, y), lambda: fitted().fit(X, frames), lambda: from_arrays(frames)):
+            with pytest.raises(DataError, match=r"dd\.from_delayed"):
+                take()
+        framed = fitted().fit(dd.from_delayed(frames), labels)
     np.testing.assert_array_equal(collection.model_.coef, framed.model_.coef)
     assert list(framed.feature_names_in_) == list("abcdef")

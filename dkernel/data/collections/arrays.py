@@ -10,7 +10,6 @@ from dask.delayed import delayed
 
 from dkernel.data.block import targets_in
 from dkernel.data.collections.dask_arrays import dense_blocks, name_of
-from dkernel.data.collections.future_lists import collections_of
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.rows import GivenRows, Part
 from dkernel.data.collections.tables import (
@@ -19,6 +18,7 @@ from dkernel.data.collections.tables import (
     column_names,
     has_missing,
     holds_columns,
+    refuse_futures,
     stays_sparse,
     table_of,
 )
@@ -52,7 +52,6 @@ def from_arrays(
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
-    Each may be a list of `distributed.Future`, of an array or frame with some rows each, equally long lists all.
     Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
     or a Dask array of such, of more than WIDE columns (dkernel.numerics.sparse_rows) stays sparse, but a matrix more
     than a tenth of which is stored; any other becomes dense one chunk at a time, where it is read.
@@ -75,7 +74,7 @@ def from_arrays(
     again = {**locals(), "holes": True}
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
-    X, y, weight = collections_of(X, y, weight)
+    refuse_futures(X, y, weight)
     parsed = None if kernel is None else parse(kernel)
     if stays_sparse(X, sparse):  # its many columns are numbers, and have numbers for names
         columns = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))

@@ -1,5 +1,6 @@
 """A table in memory, a data frame or an array: its names, rows and columns, as numbers and as Arrow has them."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -256,6 +257,16 @@ def refuse_no_table(X: Any) -> None:
         raise DataError(
             f"X is a {type(X).__name__}, whose rows come in batches: fit, predict and score take it, this call "
             "needs a frame or an array in memory, such as X.collect() of Polars or X.df() of DuckDB."
+        )
+
+
+def refuse_futures(*values: Any) -> None:
+    """Refuse lists of Dask's futures, with the calls that make collections of them."""
+    firsts = [value[0] for value in values if isinstance(value, list | tuple) and value]
+    if "distributed" in sys.modules and any(isinstance(item, sys.modules["distributed"].Future) for item in firsts):
+        raise DataError(
+            "A list of futures is no collection: make one by da.concatenate([da.from_delayed(future, shape, dtype), "
+            "...]) of arrays, or by dd.from_delayed(futures) of frames."
         )
 
 
