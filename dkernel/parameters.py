@@ -34,7 +34,7 @@ from dkernel.recipe_checks import (
 EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
 """Word -> multiple of what the choice and the local stage may cost, see `dkernel.problem.budget`."""
 _FEATURES = ("auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none")
-_SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood")
+_SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "structured", "fastfood")
 _OF_BOTH = ("auto", "squared")
 _OF_CLASSES = ("squared_hinge", "hinge", "logistic", "softmax", "perceptron")
 _OF_NUMBERS = ("huber", "epsilon_insensitive", "quantile")

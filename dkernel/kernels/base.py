@@ -259,7 +259,7 @@ class Kernel(ABC):
             Number of draws.
         rng : numpy.random.Generator
             Source of the draws.
-        sampling : {"iid", "orthogonal", "sobol", "halton"}, default="iid"
+        sampling : {"iid", "orthogonal", "sobol"}, default="iid"
             Way to draw.
 
         Returns

@@ -27,7 +27,7 @@ from dkernel.numerics.threads import one_blas_thread
 
 SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 ALPHAS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-SAMPLINGS = ("iid", "orthogonal", "sobol", "halton", "structured", "fastfood")
+SAMPLINGS = ("iid", "orthogonal", "sobol", "structured", "fastfood")
 CUBIC = Polynomial(degree=3, c=1.0)
 AVERAGED = 4
 

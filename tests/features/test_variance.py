@@ -161,10 +161,9 @@ def test_orthogonal_and_structured_directions(sampling, p):
     assert ratio(Gaussian(0.5), p, 1.0, sampling, 512) < 0.35
 
 
-@pytest.mark.parametrize(("sampling", "most"), [("sobol", 0.2), ("halton", 0.35)])
 @pytest.mark.parametrize("distance", [0.25, 0.5, 1.0])
-def test_low_discrepancy_in_few_columns(sampling, most, distance):
-    assert ratio(Gaussian(0.5), 8, distance, sampling, 512) < most
+def test_low_discrepancy_in_few_columns(distance):
+    assert ratio(Gaussian(0.5), 8, distance, "sobol", 512) < 0.2
 
 
 @pytest.mark.parametrize("p", [16, 18, 54, 90])

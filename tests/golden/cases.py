@@ -252,7 +252,6 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
             ("sobol", ".npz", "Matern(nu=1.5,length=2.0)"),
             ("structured", ".csv", "gaussian"),
             ("fastfood", ".csv", "gaussian"),
-            ("halton", ".csv", "laplacian"),
         )
     },
     "maclaurin": arrays("two", "Polynomial(degree=2, c=1.0)", features="maclaurin", gamma="auto"),

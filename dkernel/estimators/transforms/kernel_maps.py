@@ -36,7 +36,7 @@ class FourierFeatures(MapTransformer):
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
-    sampling : {"auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood"}, default="auto"
+    sampling : {"auto", "iid", "orthogonal", "sobol", "structured", "fastfood"}, default="auto"
         Way to draw the frequencies.
     form : {"auto", "pairs", "offset", "exponential"}, default="auto"
         Form of the features; "exponential" is D^{-1/2} exp(i Ωx), complex, with φ(x) . conj(φ(z)) ≈ k(x, z).

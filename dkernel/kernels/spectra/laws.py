@@ -1,8 +1,8 @@
 """Draws from the spectral law of a shift-invariant kernel: the frequencies ω with k(x - z) = E cos⟨ω, x - z⟩.
 
-Four ways to draw, all unbiased: "iid"; "orthogonal", blocks of p orthogonal directions with independent lengths (Yu et
-al. 2016); "sobol" and "halton", a scrambled low-discrepancy sequence through the inverse distribution functions (Avron,
-Sindhwani, Yang and Mahoney 2016).
+Three ways to draw, all unbiased: "iid"; "orthogonal", blocks of p orthogonal directions with independent lengths (Yu et
+al. 2016); "sobol", a scrambled low-discrepancy sequence through the inverse distribution functions (Avron, Sindhwani,
+Yang and Mahoney 2016).
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.numerics.array_types import F64
 from dkernel.validation import nearest_name
 
-SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
+SAMPLINGS = ("iid", "orthogonal", "sobol")
 SOBOL_MAX_DIMS = 21201  # dimensions in SciPy's table of directions
 # A uniform number nearer to 0 or 1 than this would become an infinite or useless frequency.
 EDGE = 1e-7
@@ -160,15 +160,6 @@ def _sobol(dims: int, m: int, rng: np.random.Generator) -> F64:
     return np.clip(points[:m], EDGE, 1 - EDGE)
 
 
-def _halton(dims: int, m: int, rng: np.random.Generator) -> F64:
-    """The first m points of a scrambled Halton sequence, (m, dims), off the edges."""
-    from scipy.stats import qmc
-
-    parent = np.random.default_rng(rng.integers(2**63, size=2))
-    points = qmc.Halton(dims, scramble=True, **{_GENERATOR_KEYWORD: parent}).random(m)
-    return np.clip(points, EDGE, 1 - EDGE)
-
-
 def draw(law: Law, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
     """m frequencies, (m, p), from the law in the way named.
 
@@ -189,4 +180,4 @@ def draw(law: Law, m: int, rng: np.random.Generator, sampling: str = "iid") -> F
         return law.iid(m, rng)
     if sampling == "orthogonal":
         return law.orthogonal(m, rng)
-    return law.from_uniforms((_sobol if sampling == "sobol" else _halton)(law.dims, m, rng))
+    return law.from_uniforms(_sobol(law.dims, m, rng))
