@@ -293,7 +293,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     @property
     def norm_(self) -> float | NDArray[np.float64] | None:
-        """Norm of the function in the space of the kernel, |f|_H; None of a model of an earlier version."""
+        """Norm of the function in the space of the kernel, |f|_H; None where the model does not hold it."""
         norm = self.model_.facts.get("norm")
         return None if norm is None else norm[0] if len(norm) == 1 else np.array(norm)
 

@@ -48,7 +48,7 @@ PARAMETER_SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "learning_rate": (),
     "tol": ("passes",),
 }
-"""Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
+"""Parameter of another library -> what says it here; nothing where nothing is needed."""
 
 
 _OF_ESTIMATORS = (

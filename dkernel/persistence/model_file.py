@@ -42,10 +42,10 @@ MODEL_VERSION = 1
 
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
 function from its document and tensors to the new ones, and let `load_model` and `read_header` choose by the number;
-(3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
-name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are a calibration, a
-variance, conformity scores, an encoding, or the columns of a regression of several targets: models without them are the
-files that they were, and what does not know them refuses them.
+(3) from the first release on, add a file written by the last one to tests/golden/: it must load and predict the same
+numbers for ever. A new name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are
+a calibration, a variance, conformity scores, an encoding, or the columns of a regression of several targets: models
+without them are the files that they were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
