@@ -63,7 +63,6 @@ OWNERS = {
     "dask": {"data", "execution", "streaming", "inference", "diagnostics", "estimators"},
     "distributed": {"execution"},
     "sklearn": {"estimators", "report"},
-    "dask_ml": {"estimators"},
     "numba": {"loops", "instructions"},
     "llvmlite": {"processor", "machine_code", "instructions"},
     "click": {"cli"},

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dkernel
 from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
-from dkernel.encoding.encoding import DATE_WORDS, MISSING_WORDS
+from dkernel.encoding.encoding import MISSING_WORDS
 from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import DOCUMENTED
 from dkernel.features import FAST, FEATURES, FORMS
@@ -34,8 +34,8 @@ MACHINES = (KernelClassifier, KernelRegressor)
 CATALOGUES = {
     "gamma": GAMMA_WORDS, "features": FEATURES, "landmarks": RULES, "sampling": ("auto", *SAMPLINGS, *FAST),
     "form": FORMS, "solver": SOLVERS, "scale": ("auto", *SCALINGS), "calibration": ("auto", "none", *CALIBRATIONS),
-    "missing": MISSING_WORDS, "dates": DATE_WORDS, "effort": EFFORTS, "local": ("auto", "none", *LOCAL_STAGES),
-    "loss": ("auto", *LOSSES),
+    "missing": MISSING_WORDS, "dates": ("calendar", "seconds"), "effort": EFFORTS, "loss": ("auto", *LOSSES),
+    "local": ("auto", "none", *LOCAL_STAGES),
 }  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from dkernel.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, Number
 from dkernel.encoding.tables import code_column, column_numbers, column_of
 
 MISSING_WORDS = ("indicator", "mean", "error")
-DATE_WORDS = ("calendar", "seconds")
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     minimize over w, b:  mean of loss(y, w . φ(x) + b) + alpha/2 |w|^2,  y = -1, +1
 
-    Several classes are learned one against the rest. `fit` reads X in one or two passes and gives the model of `dkernel
-    train` for the same settings and chunks, byte for byte. It uses the current `dask.distributed.Client`, else threads.
+    Several classes are learned one against the rest, or all at once by the softmax loss. `fit` gives the model of
+    `dkernel train` for the same settings and chunks, byte for byte. It uses the current `dask.distributed.Client`, else
+    threads.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ _PLACED_PARTS = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_sec
 # Groups of tasks as Dask's dashboard shows them, dkernel-survey and so on. Dask names a group by the words of a key up
 # to the first that is none. Reads are `dkernel-read` in every phase, and what a prediction of a collection computes is
 # `dkernel-predict`.
-TASK_GROUPS = ("read", "survey", "choice", "setup", "pass", "polish", "grids", "cells", "score", "predict")
-
+#
 # Word in the name of a phase -> its group; the first word decides.
 _GROUP_WORDS = {
     "survey": "survey",

@@ -12,13 +12,15 @@ from dkernel import KernelClassifier
 from dkernel.errors import UnsupportedError
 from dkernel.execution.base import Call
 from dkernel.execution.connect import ClusterExecutor
-from dkernel.streaming.progress import TASK_GROUPS, group_of
+from dkernel.streaming.progress import group_of
 from tests.execution import jobs
 from tests.streaming.sources import rings
 
 SERVANTS = {"dkernel-state", "dkernel-check", "dkernel-alive"}
 
 pytestmark = pytest.mark.cluster
+
+TASK_GROUPS = ("read", "survey", "choice", "setup", "pass", "polish", "grids", "cells", "score", "predict")
 
 
 @pytest.fixture(scope="module")
