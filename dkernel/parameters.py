@@ -339,6 +339,7 @@ PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 
 REMOVED: Mapping[str, str] = {
     "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
+    "warm_start": "partial_fit, which goes on from a fit with new rows",
 }
 """Name that is no more, of a function, method or parameter -> what takes its place."""
 

@@ -61,7 +61,7 @@ from dkernel.streaming.progress import Progress
 from dkernel.training.fit import Validation, train
 from dkernel.training.update import MOST_OLD, rows_in, update_model
 
-_OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
+_OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
 
 
 class KernelMachine(NamedParameters, BaseEstimator):
@@ -102,7 +102,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         missing: str = "indicator",
         dates: str = "calendar",
         checkpoint: FolderPath = None,
-        warm_start: bool = False,
         callbacks: Callbacks = None,
         verbose: bool = False,
     ) -> None:
@@ -125,7 +124,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.random_state = random_state
         self.categorical_features = categorical_features
         self.missing, self.dates = missing, dates
-        self.checkpoint, self.warm_start = checkpoint, warm_start
+        self.checkpoint = checkpoint
         self.callbacks, self.verbose = callbacks, verbose
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -213,15 +212,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         ClusterError
             If the workers are lost, or refuse the versions of this process.
         """
-        if self.warm_start and hasattr(self, "model_"):
-            if self.model_.local is not None:
-                raise UnsupportedError(
-                    "warm_start takes further passes over the rows of a fit, and a local stage takes none. Use "
-                    "partial_fit for new rows, or local='none'."
-                )
-            for _ in range(1 if self.passes == "auto" else int(self.passes)):
-                self._partial_fit(X, y, None, sample_weight)
-            return self
         self._partial = None
         check_callbacks(self.callbacks)
         source, recipe, eval_set = self._open(X, y, sample_weight, eval_set, groups)

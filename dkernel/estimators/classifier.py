@@ -130,7 +130,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         missing: str = "indicator",
         dates: str = "calendar",
         checkpoint: FolderPath = None,
-        warm_start: bool = False,
         callbacks: Callbacks = None,
         verbose: bool = False,
     ) -> None:
@@ -159,7 +158,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             missing=missing,
             dates=dates,
             checkpoint=checkpoint,
-            warm_start=warm_start,
             callbacks=callbacks,
             verbose=verbose,
         )

@@ -82,12 +82,6 @@ _OF_ESTIMATORS = (
         kind="str or path-like",
     ),
     Parameter(
-        "warm_start",
-        False,
-        "If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.",
-        kind="bool",
-    ),
-    Parameter(
         "callbacks",
         None,
         "Functions that are called with each new line of `history_`, a dict. If one returns "

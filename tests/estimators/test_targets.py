@@ -178,7 +178,7 @@ def test_blocks_as_they_come():
     assert min(r2_score(wanted, machine.predict(new), multioutput="raw_values")) > 0.9
     with pytest.raises(DataError, match=r"y has 1 column\(s\), and the rows before it had 2"):
         machine.partial_fit(X, Y[:, 0])
-    fitted = KernelRegressor(**SET, warm_start=True).fit(X[:3000], Y[:3000]).fit(X[3000:], Y[3000:])
+    fitted = KernelRegressor(**SET).fit(X[:3000], Y[:3000]).partial_fit(X[3000:], Y[3000:])
     assert fitted.score(new, wanted) > 0.9
 
 

@@ -160,7 +160,7 @@ def test_no_rows_to_fit_it_to_are_refused_before_the_fit():
 def test_partial_fit_has_no_rows_for_it():
     X, y = rings(200)
     assert not hasattr(KernelClassifier(calibration="platt"), "partial_fit")
-    machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt", warm_start=True).fit(X, y)
+    machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt").fit(X, y)
     before = machine.model_.calibration
     machine.partial_fit(*rings(200, seed=1))
     assert machine.model_.calibration is before  # of rows that the fit had left out
