@@ -339,6 +339,9 @@ PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 
 REMOVED: Mapping[str, str] = {
     "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
+    "rank": "NystromFeatures(rank=...) of Python, before a linear model",
+    "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
+    "form": "FourierFeatures(form=...) of Python, before a linear model",
     "warm_start": "partial_fit, which goes on from a fit with new rows",
 }
 """Name that is no more, of a function, method or parameter -> what takes its place."""

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-RECIPE = {name: p for name, p in PARAMETERS.items() if name != "rounds"}
+OF_MAPS = ("rank", "sampling", "form")  # which the transformers of Python have
+RECIPE = {name: p for name, p in PARAMETERS.items() if name not in (*OF_MAPS, "rounds")}
 """The parameters of the recipe that have an option."""
 _TEXT = ("positive", "kernel", "categorical", "local")  # of which a number is text too
 

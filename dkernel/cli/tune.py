@@ -71,7 +71,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     \b
     dkernel tune data/ --label y -o m.safetensors --budget 10min --grid 'gamma=auto|4*median|0.5'
 
-    Parameters: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks, sampling,
+    Parameters: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks,
     n_components, loss, alpha.
     """
     recipe = recipe_of(values)

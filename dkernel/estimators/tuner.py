@@ -71,7 +71,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     estimator : KernelClassifier or KernelRegressor, default=None
         Estimator whose parameters all candidates share; None for a KernelClassifier.
     param_grid : dict, default=None
-        Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss and
+        Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, n_components, loss and
         alpha; a gamma may also be a multiple, "2*auto" or "4*median". Those of
         gamma, metric and alpha that are "auto" and not on the grid get a default grid.
     budget : str or float, default="2passes"

@@ -15,7 +15,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import learnable_metric
 from dkernel.validation import nearest_name
 
-AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
+AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "n_components", "loss", "alpha")
 """Parameters that can be searched, in the order in which a candidate is named."""
 
 OF_HEADS = ("loss", "alpha")

@@ -3,32 +3,24 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
+from dkernel.data import from_arrays
+from dkernel.errors import UnsupportedError
+from dkernel.execution.local import SerialExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import train
 from tests.estimators.test_harmless import quadratic
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured", "fastfood"])
-def test_a_sampling_that_some_kernels_lack_leaves_these_out(sampling, run, tmp_path):
-    X, y = quadratic(3000)
-    table = pd.DataFrame({f"f{j}": X[:, j] for j in range(28)} | {"label": y})
-    table.to_parquet(tmp_path / "rows.parquet")
-    out = tmp_path / "m.safetensors"
-    result = run("train", tmp_path / "rows.parquet", "--label", "label", "--out", out, "--features", "fourier",
-                 "--sampling", sampling, "--n-components", "64")  # fmt: skip
-    assert result.exit_code == 0, result.output
-    assert "Laplacian" not in result.output
-
-
-def test_a_kernel_without_the_sampling_is_refused_before_reading(run, tmp_path):
-    table = pd.DataFrame({"a": [0.0, np.nan, 1.0], "b": [0.0, 1.0, 2.0], "label": [0, 1, 0]})
-    table.to_parquet(tmp_path / "rows.parquet")
-    result = run("train", tmp_path / "rows.parquet", "--label", "label", "--out", tmp_path / "m", "--kernel",
-                 "laplacian", "--features", "fourier", "--sampling", "orthogonal")  # fmt: skip
-    assert result.exit_code != 0
-    assert "needs a kernel of the Euclidean distance" in result.output
+def test_a_sampling_that_some_kernels_lack_leaves_these_out(sampling):
+    recipe = Recipe(features="fourier", sampling=sampling, n_components=64)
+    found = train(from_arrays(*quadratic(3000)), recipe, SerialExecutor())
+    assert "Laplacian" not in str(found.model.map.kernel)
+    with pytest.raises(UnsupportedError, match="needs a kernel of the Euclidean distance"):
+        train(from_arrays(*quadratic(100)), recipe.replace(kernel="laplacian"), SerialExecutor())
 
 
 def test_gamma_goes_beyond_its_grid():

@@ -170,7 +170,7 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run, data, tmp_
     assert (hash_of(tmp_path), hash_of(data)) == (before, beside)
 
 
-VALUES = {"workers": 2, "passes": 3, "seed": 4, "n_components": 128, "rank": 16, "holdout": 0.1, "alpha": 1e-6}
+VALUES = {"workers": 2, "passes": 3, "seed": 4, "n_components": 128, "holdout": 0.1, "alpha": 1e-6}
 VALUES |= {
     "gamma": 0.5,
     "exclude": ["a", "b"],
@@ -179,7 +179,7 @@ VALUES |= {
     "progress": "log",
     "task": "classify",
 }
-VALUES |= {"features": "nystrom", "landmarks": "kmeans", "sampling": "sobol", "form": "offset", "loss": "hinge"}
+VALUES |= {"features": "nystrom", "landmarks": "kmeans", "loss": "hinge"}
 VALUES |= {
     "metric": "full",
     "checkpoint_every": 3,

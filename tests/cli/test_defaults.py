@@ -17,7 +17,7 @@ def test_with_nothing_given_both_make_the_same_recipe(machine):
 
 ELSEWHERE = {
     "task": "the class", "seed": "random_state", "categorical": "categorical_features", "positive": "classes_[1]",
-    "holdout_by": "fit(groups=)", "form": "FourierFeatures", "rank": "NystromFeatures", "sampling": "FourierFeatures",
+    "holdout_by": "fit(groups=)",
 }  # fmt: skip
 """Options of the command -> what says so in Python, where the estimators have no parameter of that name."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dask.array as da
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import dkernel
 from dkernel.cli import main
+from dkernel.cli.train import recipe_of
 
 N, P, NEW = 600, 5, 200
 COLUMNS = list("abcde")
@@ -134,8 +136,10 @@ def strings(folder: Path) -> Fitted:
     return fitted(machine.fit(rows[:200], y[:200]), folder, rows[200:], y[200:])
 
 
-def command(of: str, file: str, options: str = "--kernel gaussian", label: str = "label") -> Callable[[Path], Fitted]:
-    """`dkernel train` on a file, then `dkernel score` of the new rows of another."""
+def command(
+    of: str, file: str, options: str = "--kernel gaussian", label: str = "label", **of_map: str
+) -> Callable[[Path], Fitted]:
+    """`dkernel train` on a file, then `dkernel score` of new rows; `of_map` is what has no option."""
 
     def run(folder: Path) -> Fitted:
         y = LABELS[of]
@@ -145,7 +149,8 @@ def command(of: str, file: str, options: str = "--kernel gaussian", label: str =
         size = f" --n-features {P} --zero-based no" if "svm" in file else ""
         model, out = folder / "model.safetensors", folder / "scores.npy"
         gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
-        asked(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
+        with patch("dkernel.cli.train.recipe_of", lambda values: recipe_of(values).replace(**of_map)):
+            asked(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
         asked(f"score {model} {new} --quiet --out {out} --write score{size}")
         guess = np.asarray(dkernel.load(model).model_.predict(X[N:]))
         return Fitted(np.load(out), error_of(guess, y[N:]), model)
@@ -245,13 +250,13 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     # random and exact maps
     "fourier": arrays("two", features="fourier"),
     **{
-        f"fourier, {drawn}": command("two", file, f"--kernel {kernel} --features fourier --sampling {drawn}")
-        for drawn, file, kernel in (
-            ("iid --form offset", ".parquet", "gaussian"),
-            ("iid --form exponential", ".parquet", "gaussian"),
-            ("sobol", ".npz", "Matern(nu=1.5,length=2.0)"),
-            ("structured", ".csv", "gaussian"),
-            ("fastfood", ".csv", "gaussian"),
+        f"fourier, {' '.join(of_map.values())}": command("two", file, f"--kernel {kernel} --features fourier", **of_map)
+        for of_map, file, kernel in (
+            ({"sampling": "iid", "form": "offset"}, ".parquet", "gaussian"),
+            ({"sampling": "iid", "form": "exponential"}, ".parquet", "gaussian"),
+            ({"sampling": "sobol"}, ".npz", "Matern(nu=1.5,length=2.0)"),
+            ({"sampling": "structured"}, ".csv", "gaussian"),
+            ({"sampling": "fastfood"}, ".csv", "gaussian"),
         )
     },
     "maclaurin": arrays("two", "Polynomial(degree=2, c=1.0)", features="maclaurin", gamma="auto"),
