@@ -20,11 +20,9 @@ if TYPE_CHECKING:
         KernelPCA,
         KernelPerceptron,
         KernelRegressor,
-        MaclaurinFeatures,
         NystromFeatures,
         OneClassSVM,
         SpectralClustering,
-        TensorSketchFeatures,
         Tuner,
     )
     from dkernel.estimators.explanation import Explanation, explain
@@ -87,7 +85,6 @@ __all__ = [
     "KernelRegressor",
     "Laplacian",
     "Linear",
-    "MaclaurinFeatures",
     "Matern",
     "Normalized",
     "NystromFeatures",
@@ -99,7 +96,6 @@ __all__ = [
     "SetKernel",
     "SpectralClustering",
     "SpectrumKernel",
-    "TensorSketchFeatures",
     "Tuner",
     "Weighted",
     "__version__",
@@ -121,8 +117,7 @@ _NAMES = {
     "dkernel.data": "open_source",
     "dkernel.estimators": (
         "BinningFeatures FourierFeatures KernelCCA KernelClassifier KernelFeatures KernelKMeans KernelPCA "
-        "KernelPerceptron KernelRegressor MaclaurinFeatures NystromFeatures OneClassSVM SpectralClustering "
-        "TensorSketchFeatures Tuner"
+        "KernelPerceptron KernelRegressor NystromFeatures OneClassSVM SpectralClustering Tuner"
     ),
     "dkernel.estimators.explanation": "Explanation explain",
     "dkernel.estimators.loading": "load",

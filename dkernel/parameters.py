@@ -339,6 +339,8 @@ PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
 
 REMOVED: Mapping[str, str] = {
     "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
+    "MaclaurinFeatures": "KernelFeatures(features='maclaurin')",
+    "TensorSketchFeatures": "KernelFeatures(features='tensorsketch')",
     "rank": "NystromFeatures(rank=...) of Python, before a linear model",
     "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
     "form": "FourierFeatures(form=...) of Python, before a linear model",

@@ -8,8 +8,8 @@ from dkernel.estimators.transforms.binning import BinningFeatures
 from dkernel.estimators.transforms.cca import KernelCCA
 from dkernel.estimators.transforms.clustering import KernelKMeans
 from dkernel.estimators.transforms.decomposition import KernelPCA
+from dkernel.estimators.transforms.kernel_features import KernelFeatures
 from dkernel.estimators.transforms.kernel_maps import FourierFeatures, NystromFeatures
-from dkernel.estimators.transforms.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.transforms.spectral_clustering import SpectralClustering
 from dkernel.estimators.tuner import Tuner
 
@@ -23,10 +23,8 @@ __all__ = [
     "KernelPCA",
     "KernelPerceptron",
     "KernelRegressor",
-    "MaclaurinFeatures",
     "NystromFeatures",
     "OneClassSVM",
     "SpectralClustering",
-    "TensorSketchFeatures",
     "Tuner",
 ]

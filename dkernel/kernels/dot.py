@@ -98,7 +98,7 @@ class Polynomial(Kernel):
     See Also
     --------
     PowerSeries : Any power series with coefficients that are not negative.
-    MaclaurinFeatures : Random features of this kernel.
+    KernelFeatures : Random features of this kernel.
 
     Examples
     --------

@@ -280,11 +280,12 @@ def maps() -> tuple[Twin, ...]:
     both = near + 0.1 * dkernel.Linear()
     kinds = (
         (dkernel.NystromFeatures, near), (dkernel.FourierFeatures, near), (dkernel.KernelFeatures, both),
-        (dkernel.MaclaurinFeatures, square), (dkernel.TensorSketchFeatures, square),
+        (partial(dkernel.KernelFeatures, features="maclaurin"), square),
+        (partial(dkernel.KernelFeatures, features="tensorsketch"), square),
         (dkernel.BinningFeatures, dkernel.Laplacian(gamma=0.05)),
     )  # fmt: skip
     return tuple(
-        Twin(kind.__name__, f"Gram matrix, {kernel!r}", "magic", 8000, "of the kernel, %",
+        Twin(getattr(kind, "__name__", repr(kind)), f"Gram matrix, {kernel!r}", "magic", 8000, "of the kernel, %",
              mismatch(partial(_map, kind, kernel), kernel), gram(kernel), 1)
         for kind, kernel in kinds
     )  # fmt: skip

@@ -14,10 +14,8 @@ from dkernel import (
     FourierFeatures,
     Gaussian,
     KernelFeatures,
-    MaclaurinFeatures,
     NystromFeatures,
     Polynomial,
-    TensorSketchFeatures,
 )
 from tests.combinations import every_two
 
@@ -76,9 +74,7 @@ def test_equal_landmarks(monkeypatch):
     theirs.test_nystroem_singular_kernel()
 
 
-@pytest.mark.parametrize(
-    "kind", [FourierFeatures, KernelFeatures, MaclaurinFeatures, NystromFeatures, TensorSketchFeatures]
-)
+@pytest.mark.parametrize("kind", [FourierFeatures, KernelFeatures, NystromFeatures])
 def test_names_of_the_columns(kind):
     theirs.test_get_feature_names_out(kind)
 

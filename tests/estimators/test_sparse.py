@@ -14,9 +14,7 @@ from dkernel import (
     KernelClassifier,
     KernelFeatures,
     KernelRegressor,
-    MaclaurinFeatures,
     NystromFeatures,
-    TensorSketchFeatures,
     open_source,
     save,
 )
@@ -29,8 +27,8 @@ FEATURES = [
     FourierFeatures(n_components=16),
     FourierFeatures(n_components=8, form="exponential"),
     NystromFeatures(n_components=16, landmarks="rpcholesky"),
-    MaclaurinFeatures(n_components=16),
-    TensorSketchFeatures(n_components=16),
+    KernelFeatures("polynomial", features="maclaurin", n_components=16),
+    KernelFeatures("polynomial", features="tensorsketch", n_components=16),
     KernelFeatures(n_components=16),
     KernelFeatures(features="random", n_components=16),
 ]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from dkernel.data import Source
 from dkernel.estimators.prediction import content_key
 from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, dtype_of, random_rows
+from dkernel.estimators.transforms.kernel_features import KernelFeatures
 from dkernel.estimators.transforms.kernel_maps import nystrom_rows
-from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.versions import versions
