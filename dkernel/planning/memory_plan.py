@@ -1,6 +1,6 @@
 """The plan: memory and work of a fit, the sum of what its stages state before it runs; what has no room is refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
@@ -36,11 +36,10 @@ class Plan:
     client_memory_limit : of the client, None where none was given
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
-    survey_flops, choice_flops, setup_flops, pass_flops : of each stage
+    stage_flops : stage -> its work, in their order: survey, choice, setup, solve and the local stages that are tried
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
     local : local stages that are tried
-    local_flops : of these
     readings : of the source, from memory where it is kept
     local_readings : of these, the readings of local stages
     model_bytes : of the model file, about; a local stage's part is at most this
@@ -62,16 +61,12 @@ class Plan:
     memory_limit: int | None
     kept: bool
     in_process: bool
-    survey_flops: float
-    setup_flops: float
-    pass_flops: float
-    choice_flops: float = 0.0
+    stage_flops: Mapping[str, float]
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
     core_seconds: float = 0.0
     most_seconds: float = 0.0
     local: tuple[str, ...] = ()
-    local_flops: float = 0.0
     readings: int = 0
     local_readings: int = 0
     model_bytes: int = 0
@@ -125,12 +120,8 @@ class Plan:
             client_memory_limit=executor.client_memory_limit,
             kept=kept,
             in_process=executor.in_process,
-            survey_flops=stages.survey.flops,
-            setup_flops=stages.setup.flops,
-            pass_flops=solve.flops / solve.readings,
-            choice_flops=stages.choice.flops,
+            stage_flops={name: cost.flops for name, cost in stages.named.items()},
             local=tuple(stages.local),
-            local_flops=sum(cost.flops for cost in local),
             model_bytes=stages.disk_bytes(lambda cost: cost.model_bytes),
             readings=stages.readings,
             local_readings=sum(cost.readings for cost in local),
@@ -155,7 +146,7 @@ class Plan:
     @property
     def flops(self) -> float:
         """Flops of setup and passes."""
-        return self.setup_flops + self.passes * self.pass_flops
+        return self.stage_flops["setup"] + self.stage_flops["solve"]
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as JSON."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-# People read these words for a plan's entries.
+# The entries that people read, and their words; a record has the others too.
 _PLAN_WORDS = {
     "n": "rows",
     "p": "features",
@@ -15,15 +15,10 @@ _PLAN_WORDS = {
     "memory_limit": "limit of each worker",
     "client_memory_limit": "limit of the client",
     "kept": "data kept in memory",
-    "survey_flops": "work of the survey",
-    "choice_flops": "work of the choice",
-    "setup_flops": "work of the setup",
-    "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "core_seconds": "seconds of a usual core",
     "local": "local stage",
-    "local_flops": "work of the local stage",
     "readings": "readings of the data",
     "model_bytes": "model file, at most",
     "slots": "threads that work",
@@ -39,14 +34,12 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> format_plan({"n": 5000, "worker_bytes": 2**30, "core_seconds": 3.2})
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('seconds of a usual core', '3')]
     """
-    # The memory of the worker says where it works, and the readings which of them are the local stage's.
-    hidden = {"in_process", "local_readings", "most_seconds"} | (
-        {"client_memory_limit"} if not plan.get("client_memory_limit") else set()
-    )
-    shown = {name: _in_words(name, value) for name, value in plan.items() if name not in hidden}
+    shown = {name: _in_words(name, plan[name]) for name in _PLAN_WORDS if name in plan}
+    if not plan.get("client_memory_limit"):
+        shown.pop("client_memory_limit", None)
     if "readings" in shown:
         shown["readings"] = _readings(plan)
-    return [(_PLAN_WORDS.get(name, name), value) for name, value in shown.items()]
+    return [(_PLAN_WORDS[name], value) for name, value in shown.items()]
 
 
 def _readings(plan: Mapping[str, Any]) -> str:
@@ -68,8 +61,6 @@ def _in_words(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if name.endswith(("_bytes", "memory_limit")):
         return in_mib(value)
-    if name.endswith("_flops"):
-        return f"{value / 1e9:,.1f} Gflop"
     if name.endswith("seconds"):
         return f"{max(1, round(value)):,}"
     return f"{value:,}" if isinstance(value, int) else f"{value}"

@@ -53,8 +53,13 @@ class StageCosts:
         local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
         return cls(sizes, survey, choice, setup, solve, local)
 
+    @property
+    def named(self) -> dict[str, Cost]:
+        """Stage -> its cost, in their order."""
+        return {"survey": self.survey, "choice": self.choice, "setup": self.setup, "solve": self.solve, **self.local}
+
     def __iter__(self) -> Iterator[Cost]:
-        yield from (self.survey, self.choice, self.setup, self.solve, *self.local.values())
+        yield from self.named.values()
 
     @property
     def readings(self) -> int:
