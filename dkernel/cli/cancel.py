@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import debug_option, patience_option
+from dkernel.cli.options import READ, debug_option, patience_option
 
 
 @click.command("cancel", cls=ExitCodeCommand, short_help="End a job that was given to a cluster.")
-@click.argument("run", metavar="RUN")
+@click.argument("run", type=READ, metavar="RUN")
 @patience_option
 @debug_option
 def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # noqa: ARG001

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import debug_option, overwrite_option, setting
+from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
+from dkernel.cli.outputs import check_model_place, check_outputs
 
 SHOWN_COLUMNS = 50  # listed by name
 _LIMITS = (
@@ -16,8 +17,8 @@ _LIMITS = (
 
 
 @click.command("card", cls=ExitCodeCommand, short_help="Write a model card: data, choices, figures, limits.")
-@click.argument("model")
-@setting("--out", metavar="FILE", help="Write the page there; it is printed if this is not given.")
+@click.argument("model", type=READ)
+@setting("--out", type=WRITTEN, metavar="FILE", help="Write the page there; it is printed if this is not given.")
 @overwrite_option(help="Replace FILE.")
 @debug_option
 def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
@@ -28,18 +29,17 @@ def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> N
     \b
     dkernel card model.safetensors --out README.md
     """
-    from pathlib import Path
-
-    from dkernel.errors import DataError
+    from dkernel.data.store import write_whole
     from dkernel.persistence.model_file import read_header
 
+    if out is not None:
+        check_outputs()
+        check_model_place({"out": out, "overwrite": overwrite})
     page = "\n".join([*_front_matter(header := read_header(model)), *_page(model, header)]) + "\n"
     if out is None:
         click.echo(page, nl=False)
-        return
-    if not overwrite and Path(out).exists():
-        raise DataError(f"{out} exists. Give --overwrite to replace it, or another --out.")
-    Path(out).write_text(page, encoding="utf-8")
+    else:
+        write_whole(out, page.encode())
 
 
 def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:

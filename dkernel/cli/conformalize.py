@@ -7,12 +7,12 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled, rewrite_model
-from dkernel.cli.options import group_option, out_option, overwrite_option, run_options
+from dkernel.cli.options import DATA, READ, group_option, out_option, overwrite_option, run_options
 
 
 @click.command("conformalize", cls=ExitCodeCommand, short_help="Let other rows say how sure a model is.")
-@click.argument("model", required=False, metavar="MODEL")
-@click.argument("data", nargs=-1, metavar="DATA...")
+@click.argument("model", required=False, type=READ, metavar="MODEL")
+@click.argument("data", nargs=-1, type=DATA, metavar="DATA...")
 @out_option
 @group_option(help="Column of the groups that `score --group` may then ask for; no feature needs to be of it.")
 @labelled_options

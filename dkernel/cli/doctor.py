@@ -92,7 +92,7 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
     if not values["data"]:
         return Asked(**asked)
     try:
-        check_outputs(values)
+        check_outputs()
         recipe = recipe_of(values)
         source, recipe = _open(values, recipe, client)
     except (DKernelError, OSError) as error:

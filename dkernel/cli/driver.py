@@ -27,10 +27,10 @@ from uuid import uuid4
 import click
 
 from dkernel.cli.exit_codes import AGAIN, GRACE
-from dkernel.cli.options import config_text
+from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
 from dkernel.data.store import file_of, is_url, write_whole
-from dkernel.diagnostics.follow import is_over, is_stale, read_record
+from dkernel.diagnostics.follow import cancel_file_of, is_over, is_stale, log_of, read_record
 from dkernel.errors import DataError, DKernelError
 from dkernel.execution.connection import PATIENCE
 from dkernel.execution.user_modules import UserModule
@@ -66,22 +66,6 @@ class ClusterJob:
         return {"settings": self.digest, "retries_left": left, "dead_after": self.dead_after}
 
 
-def log_of(record: str) -> str:
-    """The log of a job.
-
-    Examples
-    --------
-    >>> log_of("/models/m.run.json"), cancel_file_of("/models/m.run.json")
-    ('/models/m.log', '/models/m.cancel')
-    """
-    return f"{_stem(record)}.log"
-
-
-def cancel_file_of(record: str) -> str:
-    """The file whose presence asks the driver of a job to end it."""
-    return f"{_stem(record)}.cancel"
-
-
 def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
     """Give the command with these settings to the cluster, unless the job is there already."""
     from dkernel.execution.base import Call
@@ -95,7 +79,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
             "--detach: give --checkpoint DIR too. Where the worker of the job dies, another goes on from there.", ctx
         )
     record = str(_absolute(default_record(values["out"], values["record"])))
-    settings = config_text(ctx, {**values, **_driver_settings(values), "record": record})
+    settings = config_text(ctx, {**values, **_driver_settings(ctx), "record": record})
     digest = hashlib.sha256(settings.encode()).hexdigest()
     job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
@@ -106,21 +90,18 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     return job
 
 
-def _driver_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+def _driver_settings(ctx: click.Context) -> dict[str, Any]:
     """Settings that the driver changes: paths are absolute, and the scheduler is that of its worker."""
-    paths = ("out", "checkpoint", "report", "scratch")
-    settings: dict[str, Any] = {name: _absolute(values[name]) for name in paths if values[name]}
-    settings["data"] = [_absolute(name) for name in values["data"]]
+    settings: dict[str, Any] = {}
+    for param, use, paths in named_files(ctx):
+        if paths and use != "module":
+            settings[str(param.name)] = list(map(_absolute, paths)) if use == "data" else _absolute(paths[0])
     unset = ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key")  # those of the worker are taken
     return {**settings, **dict.fromkeys(unset), "detach": False, "resume": True, "json": False, "progress": "log"}
 
 
 def _absolute(path: Any) -> Any:
     return path if "://" in str(path) else os.path.join(os.getcwd(), path)
-
-
-def _stem(record: str) -> str:
-    return record.removesuffix(".json").removesuffix(".run")
 
 
 def begin_job(job: ClusterJob) -> None:

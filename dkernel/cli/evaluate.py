@@ -10,6 +10,8 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled
 from dkernel.cli.options import (
+    DATA,
+    READ,
     connect_arguments,
     count_bad_rows,
     coverage_option,
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @click.command("evaluate", cls=ExitCodeCommand, short_help="Measure a model on labelled files.")
-@click.argument("model", required=False, metavar="MODEL")
-@click.argument("data", nargs=-1, metavar="DATA...")
+@click.argument("model", required=False, type=READ, metavar="MODEL")
+@click.argument("data", nargs=-1, type=DATA, metavar="DATA...")
 @labelled_options
 @report_option(help="Write a page with pictures. Needs matplotlib.")
 @output_setting("--importance", is_flag=True, help="Print what shuffling each column costs of the accuracy or R².")
@@ -52,7 +54,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record
 
-    check_outputs(values)
+    check_outputs()
     if values["report"]:
         from dkernel.report import require_matplotlib as can_draw
 

@@ -6,13 +6,13 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import debug_option, setting
+from dkernel.cli.options import MODULE, READ, WRITTEN, debug_option, setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
 @click.command("export", cls=ExitCodeCommand, short_help="Write a model as an ONNX graph.")
-@click.argument("model", metavar="MODEL")
-@setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
+@click.argument("model", type=READ, metavar="MODEL")
+@setting("-o", "--out", type=WRITTEN, required=True, metavar="FILE", help="File to write; an existing one is replaced.")
 @setting(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
@@ -20,9 +20,9 @@ from dkernel.cli.outputs import check_outputs, check_writable
     metavar="float32|float64",
     help="Precision of the input and the scores.",
 )
-@setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
+@setting("--import", type=MODULE, multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
 @debug_option
-def export_command(model: str, out: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
+def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
     Input X (rows, columns), unscaled, in the order of `dkernel show`; of a table an input for each column, by its name.
@@ -36,7 +36,7 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **values: Any)
 
     if not is_url(out) and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
-    check_outputs({**values, "model": model, "out": out})
+    check_outputs()
     check_writable("--out", out)
     if (ending := PurePath(out).suffix) not in ("", ".onnx"):
         raise click.UsageError(

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import debug_option, setting
+from dkernel.cli.options import READ, debug_option, setting
 from dkernel.cli.tables import align_columns
 
 
 @click.command("jobs", cls=ExitCodeCommand, short_help="List the runs of a folder.")
-@click.argument("folder", metavar="[FOLDER]", default=".")
+@click.argument("folder", type=READ, metavar="[FOLDER]", default=".")
 @setting("--json", is_flag=True, help="Print one JSON object for each run.")
 @debug_option
 def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001

@@ -99,7 +99,7 @@ def rewrite_model(
     from dkernel.cli.run_record import Record, default_record, open_model, open_run
     from dkernel.persistence import model_file
 
-    check_outputs(values)
+    check_outputs()
     check_model_place(values)
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):

@@ -130,13 +130,23 @@ class _Size(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-class _LocalPath(click.ParamType):  # type: ignore[type-arg]
-    """A path; a URL is refused, for which a local folder 's3:' would be made."""
+class FileType(click.ParamType):  # type: ignore[type-arg]
+    """A path or URL of what a command reads or writes: `check_outputs` asks every option of this type, and no other.
+
+    Parameters
+    ----------
+    use : "read"; "data", read too, where a folder or a glob stands for its files; "module", read where it is a file;
+        "written"; or "folder", which is written to and may hold other files
+    local : whether a URL is refused, for which a local folder 's3:' would be made
+    """
 
     name = "path"
 
+    def __init__(self, use: str, local: bool = False) -> None:
+        self.use, self.local = use, local
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if "://" not in str(value):
+        if not self.local or "://" not in str(value):
             return value
         from dkernel.validation import refuse_url
 
@@ -147,7 +157,17 @@ class _LocalPath(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
-WORD_OR_NUMBER, NAMES, SIZE, LOCAL_TYPE = _WordOrNumber(), _Names(), _Size(), _LocalPath()
+WORD_OR_NUMBER, NAMES, SIZE = _WordOrNumber(), _Names(), _Size()
+READ, DATA, MODULE, WRITTEN, FOLDER = map(FileType, ("read", "data", "module", "written", "folder"))
+READ_HERE, FOLDER_HERE = FileType("read", local=True), FileType("folder", local=True)
+
+
+def named_files(ctx: click.Context) -> Iterator[tuple[click.Parameter, str, list[Any]]]:
+    """The options of a command that name what it reads or writes: each with its use, and with what it names, if any."""
+    for param in ctx.command.params:
+        if isinstance(param.type, FileType):
+            value = ctx.meta.get(CONFIG) if param.name == "config" else ctx.params.get(str(param.name))
+            yield param, param.type.use, list(value) if isinstance(value, list | tuple) else [value] if value else []
 
 
 def combine(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -172,12 +192,12 @@ patience_option = setting(
 place_options = combine(
     cluster_setting("--scheduler", metavar="ADDR", usual=True, help="Run on this Dask scheduler, tcp://host:8786."),
     cluster_setting(
-        "--scheduler-file", type=LOCAL_TYPE, metavar="FILE", help="Run on the scheduler that wrote this file."
+        "--scheduler-file", type=READ_HERE, metavar="FILE", help="Run on the scheduler that wrote this file."
     ),
-    cluster_setting("--tls-ca-file", type=LOCAL_TYPE, metavar="PEM", help="Certificate authority of the scheduler."),
-    cluster_setting("--tls-cert", type=LOCAL_TYPE, metavar="PEM", help="Certificate of this client."),
+    cluster_setting("--tls-ca-file", type=READ_HERE, metavar="PEM", help="Certificate authority of the scheduler."),
+    cluster_setting("--tls-cert", type=READ_HERE, metavar="PEM", help="Certificate of this client."),
     cluster_setting(
-        "--tls-key", type=LOCAL_TYPE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."
+        "--tls-key", type=READ_HERE, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."
     ),
     setting(
         "--workers",
@@ -209,7 +229,7 @@ exclude_option = data_setting(
 )
 weight_option = data_setting("--weight", metavar="COL", help="Column of sample weights.")
 allow_extra_option = data_setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
-scratch_option = partial(data_setting, "--scratch", type=LOCAL_TYPE, metavar="DIR")
+scratch_option = partial(data_setting, "--scratch", type=FOLDER_HERE, metavar="DIR")
 bad_rows_option = data_setting(
     "--max-bad-rows",
     type=click.IntRange(min=0),
@@ -236,9 +256,9 @@ svmlight_options = combine(
         help="svmlight: indices begin with 0. Default: auto, from all files.",
     ),
 )
-out_option = output_setting("-o", "--out", metavar="FILE", usual=True, help="Model file to write.")
+out_option = output_setting("-o", "--out", type=WRITTEN, metavar="FILE", usual=True, help="Model file to write.")
 overwrite_option = partial(output_setting, "--overwrite", is_flag=True, usual=True)
-report_option = partial(output_setting, "--report", metavar="FILE.html", usual=True)
+report_option = partial(output_setting, "--report", type=WRITTEN, metavar="FILE.html", usual=True)
 coverage_option = output_setting(
     "--coverage",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -322,6 +342,7 @@ run_options = combine(
     place_options,
     model_setting(
         "--import",
+        type=MODULE,
         multiple=True,
         metavar="MODULE",
         help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
@@ -337,14 +358,14 @@ run_options = combine(
     ),
     setting(
         "--config",
-        type=LOCAL_TYPE,
+        type=READ_HERE,
         metavar="FILE.toml",
         is_eager=True,
         expose_value=False,
         callback=_read_config,
         help="Read settings from this file.",
     ),
-    output_setting("--record", metavar="FILE", help="Run record to write. Default: OUT.run.json."),
+    output_setting("--record", type=WRITTEN, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
     click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
     debug_option,
 )

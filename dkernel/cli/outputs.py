@@ -1,38 +1,46 @@
-"""Check of the outputs of a command against its inputs, before either is opened."""
+"""Check of the outputs of a command against what it reads, before either is opened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dkernel.cli.options import CONFIG
-
-_READ = {"model": "MODEL", "scheduler_file": "--scheduler-file"}
-_READ |= {name: f"--{name.replace('_', '-')}" for name in ("tls_ca_file", "tls_cert", "tls_key")}
-_SHARED = ("checkpoint", "scratch")  # folders in which other files may lie
+from dkernel.cli.options import named_files
 
 
-def check_outputs(values: Mapping[str, Any]) -> None:
+def check_outputs() -> None:
     """Refuse options that name one file as output and input, or as two outputs; nothing is written before."""
-    from dkernel.cli.run_record import default_record
     from dkernel.data.writers.collisions import Location, check_apart, inputs
 
-    read = [Location(values[name], option) for name, option in _READ.items() if values.get(name)]
-    read += [Location(name, "--import") for name in values.get("import", ()) if name.endswith(".py")]
-    if (config := click.get_current_context().meta.get(CONFIG)) is not None:
-        read.append(Location(config, "--config"))
-    read += inputs(values.get("data", ()))
-    written = [Location(values[name], f"--{name}") for name in ("out", "report", "done") if values.get(name)]
-    if values.get("record"):
-        written.append(Location(values["record"], "--record"))
-    elif values.get("out") and "record" in values:
-        written.append(Location(str(default_record(values["out"])), "the run record"))
-    written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
-    check_apart(read, written)
+    ctx = click.get_current_context()
+    read, written = [], []
+    for param, use, paths in named_files(ctx):
+        option = max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name.rstrip(".")
+        if use in ("written", "folder"):
+            written += [Location(path, option, shared=use == "folder") for path in paths]
+        elif use == "data":
+            read += inputs(paths, option)
+        else:
+            read += [Location(path, option) for path in paths if use == "read" or path.endswith(".py")]
+    check_apart(read, [*written, *(Location(path, what) for path, what in _unnamed_outputs(ctx.params))])
     for name in ("record", "done"):
-        if values.get(name):
-            check_writable(f"--{name}", values[name])
+        if ctx.params.get(name) and not ctx.params.get("detach"):  # of a job a worker finds out
+            check_writable(f"--{name}", ctx.params[name])
+
+
+def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The files that a command writes beside those that its options name, each with what it is."""
+    out, record = values.get("out"), values.get("record")
+    if out and not record and "record" in values:
+        from dkernel.cli.run_record import default_record
+
+        yield (record := str(default_record(out))), "the run record"
+    if record and values.get("detach"):
+        from dkernel.diagnostics.follow import cancel_file_of, log_of
+
+        yield log_of(record), "the log of the job"
+        yield cancel_file_of(record), "the file that ends the job"
 
 
 def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:

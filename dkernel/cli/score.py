@@ -10,7 +10,10 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
+    DATA,
     NAMES,
+    READ,
+    WRITTEN,
     allow_extra_option,
     bad_rows_option,
     connect_arguments,
@@ -35,10 +38,15 @@ if TYPE_CHECKING:
 
 
 @click.command("score", cls=ExitCodeCommand, short_help="Write predictions for every row.")
-@click.argument("model", required=False, metavar="MODEL")
-@click.argument("data", nargs=-1, metavar="DATA...")
+@click.argument("model", required=False, type=READ, metavar="MODEL")
+@click.argument("data", nargs=-1, type=DATA, metavar="DATA...")
 @output_setting(
-    "-o", "--out", metavar="PATH", usual=True, help="A .parquet, .csv, .npy file, .zarr, or a folder of parts."
+    "-o",
+    "--out",
+    type=WRITTEN,
+    metavar="PATH",
+    usual=True,
+    help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.",
 )
 @output_setting(
     "--write",
@@ -58,7 +66,12 @@ if TYPE_CHECKING:
 @data_setting(
     "--max-bad-files", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad files."
 )
-@data_setting("--done", metavar="FILE", help="List of files scored before: leave them out, and add those of this run.")
+@data_setting(
+    "--done",
+    type=WRITTEN,
+    metavar="FILE",
+    help="List of files scored before: leave them out, and add those of this run.",
+)
 @overwrite_option(help="Replace an existing output.")
 @scratch_option(help="Folder for unpacked copies that every worker sees. Default: beside --out.")
 @svmlight_options
@@ -79,7 +92,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
 
-    check_outputs(values)
+    check_outputs()
     begin = time.perf_counter()
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):

@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import debug_option, setting
+from dkernel.cli.options import READ, debug_option, setting
 
 _SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
-@click.argument("model")
+@click.argument("model", type=READ)
 @setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @debug_option

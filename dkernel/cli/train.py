@@ -9,7 +9,10 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
+    DATA,
+    FOLDER,
     WORD_OR_NUMBER,
+    WRITTEN,
     RecipeOption,
     bad_rows_option,
     client_limit_option,
@@ -62,14 +65,14 @@ recipe_options = combine(
 """An option for everything that decides a result."""
 model_options = combine(
     label_option,
-    output_setting("-o", "--out", metavar="MODEL", usual=True, help="Model file to write. [required]"),
+    output_setting("-o", "--out", type=WRITTEN, metavar="MODEL", usual=True, help="Model file to write. [required]"),
     overwrite_option(help="Replace an existing model."),
 )
 row_options = combine(
     exclude_option,
     weight_option,
     model_setting(
-        "--eval-set", multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA."
+        "--eval-set", type=DATA, multiple=True, metavar="DATA", help="Files to judge by, in place of a holdout of DATA."
     ),
     scratch_option(
         help="Folder for copies of the data that every worker sees. Default: in --checkpoint, else beside --out; for "
@@ -78,12 +81,12 @@ row_options = combine(
     bad_rows_option,
     svmlight_options,
 )
-checkpoint_option = partial(setting, "--checkpoint", metavar="DIR", usual=True)
+checkpoint_option = partial(setting, "--checkpoint", type=FOLDER, metavar="DIR", usual=True)
 resume_option = setting("--resume", is_flag=True, usual=True, help="Continue from --checkpoint, if it holds anything.")
 
 
 @click.command("train", cls=ExitCodeCommand, short_help="Train a model on files larger than memory.")
-@click.argument("data", nargs=-1, metavar="DATA...")
+@click.argument("data", nargs=-1, type=DATA, metavar="DATA...")
 @model_options
 @recipe_options
 @row_options
@@ -152,8 +155,10 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
-    from dkernel.cli.driver import log_of, submit
+    from dkernel.cli.driver import submit
+    from dkernel.diagnostics.follow import log_of
 
+    check_outputs()
     job = submit(ctx, values, place)
     name = job.record.removesuffix(".run.json")
     if values["json"]:
@@ -176,7 +181,7 @@ def settle_values(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]
 
 def check_fit(values: Mapping[str, Any]) -> None:
     """Refuse, before any work, outputs that `values` could not or should not write after it."""
-    check_outputs(values)
+    check_outputs()
     if (checkpoint := checkpoint_of(values)) is not None:
         checkpoint.check()
     check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
@@ -259,6 +264,7 @@ def eval_reader(values: Mapping[str, Any], executor: Any) -> Any:
 
 def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recipe: "Recipe") -> Any:
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
+    from dkernel.data.writers.collisions import find_in_both
     from dkernel.errors import DataError
     from dkernel.problem.reservoir_split import count_weighted, rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
@@ -279,10 +285,8 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         scratch=scratch_of(values),
         **svmlight_of(values),
     )
-    if both := sorted({*judges.files} & {*source.files}):
-        raise DataError(
-            f"{both[0]} is among DATA and --eval-set: rows that are learned from do not judge. Give others."
-        )
+    if both := find_in_both(judges.files, source.files):
+        raise DataError(f"{both} is among DATA and --eval-set: rows that are learned from do not judge. Give others.")
     return rows_of(count_weighted(judges, executor), executor, MOST_HOLDOUT, recipe.seed)
 
 

@@ -8,6 +8,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import (
+    DATA,
     WORD_OR_NUMBER,
     client_limit_option,
     connect_arguments,
@@ -41,7 +42,7 @@ SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run re
 
 
 @click.command("tune", cls=ExitCodeCommand, short_help="Search over kernels, gammas, alphas, ... and train the best.")
-@click.argument("data", nargs=-1, metavar="DATA...")
+@click.argument("data", nargs=-1, type=DATA, metavar="DATA...")
 @model_options
 @model_setting(
     "--budget",

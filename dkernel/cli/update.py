@@ -7,14 +7,16 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.labelled_rows import labelled_options, open_labelled, rewrite_model
-from dkernel.cli.options import out_option, overwrite_option, run_options, setting
+from dkernel.cli.options import DATA, READ, out_option, overwrite_option, run_options, setting
 
 
 @click.command("update", cls=ExitCodeCommand, short_help="Teach a model more rows.")
-@click.argument("model", required=False, metavar="MODEL")
-@click.argument("data", nargs=-1, metavar="NEW...")
+@click.argument("model", required=False, type=READ, metavar="MODEL")
+@click.argument("data", nargs=-1, type=DATA, metavar="NEW...")
 @out_option
-@setting("--old", multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some.")
+@setting(
+    "--old", type=DATA, multiple=True, metavar="OLD", help="Rows of the training, all or a sample; grids need some."
+)
 @labelled_options
 @overwrite_option(help="Replace an existing model.")
 @run_options

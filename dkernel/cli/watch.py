@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import AGAIN, ExitCodeCommand
-from dkernel.cli.options import debug_option, patience_option, setting
+from dkernel.cli.options import READ, debug_option, patience_option, setting
 
 
 @click.command("watch", cls=ExitCodeCommand, short_help="Follow a job that was started elsewhere.")
-@click.argument("run", metavar="RUN")
+@click.argument("run", type=READ, metavar="RUN")
 @setting("--json", is_flag=True, help="Print the last record as one JSON object.")
 @setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
 @patience_option

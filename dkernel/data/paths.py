@@ -209,7 +209,8 @@ def name_files(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:
-        return _find(text, {}).paths
+        found = _find(text, {})
+        return found.paths or ([text] if found.kind == "file" else [])
     except Exception:  # any file system may raise its own; a place that cannot be listed is refused when it is opened
         return [text]
 

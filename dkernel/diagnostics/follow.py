@@ -36,6 +36,26 @@ def record_of(run: str) -> str:
     return str(records[-1])
 
 
+def log_of(record: str) -> str:
+    """The log of a job.
+
+    Examples
+    --------
+    >>> log_of("/models/m.run.json"), cancel_file_of("/models/m.run.json")
+    ('/models/m.log', '/models/m.cancel')
+    """
+    return f"{_stem(record)}.log"
+
+
+def cancel_file_of(record: str) -> str:
+    """The file whose presence asks the driver of a job to end it."""
+    return f"{_stem(record)}.cancel"
+
+
+def _stem(record: str) -> str:
+    return record.removesuffix(".json").removesuffix(".run")
+
+
 def is_over(record: Mapping[str, Any]) -> bool:
     """True if a run has ended, and is no job whose driver waits to run its command.
 

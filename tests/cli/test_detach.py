@@ -14,7 +14,7 @@ import psutil
 import pytest
 from distributed import Client
 
-from dkernel.cli import driver
+from dkernel.cli import driver, main
 from dkernel.cli.exit_codes import AGAIN
 from dkernel.execution.local import SerialExecutor
 from tests.cli.conftest import FEATURES
@@ -210,3 +210,14 @@ def test_a_command_is_run_again_after_exit_code_75(codes, cancelled, end, monkey
     assert left == [2, 1, 0][: len(codes)]
     assert next(rest, None) is None
     assert not Path(driver.cancel_file_of(job.record)).exists()
+
+
+def test_the_settings_of_a_job_name_no_file_by_a_relative_path():
+    names = {name: f"{name}.x" for name in ("out", "report", "checkpoint", "scratch", "eval_set", "data")}
+    words = [f"--{name.replace('_', '-')}={file}" for name, file in names.items() if name != "data"]
+    with main.get_command(None, "train").make_context("train", ["data.x", *words]) as ctx:
+        settings = driver._driver_settings(ctx)
+    assert {name: settings[name] for name in names} == {
+        name: [os.path.abspath(file)] if name in ("data", "eval_set") else os.path.abspath(file)
+        for name, file in names.items()
+    }

@@ -4,12 +4,15 @@ import json
 import os
 import shutil
 
+import click
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
 import dkernel
+from dkernel.cli import main
+from dkernel.cli.options import FileType
 from dkernel.cli.run_record import Record
 from dkernel.data import open_source
 from dkernel.data.paths import expand
@@ -39,7 +42,7 @@ def place(data, model, tmp_path, monkeypatch):
     os.symlink("x.parquet", "link.parquet")
     os.symlink("in", "link")
     os.link("x.parquet", "hard.parquet")
-    (tmp_path / "c.toml").write_text('label = "y"\n')
+    (tmp_path / "c.toml").write_text("quiet = true\n")
     (tmp_path / "own.py").write_text("")
     return tmp_path
 
@@ -108,6 +111,66 @@ def test_two_outputs_have_two_names(run, place, command, more, names):
 @pytest.mark.parametrize("given", ["nothing.parquet", "in/nothing*.parquet", "m.safetensors", "."])
 def test_inputs_are_kept_beside_one_that_cannot_be_read(run, place, given):
     assert "also an input" in refused(run, place, *TRAIN, given, "x.parquet", "--out", "new", "--record", "x.parquet")
+
+
+COMMANDS = {name: main.get_command(None, name) for name in main.list_commands(None)}
+NO_FILES = {  # options whose text names no file
+    *("label", "weight", "group", "kernel", "categorical", "local", "positive", "baselines", "budget", "grid"),
+    *("encoding", "delimiter", "scheduler"),
+}
+GIVEN = {"model": "m.safetensors", "data": "x.csv", "label": "y", "out": "new"}
+FILES = {"model": "m.safetensors", "config": "c.toml", "import": "own.py"}  # that an option reads; the others x.parquet
+SPELLINGS = ("in/../{}", "a link", "a hard link")
+
+
+def test_every_option_of_text_says_whether_it_names_a_file():
+    """A new one has a `FileType` as its type, and is then crossed below, or is listed here."""
+    texts = {p.name for command in COMMANDS.values() for p in command.params if p.type is click.STRING}
+    assert texts == NO_FILES
+
+
+def crossed():
+    """Every option that reads with every option of the same command that writes; doctor writes nothing."""
+    pairs = []
+    for name in COMMANDS.keys() - {"doctor"}:
+        places = [p for p in COMMANDS[name].params if isinstance(p.type, FileType)]
+        written = [p for p in places if p.type.use in ("written", "folder")]
+        pairs += [(name, read, other) for read in places if read not in written for other in written]
+    return [pytest.param(*pair, id=f"{pair[0]} {pair[1].name} {pair[2].name}") for pair in pairs]
+
+
+def spoken(name, given):
+    """The words of a command with these values of its options."""
+    options = [param for param in COMMANDS[name].params if param.name in given]
+    words = [
+        [given[p.name]] if isinstance(p, click.Argument) else [max(p.opts, key=len), given[p.name]] for p in options
+    ]
+    return [name, *(word for pair in words for word in pair)]
+
+
+@pytest.mark.parametrize(("name", "read", "written"), crossed())
+def test_nothing_that_an_option_reads_is_what_another_writes(run, place, name, read, written, request):
+    file = FILES.get(read.name, "x.parquet")
+    spelling = SPELLINGS[len(request.node.name) % 3]
+    if spelling[0] == "a":
+        (os.link if "hard" in spelling else os.symlink)(file, spelling)
+    more = {"scheduler": "tcp://127.0.0.1:9", "tls_ca_file": "pem", "tls_cert": "pem"} if "tls" in read.name else {}
+    given = GIVEN | more | {read.name: file, written.name: spelling.format(file)}
+    assert "also an input" in refused(run, place, *spoken(name, given))
+
+
+@pytest.mark.parametrize(("given", "judges"), WHERE)
+@pytest.mark.parametrize("command", [TRAIN, TUNE], ids=["train", "tune"])
+def test_a_file_that_teaches_does_not_judge_under_another_name(run, place, command, given, judges):
+    message = refused_but_record(run, place, *command, given.format(here=place), "--out", "new", "--eval-set", judges)
+    assert f"{os.path.basename(judges)} is among DATA and --eval-set" in message
+
+
+@pytest.mark.parametrize("more", [["--record", "x.csv"], ["--config", "new.log"]])
+def test_a_job_of_a_cluster_replaces_nothing_either(run, place, more):
+    shutil.copy("c.toml", "new.log")
+    words = [*TRAIN, "x.csv", "--out", "new", "--checkpoint", "c", "--detach", "--scheduler", "tcp://127.0.0.1:9"]
+    assert "also an input" in refused(run, place, *words, *more)
 
 
 def test_what_a_folder_holds_is_kept_when_the_folder_cannot_be_read(run, place):

@@ -36,11 +36,11 @@ class Location:
         """The file of a link, absolute; of a URL without what only caches it."""
         if "://" not in self.path:
             return os.path.realpath(self.path)
-        import fsspec
-
         try:
+            import fsspec
+
             system, path = fsspec.core.url_to_fs(self.path)
-        except Exception:  # any file system may raise its own; the output is refused when it is opened
+        except Exception:  # a package may be missing, any file system may raise its own; the opening says so
             return self.path.rstrip("/")
         if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
             return os.path.realpath(path)
@@ -74,6 +74,13 @@ def inputs(data: Sequence[str | os.PathLike], option: str = "DATA") -> list[Loca
     return [Location(os.fspath(path), option) for item in data for path in name_files(item)]
 
 
+def find_in_both(some: Sequence[str], others: Sequence[str]) -> str | None:
+    """The first of the files `some` that is one of `others` too, under whatever name; None if none is."""
+    known = [Location(path, "") for path in others]
+    marks = {mark for place in known for mark in (place.real, place.identity)} - {None}
+    return next((path for path in some if marks & {(place := Location(path, "")).real, place.identity}), None)
+
+
 def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
     """Refuse an output that would replace an input or another output.
 
@@ -89,7 +96,8 @@ def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
 
 
 def _check_input(place: Location, other: Location) -> None:
-    if place.identity is None and not other.folder and "://" not in other.path:
+    there = place.identity is not None or other.folder or "://" in other.path
+    if not there and os.path.abspath(other.path) != place.real:  # which a worker may see
         return  # nothing is there that could be replaced: very many files need not be asked for more
     if place.same(other):
         raise DataError(
