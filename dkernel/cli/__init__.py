@@ -8,9 +8,11 @@ import codecs
 import io
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
+from dkernel.errors import mask_urls
 from dkernel.numerics.allocator import one_heap
 
 __all__ = ["main"]
@@ -53,6 +55,13 @@ class _Table(click.Group):
 
             ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = mask_urls(error.message)  # type: ignore[misc]
+            raise
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

@@ -22,7 +22,7 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     """
     from dkernel.cli.driver import clear_cancel, request_cancel
     from dkernel.diagnostics.follow import follow, is_over, read_record, record_of
-    from dkernel.errors import DataError
+    from dkernel.errors import DataError, mask_urls
 
     where = record_of(run)
     record: dict[str, Any] | None = read_record(where)
@@ -37,4 +37,4 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
         request_cancel(where)
         *_, record = follow(where, patience)
         clear_cancel(where)
-    click.echo(f"{run}: {record['status']}, exit code {record['exit_code']}")
+    click.echo(f"{mask_urls(run)}: {record['status']}, exit code {record['exit_code']}")

@@ -8,6 +8,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
 from dkernel.cli.outputs import check_model_place, check_outputs
+from dkernel.errors import mask_urls
 
 SHOWN_COLUMNS = 50  # listed by name
 _LIMITS = (
@@ -94,7 +95,7 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
         yield from ("No rows were held out. `dkernel evaluate` gives figures of other rows.", "")
     yield from _how_sure(facts.get("conformal"), classes is None)
     yield from ("## Limits", "", *(f"- {limit}" for limit in _LIMITS), "")
-    yield from ("## Use", "", "```python", "import dkernel", "", f"machine = dkernel.load({path!r})")
+    yield from ("## Use", "", "```python", "import dkernel", "", f"machine = dkernel.load({mask_urls(path)!r})")
     yield from ("machine.predict(rows)", "```", "", f"sha256 of the model: {header.get('sha256', 'unknown')}", "")
     versions = ", ".join(f"{package} {version}" for package, version in facts.get("versions", {}).items())
     yield f"Made with {versions or 'unknown versions'}; settings: " + ", ".join(

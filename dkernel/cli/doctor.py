@@ -46,7 +46,9 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
     place = connect_arguments(ctx, values)
     patience = place.pop("patience")  # only a run waits for workers
     place.pop("client_memory_limit", None)
-    diagnosis = _diagnosis(values, place, patience)
+    from dkernel.cli.run_record import masked
+
+    diagnosis = masked(_diagnosis(values, place, patience))
     if values["json"]:
         click.echo(json.dumps({"ok": not diagnosis["findings"], **diagnosis}))
     elif not values["quiet"] or diagnosis["findings"]:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.diagnostics.follow import cancel_file_of, is_over, is_stale, log_of, read_record
-from dkernel.errors import DataError, DKernelError
+from dkernel.errors import DataError, DKernelError, mask_urls
 from dkernel.execution.connection import PATIENCE
 from dkernel.execution.user_modules import UserModule
 
@@ -55,7 +55,7 @@ class ClusterJob:
     """
 
     record: str
-    settings: str
+    settings: str = field(repr=False)
     digest: str
     modules: tuple[UserModule, ...] = ()
     retries: int = 0
@@ -80,7 +80,7 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
         )
     record = str(_absolute(default_record(values["out"], values["record"])))
     settings = config_text(ctx, {**values, **_driver_settings(ctx), "record": record})
-    digest = hashlib.sha256(settings.encode()).hexdigest()
+    digest = hashlib.sha256(mask_urls(settings).encode()).hexdigest()
     job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
         executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin_job, (job,))])

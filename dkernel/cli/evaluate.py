@@ -24,6 +24,7 @@ from dkernel.cli.options import (
 )
 from dkernel.cli.outputs import check_outputs, check_writable
 from dkernel.cli.tables import align_columns
+from dkernel.errors import mask_urls
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -111,7 +112,7 @@ def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
         record.note(report=path)
     except Exception as error:
         record.note(report_error=f"{type(error).__name__}: {error}")
-        click.echo(f"warning: the report {path} could not be written: {error}", err=True)
+        click.echo(mask_urls(f"warning: the report {path} could not be written: {error}"), err=True)
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

@@ -32,6 +32,7 @@ from dkernel.errors import (
     RecipeError,
     UnknownCategoriesWarning,
     UnsupportedError,
+    mask_urls,
 )
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.numerics.resource_limits import check_address_space
@@ -142,13 +143,14 @@ def _end_process(code: int) -> None:
 
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        click.echo(mask_urls("".join(traceback.format_exception(error))), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
     if code == AGAIN and checkpoint is not None and not isinstance(error, Stopped):
         kept = _describe_checkpoint(checkpoint)
         message += f" {kept[0].upper()}{kept[1:]}."
     if code == AGAIN or (code == 130 and checkpoint is not None):
         message += f" To continue: {_again(ctx)}"
+    message = mask_urls(message)
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         kind = type(error).__name__
@@ -254,7 +256,7 @@ def _warnings(quiet: bool) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet or isinstance(message, UnknownCategoriesWarning):
-            print(f"warning: {message}", file=sys.stderr)
+            print(mask_urls(f"warning: {message}"), file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

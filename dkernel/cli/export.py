@@ -33,6 +33,7 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
     from dkernel.data.store import is_url
+    from dkernel.errors import mask_urls
 
     if not is_url(out) and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
@@ -50,4 +51,4 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
     opset = graph.opset_import[0].version
     size = write_onnx(graph, out)
     inputs, outputs = (", ".join(some) for some in names)
-    click.echo(f"{out}: {size:,} bytes, opset {opset}; {inputs} ({dtype}) -> {outputs}")
+    click.echo(f"{mask_urls(out)}: {size:,} bytes, opset {opset}; {inputs} ({dtype}) -> {outputs}")

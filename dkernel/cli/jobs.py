@@ -9,6 +9,7 @@ import click
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, setting
 from dkernel.cli.tables import align_columns
+from dkernel.errors import mask_urls
 
 
 @click.command("jobs", cls=ExitCodeCommand, short_help="List the runs of a folder.")
@@ -52,7 +53,7 @@ def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
     dead = not is_over(record) and is_stale(record)
     state = record.get("progress")
     return {
-        "job": path.removesuffix(".run.json"),
+        "job": mask_urls(path).removesuffix(".run.json"),
         "status": "dead" if dead else record["status"],
         "exit_code": record.get("exit_code"),
         "started": record.get("started"),

@@ -23,6 +23,7 @@ from dkernel.cli.options import (
     weight_option,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
+from dkernel.errors import mask_urls
 
 labelled_options = combine(
     click.option(
@@ -112,4 +113,4 @@ def rewrite_model(
     if values["json"]:
         click.echo(json.dumps(facts))
     elif not values["quiet"]:
-        click.echo("\n".join(describe(facts)))
+        click.echo(mask_urls("\n".join(describe(facts))))

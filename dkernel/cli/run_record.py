@@ -1,8 +1,8 @@
 """The run record, OUT.run.json: the progress and the end of a run, also of a failed one.
 
-What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
-While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it from elsewhere. A run
-that failed beside an older output leaves that output's own record inside its own, as `before`.
+What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory,
+and of URLs no secret. While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it
+from elsewhere. A run that failed beside an older output leaves that output's own record inside its own, as `before`.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
 from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.diagnostics.memory_usage import PeakMemory
-from dkernel.errors import DKernelError
+from dkernel.errors import DKernelError, mask_urls
 from dkernel.execution.versions import versions
 
 JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
@@ -51,7 +51,7 @@ class Record:
         self.executor: Any = None
         """Executor whose workers are not processes of this tree."""
         settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
-        text = json.dumps(settings, sort_keys=True, default=str)
+        text = mask_urls(json.dumps(settings, sort_keys=True, default=str))
         # First, for it tells a record from other JSON (data/paths.py).
         self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
         if JOB in os.environ:
@@ -59,7 +59,7 @@ class Record:
 
     def note(self, **facts: Any) -> None:
         """Add facts to the record."""
-        self.facts.update(facts)
+        self.facts.update(masked(facts))
 
     def measure_workers(self) -> None:
         """Note the memory of the largest worker of a cluster, if it is the most so far."""
@@ -208,6 +208,15 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def masked(value: Any) -> Any:
+    """The value with every URL in it masked."""
+    if isinstance(value, str):
+        return mask_urls(value)
+    if isinstance(value, list | tuple):
+        return [masked(each) for each in value]
+    return {masked(name): masked(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _before(where: str | Path | None) -> Any:

@@ -32,6 +32,7 @@ from dkernel.cli.options import (
     svmlight_options,
 )
 from dkernel.cli.outputs import check_outputs
+from dkernel.errors import mask_urls
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -90,7 +91,7 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
     print_config(ctx, values)
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
-    from dkernel.cli.run_record import Record, default_record
+    from dkernel.cli.run_record import Record, default_record, masked
 
     check_outputs()
     begin = time.perf_counter()
@@ -99,9 +100,10 @@ def score_command(ctx: click.Context, /, **values: Any) -> None:
         result = _score(values, place, record)
     seconds = time.perf_counter() - begin
     if values["json"]:
-        click.echo(json.dumps({**asdict(result), "rows_in": result.rows_in, "seconds": round(seconds, 3)}))
+        figures = {**asdict(result), "rows_in": result.rows_in, "seconds": round(seconds, 3)}
+        click.echo(json.dumps(masked(figures)))
     elif not values["quiet"]:
-        click.echo(_summary(values["out"], result, seconds))
+        click.echo(mask_urls(_summary(values["out"], result, seconds)))
 
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:

@@ -8,6 +8,7 @@ import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
 from dkernel.cli.options import READ, debug_option, setting
+from dkernel.errors import mask_urls
 
 _SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
@@ -36,7 +37,7 @@ def show_command(model: str, all: bool, json: bool, debug: bool) -> None:  # noq
 def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
     recipe, classes, columns = header["recipe"], header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
-    yield f"{path}: {what}, protocol {header['protocol']}"
+    yield f"{mask_urls(path)}: {what}, protocol {header['protocol']}"
     yield from _fact("label", header["label"])
     if classes is not None:
         yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({classes['dtype']})")

@@ -37,6 +37,7 @@ from dkernel.cli.options import (
     weight_option,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
+from dkernel.errors import mask_urls
 from dkernel.parameters import PARAMETERS
 
 if TYPE_CHECKING:
@@ -160,9 +161,9 @@ def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, A
 
     check_outputs()
     job = submit(ctx, values, place)
-    name = job.record.removesuffix(".run.json")
+    name = mask_urls(job.record).removesuffix(".run.json")
     if values["json"]:
-        click.echo(json.dumps({"job": name, "record": job.record, "log": log_of(job.record)}))
+        click.echo(json.dumps({"job": name, "record": mask_urls(job.record), "log": mask_urls(log_of(job.record))}))
         return
     click.echo(name)
     if not values["quiet"]:
@@ -397,7 +398,7 @@ def report_on(path: str | None, result: Any, record: "Record", trail: Any) -> No
             record.note(report=path)
         except Exception as error:
             record.note(report_error=f"{type(error).__name__}: {error}")
-            click.echo(f"warning: the model is written, and the report {path} is not: {error}", err=True)
+            click.echo(mask_urls(f"warning: the model is written, and the report {path} is not: {error}"), err=True)
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:

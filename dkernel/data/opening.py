@@ -25,7 +25,7 @@ from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_key
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
-from dkernel.data.usable_files import check_bad_files, without_bad_files
+from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
@@ -196,7 +196,8 @@ def open_source(
     notes |= _note_hidden(tables[0], request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected, bad_files=bad)
+    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
+    source = replace(source, bad_files=mask_names(bad))
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, **given | {"paths": paths, "holes": True}))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.data.table_formats import refuse_tables
-from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError
+from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -46,12 +46,12 @@ TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading
 class File:
     """One file as it was when the source was opened; `check` refuses it once it has changed.
 
-    `name` is what the user called it; `stamp` is its mtime in ns (local) or its etag or date (remote); a Zarr store is
-    one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a scratch copy: the file it was
-    made from. `host` is the machine on which it was opened.
+    `name` is what the user called it, without the secrets of a URL; `stamp` is its mtime in ns (local) or its etag or
+    date (remote); a Zarr store is one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a
+    scratch copy: the file it was made from. `host` is the machine on which it was opened.
     """
 
-    path: str
+    path: str = field(repr=False)
     size: int
     stamp: str
     format: str
@@ -426,7 +426,7 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise DataError(f"{path}: the file is empty (0 bytes).")
     # A worker has a working folder of its own; messages keep the name that the user gave.
     place = path if "://" in path else os.path.abspath(path)
-    return File(place, size, stamp, format_, compression, path, options)
+    return File(place, size, stamp, format_, compression, mask_urls(path), options)
 
 
 # Names that file systems give to the version or the date of a file, the surest first.

@@ -8,7 +8,7 @@ from typing import Any
 
 from dkernel.data.paths import File
 from dkernel.data.store import file_of, is_url, write_whole
-from dkernel.errors import DataError
+from dkernel.errors import DataError, mask_urls
 
 
 class NoGoodFileError(DataError):
@@ -49,12 +49,17 @@ def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
         raise kind(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
 
 
+def mask_names(bad: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping by the names that may be written and said."""
+    return {mask_urls(path): reason for path, reason in bad.items()}
+
+
 @dataclass(frozen=True)
 class DoneFiles:
     """The list of the files that earlier runs have scored, by name, size and time (or etag), kept at a path or a URL.
 
-    It also lists the files that they left out, with the reasons. A file that was changed since then is new. One run at
-    a time may use a list.
+    It also lists the files that they left out, with the reasons. A file that was changed since then is new, one that is
+    read by another user or signature is not: the name is the masked one. One run at a time may use a list.
     """
 
     path: str
@@ -95,7 +100,7 @@ class DoneFiles:
             content = stream.read()
         try:
             lists = json.loads(content)
-            files, bad = dict(lists["files"]), dict(lists.get("bad", {}))
+            files, bad = mask_names(lists["files"]), mask_names(lists.get("bad", {}))
             texts = [entry["is"] for entry in (*files.values(), *bad.values())]
             texts += [entry["reason"] for entry in bad.values()]
             if all(isinstance(text, str) for text in texts):
@@ -109,7 +114,7 @@ class DoneFiles:
 
 
 def _name(path: str) -> str:
-    return path if is_url(path) else os.path.realpath(path)
+    return mask_urls(path) if is_url(path) else os.path.realpath(path)
 
 
 def _stamp(file: File) -> str:

@@ -8,8 +8,9 @@ from dkernel.data.arrow_streams import is_stream
 from dkernel.data.encoded_columns import reading_of
 from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
-from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files
+from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files, mask_names
 from dkernel.data.writers.object_store import destination_of
+from dkernel.errors import mask_urls
 from dkernel.execution.base import Executor
 from dkernel.inference.score import ScoreResult, write_scores
 from dkernel.model import Model
@@ -50,7 +51,7 @@ def score_files(
         left = DoneFiles(done).left_of(files)
         if not left:
             check_bad_files(bad, max_bad_files, len(files))
-            return ScoreResult(0, 0, str(out), skipped=True, bad_files=bad), None
+            return ScoreResult(0, 0, str(out), skipped=True, bad_files=mask_names(bad)), None
         data = [*left, *bad]
     try:
         source = open_files(
@@ -74,7 +75,7 @@ def score_files(
         known = {} if done is None else DoneFiles(done).bad_of(left)
         if done is None or len(known) < len(left):
             raise
-        return ScoreResult(0, 0, str(out), skipped=True, bad_files=known | bad), None
+        return ScoreResult(0, 0, str(out), skipped=True, bad_files=known | mask_names(bad)), None
     if done is not None:
-        DoneFiles(done).add(left, result.bad_files, model=digest_of(model), out=str(out))
+        DoneFiles(done).add(left, result.bad_files, model=digest_of(model), out=mask_urls(str(out)))
     return result, source

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, TextIO
 
-from dkernel.errors import RecipeError
+from dkernel.errors import RecipeError, mask_urls
 
 PROGRESS_KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
@@ -150,6 +150,7 @@ class Progress:
 
     def message(self, text: str) -> None:
         """One line of its own, above a bar."""
+        text = mask_urls(text)
         with self._lock:
             if self.kind == "json":
                 self._object({"event": "message", "text": text})

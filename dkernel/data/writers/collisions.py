@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dkernel.data.paths import name_files
-from dkernel.errors import DataError
+from dkernel.errors import DataError, mask_urls
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Location:
 
     @cached_property
     def real(self) -> str:
-        """The file of a link, absolute; of a URL without what only caches it."""
+        """The file of a link, absolute; of a URL without what only caches it, and whoever reads it."""
         if "://" not in self.path:
             return os.path.realpath(self.path)
         try:
@@ -41,10 +41,10 @@ class Location:
 
             system, path = fsspec.core.url_to_fs(self.path)
         except Exception:  # a package may be missing, any file system may raise its own; the opening says so
-            return self.path.rstrip("/")
+            return mask_urls(self.path).replace("://***@", "://").rstrip("/")
         if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
             return os.path.realpath(path)
-        return str(system.unstrip_protocol(path)).rstrip("/")
+        return mask_urls(str(system.unstrip_protocol(path))).replace("://***@", "://").rstrip("/")
 
     @cached_property
     def identity(self) -> tuple[int, int] | None:
