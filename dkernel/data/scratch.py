@@ -97,7 +97,7 @@ def unpack(file: File, folder: str) -> File:
     if not os.path.exists(target):
         staged = f"{target}.{uuid.uuid4().hex}.part"
         try:
-            with file.open() as packed, open(staged, "wb") as out:
+            with file.open() as packed, open(staged, "xb") as out:
                 (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
             os.replace(staged, target)
         finally:

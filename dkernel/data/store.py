@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dkernel.data.writers.atomic import sync, trouble
+from dkernel.data.writers.atomic import replacing, staged_name, trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 OBJECT_STORES = {
@@ -158,18 +158,8 @@ class FolderStore(Store):
 
     @contextlib.contextmanager
     def replacing(self, name: str) -> Iterator[BinaryIO]:
-        path = self.folder / name
-        staged = path.with_name(f".{name}.{uuid.uuid4().hex}.partial")
-        try:
-            with open(staged, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(staged, path)
-        except BaseException:
-            staged.unlink(missing_ok=True)
-            raise
-        sync(path.parent)  # the new name is only safe from a power cut when its directory is on the disk too
+        with replacing(self.folder / name) as file:
+            yield file
 
     def remove(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
@@ -260,7 +250,7 @@ def _put(system: Any, here: str, key: str) -> None:
         system.put_file(here, key)
         return
     folder, name = posixpath.split(key)
-    hidden = f"{folder}/.{name}.{uuid.uuid4().hex}.partial"
+    hidden = f"{folder}/{staged_name(name)}"
     try:
         system.put_file(here, hidden)
         system.mv(hidden, key)

@@ -13,6 +13,7 @@ import stat
 import struct
 import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,10 +108,11 @@ class LoopFile:
         """Keep the code, whole or not at all."""
         if self.path is None:
             return
-        part = self.path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        part = self.path.with_suffix(f".{uuid.uuid4().hex}")
         with suppress(OSError):
             try:
-                part.write_bytes(hashlib.sha256(code).digest() + code)
+                with open(part, "xb") as file:
+                    file.write(hashlib.sha256(code).digest() + code)
                 part.replace(self.path)
             finally:
                 part.unlink(missing_ok=True)

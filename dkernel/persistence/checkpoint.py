@@ -13,7 +13,6 @@ warning, and what it held is computed again.
 """
 
 import errno
-import fcntl
 import fnmatch
 import hashlib
 import os
@@ -27,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, store_of
-from dkernel.data.writers.atomic import trouble
+from dkernel.data.writers.atomic import lock_file, trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.execution.versions import versions
 from dkernel.numerics.fused import processor
@@ -384,16 +383,22 @@ def _alone(folder: Path, nbytes: int) -> Iterator[None]:
     """The right of one run to a folder, with room in it, and without what a run that was killed has half written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / ".lock", "w")  # noqa: SIM115
+        lock = lock_file(folder / ".lock")
     except OSError as error:
         raise trouble(error, folder) from error
-    with lock:
-        _lock(lock, folder)
+    if lock is None:
+        raise ClusterError(
+            f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "
+            "command again."
+        )
+    try:
         for left in folder.glob(f".{NAME.format('*')}.*.partial"):
             left.unlink(missing_ok=True)
         if not any(folder.glob(NAME.format("*"))):
             _check_room(folder, nbytes)
         yield
+    finally:
+        os.close(lock)
 
 
 def _check_room(folder: Path, nbytes: int) -> None:
@@ -403,19 +408,6 @@ def _check_room(folder: Path, nbytes: int) -> None:
             f"{folder}: the checkpoint needs about {nbytes / 2**20:,.1f} MiB and there is room for "
             f"{free / 2**20:,.1f} MiB. Make room, then run the same command again, or give --checkpoint another folder."
         )
-
-
-def _lock(file: Any, folder: Path) -> None:
-    """One run at a time; the operating system opens the lock of a run that is dead."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ClusterError(
-            f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "
-            "command again."
-        ) from None
-    except OSError:  # a file system without locks
-        return
 
 
 def _part(name: str, number: int | str) -> str:

@@ -166,7 +166,7 @@ def test_finished_parts_are_taken_over_and_damaged_ones_are_not(path):
         part = staging.finished(ROWS)[1]
         victim = staging.folder / part.staged
         victim.write_bytes(victim.read_bytes()[:-1] + b"\xa5")
-        (staging.folder / "part-00003.abc.tmp").write_bytes(b"half")
+        (staging.folder / ".part-00003.abc.partial").write_bytes(b"half")
     with destination.stage(JOB) as staging:
         assert sorted(staging.finished(ROWS)) == [0, 3]
         assert sorted(p.name[:10] for p in staging.folder.iterdir()) == ["lock", "part-00000", "part-00003"]
@@ -265,7 +265,7 @@ def test_a_full_disk_keeps_what_is_finished(path, monkeypatch, code):
     assert not path.exists()
     with Destination(path).stage(JOB) as staging:
         assert len(staging.finished(ROWS)) >= 1
-        assert not list(staging.folder.glob("*.tmp"))
+        assert not list(staging.folder.glob("*.partial"))
     write(path)
     pd.testing.assert_frame_equal(read(path), expected(path), check_dtype=False)
 

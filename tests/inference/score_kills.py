@@ -110,7 +110,7 @@ def state(path: Path) -> str:
 
 def finished(folder: Path) -> int:
     return sum(
-        p.name.startswith("part-") and p.suffix != ".tmp"
+        p.name.startswith("part-")
         for staging in folder.glob(".*staging*")
         for p in staging.rglob("part-*")
         if p.parent == staging or p.parent.name == "output"

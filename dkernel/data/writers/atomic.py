@@ -11,13 +11,16 @@ import fcntl
 import hashlib
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
 _RENAME_EXCHANGE = 2  # the value in linux/fs.h
 _AT_FDCWD = -100  # the value in fcntl.h
+_KEPT_BYTES = 100  # of a name: some file systems take 143 in all
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -44,6 +47,11 @@ def trouble(error: OSError, path: Path) -> DKernelError:
         )
     if error.errno == errno.ENAMETOOLONG:
         return DataError(f"{path}: a name in it is too long for this file system. Choose a shorter one.")
+    if error.errno == errno.ELOOP:
+        return DataError(
+            f"{error.filename or path}: this is a link, and nothing is written where it points to. Remove it, or "
+            "choose another place."
+        )
     return ClusterError(f"{path}: writing failed ({what}). Run the same command again; what is finished is kept.")
 
 
@@ -75,26 +83,44 @@ def sync_tree(path: Path) -> None:
     sync(path)
 
 
-def write_file(path: Path, content: bytes, attempt: Path | None = None, durable: bool = True) -> None:
-    """Make or replace a small file in one step: a reader sees the old bytes or the new ones.
+def staged_name(name: str) -> str:
+    """A hidden name that nobody can foresee, for what will be called `name`; no longer than file systems take.
 
-    `attempt` is where it is written first, a name of its own for each writer where there may be several; it is gone
-    when the writing fails. `durable` waits for the disk.
+    Examples
+    --------
+    >>> staged_name("m.safetensors")  # doctest: +ELLIPSIS
+    '.m.safetensors.....partial'
     """
-    attempt = attempt or path.with_name(f".{path.name}.tmp")
+    return f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.partial"
+
+
+@contextlib.contextmanager
+def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` in one step when all of it is there, and vanishes when anything fails.
+
+    It is new and has a name of its own: there may be several writers, and no link of another user is followed.
+    `durable` waits for the disk.
+    """
+    staged = path.with_name(staged_name(path.name))
     try:
-        with open(attempt, "wb") as stream:
-            stream.write(content)
+        with open(staged, "xb") as stream:
+            yield stream
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        os.replace(attempt, path)
-    except OSError:
+        os.replace(staged, path)
+    except BaseException:
         with contextlib.suppress(OSError):
-            attempt.unlink(missing_ok=True)
+            staged.unlink(missing_ok=True)
         raise
     if durable:
-        sync(path.parent)
+        sync(path.parent)  # the new name is only safe from a power cut when its directory is on the disk too
+
+
+def write_file(path: Path, content: bytes, durable: bool = True) -> None:
+    """Make or replace a small file: a reader sees the old bytes or the new ones."""
+    with replacing(path, durable) as stream:
+        stream.write(content)
 
 
 def file_digest(path: Path) -> tuple[int, str]:
@@ -171,15 +197,13 @@ def restore(path: Path) -> None:
             sync(path.parent)
 
 
-def lock_in(folder: Path) -> int | None:
-    """An open handle that is the right to work in a staging folder; None while another client has it.
+def lock_file(path: Path) -> int | None:
+    """An open handle that is the right to go on, made where it is not there; None while another client has it.
 
     The right ends with the process that has it, however that ends. A file system without locks grants it to everyone.
+    No link is followed, and nothing is cut off.
     """
-    try:
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        return None
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -192,3 +216,11 @@ def lock_in(folder: Path) -> int | None:
         return handle
     os.close(handle)
     return None
+
+
+def lock_in(folder: Path) -> int | None:
+    """The right to work in a staging folder, as of `lock_file`; None where there is no such folder too."""
+    try:
+        return lock_file(folder / "lock")
+    except OSError:
+        return None

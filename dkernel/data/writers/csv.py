@@ -34,7 +34,7 @@ class Csv(Format):
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         options = pa.csv.WriteOptions(include_header=False)
-        with open(path, "wb") as stream:
+        with open(path, "xb") as stream:
             for table in map(_plain, tables):
                 if any(_is_csv_text(field) for field in table.schema):
                     stream.write(_csv_lines(table))
@@ -54,7 +54,7 @@ class Csv(Format):
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], path: Path) -> None:
         header = io.StringIO()
         csv.writer(header, lineterminator="\n").writerow(columns)
-        with open(path, "wb") as stream:
+        with open(path, "xb") as stream:
             stream.write(header.getvalue().encode())
             for part in parts:
                 with open(part, "rb") as source:

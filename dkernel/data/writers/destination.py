@@ -2,7 +2,7 @@
 
     .NAME.staging-JOB/            a hidden sibling of NAME, so that the last step is a rename and never a copy
         lock                      held by the one client that works here; a dead client holds nothing
-        part-00007.UUID.tmp       an attempt of a worker, or what is left of one
+        .part-00007.UUID.partial  an attempt of a worker, or what is left of one
         part-00007.ROWS.SHA256    a finished part: its name is its record, so a part is finished in one rename, a
                                   late attempt can only add a file that nobody asked for, and a rerun finds what to keep
         rejects-00007.SHA256      the rows that a part has not, there before the part is
@@ -20,6 +20,7 @@ Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XX
 first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
 """
 
+import errno
 import json
 import os
 import re
@@ -35,7 +36,9 @@ from dkernel.data.writers.atomic import (
     file_digest,
     is_empty_folder,
     lock_in,
+    replacing,
     restore,
+    staged_name,
     sync,
     sync_tree,
     write_file,
@@ -217,6 +220,8 @@ class Staging:
     def __enter__(self) -> "Staging":
         with explain_os_errors(self.destination.path):
             self.folder.mkdir(exist_ok=True)
+            if self.folder.is_symlink():
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.folder))
             lock = lock_in(self.folder)
             if lock is None:
                 raise self._busy("of the same command")
@@ -287,7 +292,9 @@ class Staging:
                 part = OutputPart.of_file(path)
                 if part and part.is_one_of(rows) and part.index not in parts:
                     parts[part.index] = part
-                elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
+                elif path.is_dir() and path.suffix == ".partial":
+                    shutil.rmtree(path)
+                elif path.suffix == ".partial" or OutputPart.is_name(path.name):
                     path.unlink()
             listed = {part.rejects for part in parts.values()}
             for path in self._staged_files():
@@ -342,7 +349,9 @@ class Staging:
         output = self.folder / "output"
         if not form.folder:
             rows = sum(part.rows for part in parts)
-            form.assemble(staged, columns, output)
+            attempt = self.folder / staged_name("output")
+            form.assemble(staged, columns, attempt)
+            os.rename(attempt, output)
             sync_tree(output)
             check_rows(path, form.count_output(output), rows)
             size, sha256 = file_digest(output)
@@ -380,10 +389,9 @@ class Staging:
         """Write the files and rows that are left out to `path`, which will be called `name`; None if there are none."""
         if not lists and not bad_files:
             return None
-        with open(path, "wb") as stream:
+        with replacing(path) as stream:
             stream.write(csv_of(None) + csv_of_files(bad_files))
             for part in lists:
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, stream, 1 << 20)
-        sync(path)
         return Entry(name, rows + len(bad_files), *file_digest(path))

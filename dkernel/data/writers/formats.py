@@ -100,7 +100,7 @@ class Parquet(Format):
         repeated = [field.name for field in first.schema if not is_number_type(field.type)]
         # A plain file object, so that a full disk is an OSError with its number and not a text of Arrow's.
         with (
-            open(path, "wb") as stream,
+            open(path, "xb") as stream,
             pq.ParquetWriter(stream, first.schema, use_dictionary=repeated or False) as writer,
         ):
             writer.write_table(first)
@@ -138,7 +138,7 @@ class Npy(Format):
         self.refuse(schema, lambda t: is_number_type(t) or pa.types.is_boolean(t), "numbers")
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        with open(path, "wb") as stream:
+        with open(path, "xb") as stream:
             np.save(stream, np.concatenate([self._array(table) for table in tables]), allow_pickle=False)
 
     def _array(self, table: pa.Table) -> np.ndarray:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from dkernel.data.rejected_rows import csv_of
-from dkernel.data.writers.atomic import file_digest, sync, trouble, write_file
+from dkernel.data.writers.atomic import file_digest, staged_name, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
@@ -148,14 +147,14 @@ def write_part(
     are in `refused` is an empty file, which no output is made of.
     """
     folder, form = Path(place.folder), place.format
-    attempt = folder / f"part-{place.index:05d}.{uuid.uuid4().hex}.tmp"
+    attempt = folder / staged_name(f"part-{place.index:05d}")
     passed = _Passed(tables, form, folder)
     rejected = 0 if refused is None else len(refused)
     try:
         if rejected < place.rows:
             form.stage(passed, attempt)
         else:
-            attempt.touch()
+            attempt.touch(exist_ok=False)
         if passed.rows + rejected != place.rows:
             raise DataError(
                 f"Part {place.index} for {folder} has {passed.rows + rejected} rows where {place.rows} were counted "
@@ -168,10 +167,10 @@ def write_part(
         if refused is not None and rejected:
             listed = csv_of(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
-            write_file(folder / part.rejects, listed, attempt.with_suffix(".rejects.tmp"))
+            write_file(folder / part.rejects, listed)
         if seen:
             part = replace(part, seen=seen)
-            write_file(folder / part.seen_name, json.dumps(seen).encode(), attempt.with_suffix(".seen.tmp"))
+            write_file(folder / part.seen_name, json.dumps(seen).encode())
         os.replace(attempt, folder / part.staged)
         sync(folder)
     except OSError as error:
@@ -180,8 +179,6 @@ def write_part(
         # A folder that vanished, or a disk that fails, was reported above.
         with contextlib.suppress(OSError):
             attempt.unlink(missing_ok=True)
-            attempt.with_suffix(".rejects.tmp").unlink(missing_ok=True)
-            attempt.with_suffix(".seen.tmp").unlink(missing_ok=True)
     return part
 
 
