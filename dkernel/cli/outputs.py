@@ -1,5 +1,7 @@
 """Check of the outputs of a command against what it reads, before either is opened."""
 
+import errno
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,28 @@ def check_outputs() -> None:
             read += inputs(paths, option)
         else:
             read += [Location(path, option) for path in paths if use == "read" or path.endswith(".py")]
-    check_apart(read, [*written, *(Location(path, what) for path, what in _unnamed_outputs(ctx.params))])
+    written += [Location(path, what) for path, what in _unnamed_outputs(ctx.params)]
+    check_apart(read, written)
+    for place in written:
+        _check_length(place.option, place.path)
     for name in ("record", "done"):
         if ctx.params.get(name) and not ctx.params.get("detach"):  # of a job a worker finds out
             check_writable(f"--{name}", ctx.params[name])
+
+
+def _check_length(option: str, path: str) -> None:
+    """Refuse a name that the file system does not take."""
+    from dkernel.data.store import is_url
+    from dkernel.errors import DataError
+
+    try:
+        if not is_url(path):
+            os.lstat(path.removeprefix("file://"))
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise DataError(
+                f"{path}: the name of {option} is too long for this file system. Choose a shorter one."
+            ) from None
 
 
 def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

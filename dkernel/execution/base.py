@@ -5,6 +5,7 @@ pure function with its arguments, so it may run twice, on any worker. Big values
 that is read ahead, and the state that every call of a round needs.
 """
 
+import errno
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -96,7 +97,8 @@ def may_pass(error: BaseException) -> bool:
     (True, False, False)
     """
     final = (DKernelError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
-    return isinstance(error, OSError) and not isinstance(error, final)
+    names = (errno.ENAMETOOLONG, errno.ELOOP)
+    return isinstance(error, OSError) and not isinstance(error, final) and error.errno not in names
 
 
 class Executor(ABC):

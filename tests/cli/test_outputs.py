@@ -159,6 +159,22 @@ def test_nothing_that_an_option_reads_is_what_another_writes(run, place, name, r
     assert "also an input" in refused(run, place, *spoken(name, given))
 
 
+WRITTEN = sorted({(name, other.name) for name, _, other in (pair.values for pair in crossed())})
+
+
+@pytest.mark.parametrize(("name", "written"), WRITTEN)
+def test_a_name_is_too_long_before_the_work(run, place, name, written):
+    record = {"record": "r.json"} if any(param.name == "record" for param in COMMANDS[name].params) else {}
+    assert "is too long" in refused(run, place, *spoken(name, GIVEN | record | {written: "x" * 256}))
+
+
+def test_a_name_that_is_as_long_as_can_be_is_no_trouble_after_the_work(run, place):
+    words = [*TRAIN, "x.csv", "--record", "r.json", "--out"]
+    assert run(*words, "x" * 255).exit_code == 0
+    assert (place / ("x" * 255)).exists()
+    assert "the run record is too long" in refused(run, place, *TRAIN, "x.csv", "--out", "x" * 250)
+
+
 @pytest.mark.parametrize(("given", "judges"), WHERE)
 @pytest.mark.parametrize("command", [TRAIN, TUNE], ids=["train", "tune"])
 def test_a_file_that_teaches_does_not_judge_under_another_name(run, place, command, given, judges):
