@@ -18,8 +18,9 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.estimators.coefficients import Coefficients
 from dkernel.estimators.conformal import conformal_of
-from dkernel.estimators.errors import check_callbacks, require_fitted
+from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
 from dkernel.estimators.groups import hold_out_groups
 from dkernel.estimators.parameters import (
     Callbacks,
@@ -64,16 +65,15 @@ from dkernel.training.update import MOST_OLD, rows_in, update_model
 _OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
 
 
-class KernelMachine(NamedParameters, BaseEstimator):
+class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
     """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]
     _partial: Partial | None
     _finished: Any = None
+    _importances: NDArray[np.float64] | None = None
     model_: Model
     classes_: Any
-    coef_: NDArray[np.float64]
-    intercept_: Any
 
     def __init__(
         self,
@@ -259,8 +259,10 @@ class KernelMachine(NamedParameters, BaseEstimator):
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
         """Take a fitted model, the history of its fit and what was chosen."""
         self.model_, self.history_, self.chosen_ = model, history, chosen | early_end(model.facts)
+        self._importances = None
         self.n_components_ = model.map.n_components
-        self._set_attributes()
+        if model.classes is not None:
+            self.classes_ = model.classes
 
     def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
         phases = progress.seconds()
@@ -304,15 +306,21 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Permutation importances: accuracy or R² of the holdout that is lost if a column is shuffled, mean of 5."""
+        """Permutation importances: accuracy or R² of rows left out that is lost if a column is shuffled, mean of 5.
+
+        The rows are those of the holdout, or of the folds of a fit without one.
+        """
         require_fitted(self, "model_")
-        holdout = None if self._finished is None else self._finished[0].holdout
-        if holdout is None or not len(holdout.X) or self.model_.map.sparse:
-            raise AttributeError(
-                "feature_importances_ is of dense rows that this fit held out, and there are none here. Use "
-                "sklearn.inspection.permutation_importance, or dkernel evaluate --importance, with other rows."
-            )
-        return np.array([mean for mean, _ in importances(self.model_, holdout).values()])
+        if self._importances is None:
+            left_out = [] if self._finished is None or self.model_.map.sparse else self._finished[0].left_out
+            if not left_out:
+                raise NotThereError(
+                    "feature_importances_ is of dense rows that this fit left out, and there are none here. Use "
+                    "sklearn.inspection.permutation_importance, or dkernel evaluate --importance, with other rows."
+                )
+            lost = [[mean for mean, _ in importances(*pair).values()] for pair in left_out]
+            self._importances = np.mean(lost, axis=0)
+        return self._importances
 
     def _warn_if_not_converged(self) -> None:
         """Warn, as scikit-learn's solvers do, if the passes ended before the optimum was reached."""
@@ -406,10 +414,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
             model = update_model(model, block, executor, before)
         self._take(model, [], self.chosen_)
         return self
-
-    def _set_attributes(self) -> None:
-        """Set the attributes of the task from `model_`."""
-        raise NotImplementedError
 
     def report(self, path: str | PathLike[str]) -> None:
         """Write one HTML page about the fit, as `dkernel train --report` does.

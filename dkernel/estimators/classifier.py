@@ -53,10 +53,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         The model, which `dkernel.save` writes.
     classes_ : ndarray of shape (n_classes,)
         Labels in the order of the scores.
-    coef_ : ndarray of shape (C, n_components_)
-        Coefficients of the components, float64; C = 1 for two classes.
+    coef_ : ndarray of shape (C, p)
+        Coefficients of the columns of X, float64, of a linear kernel without a local stage; others have none. C = 1 for
+        two classes.
+    component_coef_ : ndarray of shape (C, n_components_)
+        Coefficients of the components, float64.
     intercept_ : ndarray of shape (C,)
-        Intercepts, float64.
+        Intercepts, float64: of X @ coef_.T where coef_ is there, else of the components.
     n_components_ : int
         Components of the map.
     kernel_ : Kernel
@@ -205,10 +208,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         self._partial_fit(X, y, classes, sample_weight, old)
         return self
-
-    def _set_attributes(self) -> None:
-        self.classes_ = self.model_.classes
-        self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.

@@ -8,11 +8,15 @@ from typing import Any
 
 import sklearn.exceptions
 
-from dkernel.errors import DataError, DKernelError, RecipeError
+from dkernel.errors import DataError, DKernelError, RecipeError, UnsupportedError
 
 
 class NotFittedError(DKernelError, sklearn.exceptions.NotFittedError):
     """The estimator has learned nothing yet: call fit first."""
+
+
+class NotThereError(UnsupportedError, AttributeError):
+    """A fitted attribute or a method that this estimator has not; the message names what does the same."""
 
 
 class InputTypeError(DataError, TypeError):
@@ -48,7 +52,7 @@ class _Offered:
         try:
             self.check(estimator)
         except DKernelError as refusal:
-            raise AttributeError(str(refusal)) from refusal
+            raise NotThereError(str(refusal)) from refusal
         return MethodType(self.method, estimator)
 
 

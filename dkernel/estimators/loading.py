@@ -57,7 +57,6 @@ def estimator_of(model: Model) -> Any:
     if model.classes is not None and "nu" in model.facts:
         one: Any = OneClassSVM(model.facts["nu"], kernel=model.recipe.kernel, random_state=model.recipe.seed)
         one.offset_, one.outliers_ = model.facts["offset"], model.facts["outliers"]
-        one.coef_ = model.coef[:, 0]
         return _set_columns(one, model)
     kind = KernelRegressor if model.classes is None else KernelClassifier
     machine = kind(**_parameters(kind, model))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from dkernel.errors import RecipeError
+from dkernel.estimators.coefficients import Coefficients
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
@@ -21,7 +22,7 @@ from dkernel.persistence.model_file import digest_of
 from dkernel.streaming.block_reader import read_once
 
 
-class OneClassSVM(OutlierMixin, Embedding):
+class OneClassSVM(OutlierMixin, Coefficients, Embedding):
     """One-class support vector machine: the region where most rows are, by a plane in the space of φ.
 
     minimize over w, ρ:  1/2 |w|² - ρ + 1/(ν n) sum of max(0, ρ - w . φ(x_i))
@@ -52,8 +53,12 @@ class OneClassSVM(OutlierMixin, Embedding):
     ----------
     model_ : Model
         For `dkernel.save` and `dkernel score`, with the classes -1 and 1.
-    coef_ : ndarray of shape (n_components_,)
-        Coefficients w of φ(x) = k(x, landmarks) @ whitening_, float64.
+    coef_ : ndarray of shape (1, p)
+        Coefficients of the columns of X, float64, of a linear kernel; others have none.
+    component_coef_ : ndarray of shape (1, n_components_)
+        Coefficients of the components of the map, float64: w of φ(x) = k(x, landmarks) @ whitening_ is in them.
+    intercept_ : ndarray of shape (1,)
+        -ρ: of X @ coef_.T where coef_ is there, else of the components.
     offset_ : float
         Offset ρ.
     outliers_ : float
@@ -130,11 +135,11 @@ class OneClassSVM(OutlierMixin, Embedding):
                 self.n_iter_ += 1
                 with one_blas_thread():
                     below = sums.below if path.update(sums) else below
-        self.coef_, self.offset_ = path.v[:-1], float(path.v[-1])
+        w, self.offset_ = path.v[:-1, None], float(path.v[-1])
         self.outliers_ = below / source.n_rows
         facts = {"nu": float(nu), "offset": self.offset_, "outliers": self.outliers_}
         self.model_ = linear_model(
-            self, source, self.coef_[:, None], np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
+            self, source, w, np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
         )
 
     def _drop_lost_directions(self, phi: Phi) -> Phi:

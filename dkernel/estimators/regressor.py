@@ -28,10 +28,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ----------
     model_ : Model
         The model, which `dkernel.save` writes.
-    coef_ : ndarray of shape (n_components_,) or (k, n_components_)
+    coef_ : ndarray of shape (p,) or (k, p)
+        Coefficients of the columns of X, float64, of a linear kernel without a local stage; others have none.
+    component_coef_ : ndarray of shape (n_components_,) or (k, n_components_)
         Coefficients of the components, float64.
     intercept_ : float or ndarray of shape (k,)
-        Intercept.
+        Intercept: of X @ coef_.T where coef_ is there, else of the components.
     n_components_ : int
         Components of the map.
     kernel_ : Kernel
@@ -103,13 +105,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         self._partial_fit(X, y, None, sample_weight, old)
         return self
-
-    def _set_attributes(self) -> None:
-        coef, intercept = self.model_.coef, self.model_.intercept
-        if len(intercept) > 1:
-            self.coef_, self.intercept_ = coef.T, intercept
-        else:
-            self.coef_, self.intercept_ = coef[:, 0], float(intercept[0])
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the numbers of the rows.

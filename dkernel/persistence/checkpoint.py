@@ -52,7 +52,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most these, a sixteenth of a pass of 64."""
 
 FILE_VERSION = 1  # version of the files; VALUES_VERSION, the version of the values in them, is part of the run
-VALUES_VERSION = 4  # raised where the stored values change
+VALUES_VERSION = 5  # raised where the stored values change
 _BEGIN, _END = "checkpoint-", ".safetensors"
 NAME = f"{_BEGIN}{{}}{_END}"
 SEARCH, FIT = "search", "fit"

@@ -41,7 +41,8 @@ class SolverResult:
     tried : alpha -> loss on rows that were not learned from, of those that this one was chosen from
     facts : for the model
     variance : of a ridge regression, of its own error, in the solver's coordinates and the targets' unit
-    left_out : of a solver that keeps no holdout, numbers of rows of the sample, and their scores by fits without them
+    left_out : of a solver that keeps no holdout, numbers of rows of the sample, their scores by fits without them, and
+        their folds; and of each fold the coefficients (n_components + 1, outputs) of its fit
     """
 
     v: F64

@@ -213,19 +213,19 @@ class _AlphaSearch:
     ----------
     matrix : the rows that are looked at
     is_whole : whether these are all rows, with all landmarks
-    rows : how many all rows are
+    components : how many all landmarks, or other components, are
     part : of each row that is looked at, the number of the fit that is made without it
     folds : rows of each fit, and the rows that it is made without
     fold_starts : where the next fit of each fold begins
     losses : mean, on rows that a fit was made without;  figures : of all of these rows
     starts : of the fit of all rows
-    left_out : numbers of the rows that fits were made without, and their scores by those fits
+    left_out : of alphas that are as good as the best so far, see `SolverResult`
     """
 
     problem: Problem
     matrix: "_SplitRows"
     is_whole: bool
-    rows: int
+    components: int
     part: NDArray[np.intp]
     folds: list[tuple["_SplitRows", tuple[F64, F64, F64]]]
     fold_starts: list[F64 | None]
@@ -247,25 +247,37 @@ class _AlphaSearch:
         k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
         part = np.arange(n) % max(k, min(THIRD, n))
         folds = [matrix.halves(part == i, rows) for i in range(k)]
-        return cls(problem, matrix, problem is whole and n == n_rows, n_rows, part, folds, [None] * k)
+        is_whole, components = problem is whole and n == n_rows, whole.components.map.n_components
+        return cls(problem, matrix, is_whole, components, part, folds, [None] * k)
 
     def judge(self, alpha: float) -> None:
         """Fit this alpha without each part of the rows, and judge it by them."""
-        sums, scores = [], []
+        sums, scores, fits = [], [], []
         for i, (fitted, judged) in enumerate(self.folds):
             self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i])[0]
             scores.append(judged[0] @ v)
             sums.append(self.matrix.figures(scores[-1], *judged[1:]))
-            if i == 0 and self.matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
-                self.starts[alpha] = np.zeros((self.rows + 1, v.shape[1]))
-                self.starts[alpha][np.append(np.flatnonzero(self.part != 0), self.rows)] = v
+            fits.append(self._of_all_components(v, self.part != i))
+        if self.matrix.expands:
+            self.starts[alpha] = fits[0]
         loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
         self.losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         if np.isfinite(loss):
-            numbers = np.concatenate([np.flatnonzero(self.part == i) for i in range(len(self.folds))])
-            self.left_out[alpha] = {"rows": numbers, "scores": np.concatenate(scores)}
+            parts = [np.flatnonzero(self.part == i) for i in range(len(self.folds))]
+            self.left_out[alpha] = {"rows": np.concatenate(parts), "scores": np.concatenate(scores)}
+            self.left_out[alpha] |= {"folds": np.repeat(np.arange(len(parts)), list(map(len, parts))), "fits": fits}
+            least = ALIKE * min(self.losses.values())
+            self.left_out = {a: out for a, out in self.left_out.items() if self.losses[a] <= least}
         merit = self.problem.targets.merit(right, int(count))
         self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
+
+    def _of_all_components(self, v: F64, kept: NDArray[np.bool_]) -> F64:
+        """Coefficients of all components and the intercept; those that were left out, or not looked at, are 0."""
+        coef = self.matrix.coordinates.expand(v[:-1])
+        all_of_them = np.zeros((self.components + 1, v.shape[1]))
+        all_of_them[np.flatnonzero(kept) if self.matrix.expands else slice(len(coef))] = coef
+        all_of_them[-1] = v[-1]
+        return all_of_them
 
     def search(self, near: float | None) -> None:
         """Judge the alphas downwards from one above `near`, and then upwards, while the loss falls."""

@@ -1,12 +1,13 @@
 """Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.execution.versions import versions
 from dkernel.linear.losses import parse_loss
 from dkernel.linear.predictive_variance import Variance
@@ -16,6 +17,7 @@ from dkernel.model import Model
 from dkernel.numerics.rows import contents
 from dkernel.numerics.sparse_rows import named
 from dkernel.problem.finite_check import check_finite
+from dkernel.problem.reservoir_split import part_of
 from dkernel.recipe import SettledRecipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import certificate
@@ -87,6 +89,17 @@ def build_model(way: FittedWay) -> Model:
         local=way.machine,
     )
     return with_uncertainty(model, fit, outcome)
+
+
+def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, Block]]:
+    """The model as it is without each fold of a solver that keeps no holdout, and the raw rows of the fold."""
+    out, targets, sample = way.outcome.left_out, way.data.targets, way.problem.split.sample
+    if out is None:
+        return []
+    parts = [part_of(sample, out["rows"][out["folds"] == i]) for i in range(len(out["fits"]))]
+    width, center = targets.width, targets.center
+    fits = [replace(model, coef=v[:-1] * width, intercept=v[-1] * width + center) for v in out["fits"]]
+    return list(zip(fits, parts, strict=True))
 
 
 def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:

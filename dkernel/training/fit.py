@@ -35,7 +35,7 @@ from dkernel.solving.full_batch import Polish
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.read_groups import join_units
-from dkernel.training.build_model import FittedWay, build_model
+from dkernel.training.build_model import FittedWay, build_folds, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.missing_values import with_missing_values
@@ -61,6 +61,7 @@ class TrainResult:
     plan : predicted bytes and flops
     chosen : what was left open, and what it became, in words
     holdout : the raw rows that no gradient saw, None for none
+    folds : of a fit without a holdout, the model as it is without each fold, and the raw rows of the fold
     sample : raw rows that are no holdout, a uniform sample
     sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
     resumed : where the checkpoint was from which this run went on, None where it began at the beginning
@@ -71,9 +72,15 @@ class TrainResult:
     plan: dict[str, Any]
     chosen: dict[str, str]
     holdout: Block | None = None
+    folds: list[tuple[Model, Block]] = field(default_factory=list)
     sample: Block | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
     resumed: str | None = None
+
+    @property
+    def left_out(self) -> list[tuple[Model, Block]]:
+        """Raw rows that were left out of the fit, and the model that had not seen them."""
+        return self.folds if self.holdout is None else [(self.model, self.holdout)]
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
@@ -205,12 +212,13 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     chosen = chosen if chosen.ways else replace(chosen, ways=ways)  # a search chooses no way
     best = _fit_ways(request, run, data, chosen, reader, opened)
     run.progress.phase("finish")
-    problem, local = best.problem, best.local
+    problem, local, model = best.problem, best.local, build_model(best)
     return {
-        "model": build_model(best),
+        "model": model,
         "history": [*best.outcome.history, *(local.history if local else ())],
         "chosen": problem.run.chosen,
         "holdout": problem.split.holdout if len(problem.split.holdout.X) else None,
+        "folds": build_folds(best, model),
         "sample": problem.split.fitted,
         "sample_path": problem.setup.sample_path,
     }

@@ -157,7 +157,9 @@ def costs(table: Table) -> None:
         counts.append(len(svm.support_))
         exact.append(seconds(lambda m=svm: m.kernel_(new, m.support_vectors_) @ m.dual_coef_.T))
         few = KernelClassifier(Gaussian(gamma=0.05), n_components=100, alpha=1e-3, scale="none").fit(X[:n], y[:n])
-        constant.append(seconds(lambda m=few: m.kernel_(new, m.model_.map.landmarks.astype(float)) @ m.coef_.T))
+        constant.append(
+            seconds(lambda m=few: m.kernel_(new, m.model_.map.landmarks.astype(float)) @ m.component_coef_.T)
+        )
     power = exponent(sizes, counts)
     table.row(
         "Prediction time",

@@ -177,7 +177,9 @@ class Doors:
         """The coefficients of the fit on right data in chunks of a hundred rows."""
         data = frame(rows=400)
         return (
-            KernelClassifier(**SMALL).fit(lazy(data[NAMES].to_numpy()), lazy((data["label"] == "in").to_numpy())).coef_
+            KernelClassifier(**SMALL)
+            .fit(lazy(data[NAMES].to_numpy()), lazy((data["label"] == "in").to_numpy()))
+            .component_coef_
         )
 
     @contextmanager

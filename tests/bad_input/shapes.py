@@ -28,7 +28,7 @@ def chunks(at: Doors) -> None:
     X, y = arrays()
     with at.logged("y has other chunks than X"):
         found = at.fits(lazy(X), lazy(y, 130))
-    np.testing.assert_array_equal(found.coef_, at.regular())
+    np.testing.assert_array_equal(found.component_coef_, at.regular())
 
 
 @bad("shape", "frames of other partitions", HANDLED, "likewise: rows are matched by their place, not their index")
@@ -39,7 +39,7 @@ def partitions(at: Doors) -> None:
     with at.logged("y has other chunks than X"):
         found = at.fits(frames, labels)
     same = at.fits(frames, dd.from_pandas(pd.Series(y, name="label"), npartitions=4))
-    np.testing.assert_array_equal(found.coef_, same.coef_)
+    np.testing.assert_array_equal(found.component_coef_, same.component_coef_)
 
 
 @bad("shape", "chunks of unknown size", HANDLED, "computed once, which the log says")
@@ -48,7 +48,7 @@ def unknown(at: Doors) -> None:
     mask = da.ones(400, chunks=100, dtype=bool)
     with at.logged("Chunk sizes are unknown: computing them once."):
         found = at.fits(lazy(X)[mask], lazy(y)[mask])
-    np.testing.assert_array_equal(found.coef_, at.regular())
+    np.testing.assert_array_equal(found.component_coef_, at.regular())
 
 
 WITHOUT: dict[str, tuple[np.ndarray, pd.DataFrame]] = {}
@@ -88,7 +88,7 @@ def _empty_at(at: Doors, places: tuple[int, ...]) -> None:
         edges.insert(min(place, 4), (0, 0))
     chunked = [da.concatenate([da.from_array(v[a:b], chunks=-1) for a, b in edges]) for v in (X, y)]
     assert from_arrays(*chunked).chunk_rows == (100,) * 4
-    np.testing.assert_array_equal(at.fits(*chunked).coef_, at.regular())
+    np.testing.assert_array_equal(at.fits(*chunked).component_coef_, at.regular())
 
 
 @bad("shape", "empty first part", HANDLED, "left out: the same model as without it")
@@ -137,7 +137,7 @@ def chunked_columns(at: Doors) -> None:
     X, y = arrays()
     with at.logged("X has 2 blocks of columns: rechunking"):
         found = at.fits(lazy(X, columns=2), lazy(y))
-    np.testing.assert_array_equal(found.coef_, at.regular())
+    np.testing.assert_array_equal(found.component_coef_, at.regular())
 
 
 @bad("shape", "columns in another order", BOTH, "files: found by name; data frames: refused, as scikit-learn does")

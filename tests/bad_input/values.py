@@ -111,7 +111,7 @@ def constant(at: Doors) -> None:
     X, y = arrays()
     X[:, 1] = 7.0
     for wrap in KINDS.values():
-        assert np.isfinite(at.fits(wrap(X, "X"), wrap(y, "y")).coef_).all()
+        assert np.isfinite(at.fits(wrap(X, "X"), wrap(y, "y")).component_coef_).all()
 
 
 @bad("values", "rows of zeros", HANDLED, "rows like others; a normalized kernel of a zero row is 0")
@@ -201,7 +201,7 @@ def booleans(at: Doors) -> None:
         assert model.scaling.shift[1] == np.float64(data["b"].mean())
         assert set(at.scores(one(data, suffix), model="m")["label"]) == {False, True}
     X, y = arrays()
-    kinds = [at.fits(wrap(X > 0, "X"), wrap(y, "y")).coef_.tobytes() for wrap in KINDS.values()]
+    kinds = [at.fits(wrap(X > 0, "X"), wrap(y, "y")).component_coef_.tobytes() for wrap in KINDS.values()]
     assert kinds[0] == kinds[1]
     assert kinds[2] == kinds[3]
 
@@ -266,7 +266,7 @@ def nullable(at: Doors) -> None:
     assert at.fits(gap[NAMES], gap["label"]).model_.encoding.columns[1].indicator
     found = at.fits(whole[NAMES], whole["label"])
     plain = at.fits(whole[NAMES].astype({"b": "int64"}), whole["label"])
-    np.testing.assert_array_equal(found.coef_, plain.coef_)
+    np.testing.assert_array_equal(found.component_coef_, plain.component_coef_)
     y = whole["a"].gt(0).astype("boolean")
     y[3] = pd.NA
     at.fit_refuses("(?i)NA|missing", whole[NAMES], y, kinds=("numpy",))

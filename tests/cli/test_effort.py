@@ -114,4 +114,4 @@ def test_the_same_limit_gives_the_same_model_whatever_the_clock_says(monkeypatch
     first = KernelClassifier(**given).fit(*rows(600))
     monkeypatch.setattr("time.perf_counter", iter(range(10**9)).__next__)
     second = KernelClassifier(**given).fit(*rows(600))
-    np.testing.assert_array_equal(first.coef_, second.coef_)
+    np.testing.assert_array_equal(first.component_coef_, second.component_coef_)

@@ -18,8 +18,8 @@ def copies():
 def test_equal_landmarks_have_one_coefficient(copies, solver):
     machine = KernelClassifier("gaussian", gamma=1.0, n_components=64, solver=solver, alpha=1e-8, local="none")
     machine.fit(*copies)
-    assert np.count_nonzero(np.abs(machine.coef_).sum(axis=1)) <= 3
-    assert np.abs(machine.coef_).max() < 1000
+    assert np.count_nonzero(np.abs(machine.component_coef_).sum(axis=1)) <= 3
+    assert np.abs(machine.component_coef_).max() < 1000
 
 
 def test_scores_of_cancelling_coefficients_are_exact():

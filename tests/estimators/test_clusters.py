@@ -32,7 +32,7 @@ def test_rows_persisted_on_the_cluster_are_learned_from_there(client, later):
     if later:
         held, marks = (held * 2) / 2, ~~marks
     machine = KernelClassifier(**SMALL).fit(held, marks)
-    np.testing.assert_array_equal(machine.coef_, wanted.coef_)
+    np.testing.assert_array_equal(machine.component_coef_, wanted.component_coef_)
     np.testing.assert_array_equal(machine.predict(held).compute(), wanted.predict(X))
     assert machine.score(held, marks) == wanted.score(X, y)
     assert KernelPCA(2, gamma=0.4, n_map_components=16).fit_transform(held).shape == (6000, 2)

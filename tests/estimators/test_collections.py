@@ -243,5 +243,5 @@ def test_empty_partitions_of_a_dataframe():
     assert with_empty.map_partitions(len).compute().tolist() == [200, 0, 200]
     label = dd.from_pandas(pd.Series(y), npartitions=2)
     machine = KernelClassifier(**SMALL).fit(with_empty, label)
-    np.testing.assert_array_equal(machine.coef_, KernelClassifier(**SMALL).fit(lazy, label).coef_)
+    np.testing.assert_array_equal(machine.component_coef_, KernelClassifier(**SMALL).fit(lazy, label).component_coef_)
     assert machine.predict(with_empty).compute().shape == (400,)

@@ -62,7 +62,7 @@ def test_serial_threads_and_the_estimator_have_the_same_bits():
     machine = KernelClassifier(**SMALL).fit(*lazy)
     for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
         model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
-        np.testing.assert_array_equal(machine.coef_, model.coef.T)
+        np.testing.assert_array_equal(machine.component_coef_, model.coef.T)
         np.testing.assert_array_equal(machine.intercept_, model.intercept)
 
 
@@ -74,7 +74,7 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker(shared_cluster):
     features = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
     with distributed.Client(shared_cluster):
         there = KernelClassifier(**SMALL).fit(*lazy)
-        np.testing.assert_array_equal(there.coef_, here.coef_)
+        np.testing.assert_array_equal(there.component_coef_, here.component_coef_)
         np.testing.assert_array_equal(there.intercept_, here.intercept_)
         np.testing.assert_array_equal(there.decision_function(lazy[0]).compute(), here.decision_function(X))
         assert there.score(*lazy) == pytest.approx(here.score(X, y))
@@ -161,7 +161,7 @@ def test_random_states():
     X, y = ball(400)
 
     def coef(state):
-        return KernelClassifier(**(SMALL | {"n_components": 16}), random_state=state).fit(X, y).coef_
+        return KernelClassifier(**(SMALL | {"n_components": 16}), random_state=state).fit(X, y).component_coef_
 
     np.testing.assert_array_equal(coef(None), coef(0))
     assert not np.array_equal(coef(0), coef(1))
@@ -176,12 +176,12 @@ def test_what_a_fit_leaves_behind():
     machine = KernelClassifier(gamma=0.4, n_components=64, calibration=None).fit(X, y)
     assert machine.n_features_in_ == 3
     assert not hasattr(machine, "feature_names_in_")
-    assert machine.coef_.shape == (1, machine.n_components_) == (1, 64)
+    assert machine.component_coef_.shape == (1, machine.n_components_) == (1, 64)
     assert machine.intercept_.shape == (1,)
     assert {"alpha", "scale"} <= set(machine.chosen_)
     assert machine.history_
     regressor = KernelRegressor(**SMALL).fit(*wave(500))
-    assert regressor.coef_.shape == (64,)
+    assert regressor.component_coef_.shape == (64,)
     assert type(regressor.intercept_) is float
     assert not hasattr(machine, "predict_proba")
     with pytest.raises(AttributeError) as refused:

@@ -48,7 +48,9 @@ def test_the_norm_is_that_of_the_function_in_the_space_of_the_kernel():
     # Of random features it is |w|; of several outputs there is one each.
     waves = KernelClassifier(Gaussian(gamma=0.3), features="fourier", n_components=64, alpha=1e-3, solver="lbfgs")
     waves.fit(X, np.digitize(Y, [-0.5, 0.5]))
-    np.testing.assert_allclose(waves.norm_, np.linalg.norm(waves.coef_ * waves.model_.map.whitening**-1, axis=1))
+    np.testing.assert_allclose(
+        waves.norm_, np.linalg.norm(waves.component_coef_ * waves.model_.map.whitening**-1, axis=1)
+    )
 
 
 def twin_data():
@@ -96,7 +98,7 @@ def test_a_fit_is_silent_unless_asked(capsys):
     assert said.out == ""
     assert "pass 1/" in said.err
     assert "alpha: " in said.err
-    assert (loud.coef_ == quiet.coef_).all()
+    assert (loud.component_coef_ == quiet.component_coef_).all()
 
 
 def test_a_search_has_the_results_of_a_search():

@@ -54,8 +54,10 @@ def test_weights_are_routed_through_a_pipeline_and_a_search():
         search = GridSearchCV(pipeline, {"kernelclassifier__gamma": [0.4]}, cv=2, error_score="raise")
         assert search.fit(X, y, sample_weight=weight).best_score_ > 0.8
     direct = KernelClassifier(**SMALL).fit(StandardScaler().fit_transform(X), y, sample_weight=weight)
-    np.testing.assert_array_equal(routed.coef_, direct.coef_)
-    assert not np.array_equal(routed.coef_, KernelClassifier(**SMALL).fit(StandardScaler().fit_transform(X), y).coef_)
+    np.testing.assert_array_equal(routed.component_coef_, direct.component_coef_)
+    assert not np.array_equal(
+        routed.component_coef_, KernelClassifier(**SMALL).fit(StandardScaler().fit_transform(X), y).component_coef_
+    )
 
 
 def test_named_columns_all_the_way():
@@ -94,7 +96,7 @@ def test_inside_incremental_it_learns_what_partial_fit_does():
     by_hand = KernelClassifier(**SMALL)
     for at in range(0, len(X), 400):
         by_hand.partial_fit(X[at : at + 400], y[at : at + 400], classes=[False, True])
-    np.testing.assert_array_equal(machine.estimator_.coef_, by_hand.coef_)
+    np.testing.assert_array_equal(machine.estimator_.component_coef_, by_hand.component_coef_)
     assert machine.score(*lazy) > 0.88
     number = Incremental(KernelRegressor(**(SMALL | {"n_components": 128})), shuffle_blocks=False)
     assert number.fit(*chunked(*wave(2400), rows=1200)).estimator_.score(*wave(500, seed=2)) > 0.9

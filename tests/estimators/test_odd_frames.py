@@ -60,7 +60,7 @@ HELD = {
 def test_numbers_are_numbers_however_pandas_holds_them(values, more):
     odd, plain = (table(c=column, **more) for column in (values, values.astype("float64")))
     found, expected = (fitted(frame, labels()) for frame in (odd, plain))
-    assert (found.coef_ == expected.coef_).all()
+    assert (found.component_coef_ == expected.component_coef_).all()
     for machine in (found, expected):
         for rows in (odd, pa.table({name: pa.array(odd[name].astype(object)) for name in odd})):
             assert (machine.decision_function(rows) == expected.decision_function(plain)).all()

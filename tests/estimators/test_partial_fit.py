@@ -45,9 +45,9 @@ def test_the_same_blocks_give_the_same_model_and_a_pickle_goes_on():
     two = pickle.loads(pickle.dumps(one))
     for machine in (one, two):
         stream_of(machine, X[2000:], y[2000:], 1000)
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.component_coef_, two.component_coef_)
     again = stream_of(KernelClassifier(**SMALL), X, y, 1000, classes=[False, True])
-    np.testing.assert_array_equal(one.coef_, again.coef_)
+    np.testing.assert_array_equal(one.component_coef_, again.component_coef_)
 
 
 def test_small_blocks_are_collected_and_answer_at_once():
@@ -57,7 +57,7 @@ def test_small_blocks_are_collected_and_answer_at_once():
     machine = KernelClassifier(**steps)
     machine.partial_fit(X[:100], y[:100], classes=[False, True])
     fitted = KernelClassifier(**steps).fit(X[:100], y[:100])
-    np.testing.assert_array_equal(machine.coef_, fitted.coef_)
+    np.testing.assert_array_equal(machine.component_coef_, fitted.component_coef_)
     stream_of(machine, X[100:], y[100:], 100)
     assert machine.model_.facts["rows"] == 700
     assert len(machine.history_) == 1  # 600 rows were for the first fit, at 8 for each of 64 columns and blocks of 100
@@ -78,7 +78,7 @@ def test_a_class_that_comes_later():
     X, y = X[early], y[early]
     machine = KernelClassifier(**(SMALL | {"gamma": 0.1}))
     machine.partial_fit(X[:600], y[:600], classes=[0, 1, 2])
-    assert machine.coef_.shape == (3, 64)
+    assert machine.component_coef_.shape == (3, 64)
     assert 2 not in machine.predict(X)
     stream_of(machine, X[600:], y[600:], 1000)
     assert machine.score(X[-2000:], y[-2000:]) > 0.9
@@ -99,7 +99,7 @@ def test_a_dask_array_is_learned_from_chunk_by_chunk():
     by_hand = stream_of(KernelClassifier(**SMALL), X, y, 750, classes=[False, True])
     chunks = da.from_array(X, chunks=(750, 3)), da.from_array(y, chunks=750)
     machine = KernelClassifier(**SMALL).partial_fit(*chunks, classes=[False, True])
-    np.testing.assert_allclose(machine.coef_, by_hand.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(machine.component_coef_, by_hand.component_coef_, rtol=1e-6, atol=1e-9)
 
 
 def test_balanced_classes_are_counted_as_they_come():

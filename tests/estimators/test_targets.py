@@ -188,7 +188,7 @@ def test_a_checkpoint_holds_it(tmp_path, solver):
     whole = KernelRegressor(**SET, solver=solver).fit(X, Y)
     for _ in range(2):  # the second finds what the first has left
         machine = KernelRegressor(**SET, solver=solver, checkpoint=tmp_path / "kept").fit(X, Y)
-        np.testing.assert_array_equal(machine.coef_, whole.coef_)
+        np.testing.assert_array_equal(machine.component_coef_, whole.component_coef_)
         np.testing.assert_array_equal(machine.predict(X), whole.predict(X))
 
 
@@ -197,7 +197,7 @@ def test_weights_are_copies():
     times = np.random.default_rng(0).integers(0, 4, 200)
     weighted = KernelRegressor(**(SET | {"alpha": "auto"})).fit(X, Y, sample_weight=times)
     copied = KernelRegressor(**(SET | {"alpha": "auto"})).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
-    np.testing.assert_array_equal(weighted.coef_, copied.coef_)
+    np.testing.assert_array_equal(weighted.component_coef_, copied.component_coef_)
 
 
 def test_rows_of_equal_features_and_other_targets_stay_apart():

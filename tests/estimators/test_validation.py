@@ -31,14 +31,14 @@ def test_a_validation_set_judges_and_all_rows_are_learned_from():
     assert all(0.5 < line["holdout_accuracy"] <= 1 for line in watched)
     assert all({"loss", "accuracy"} <= set(line) for line in rounds)
     plain = KernelClassifier(**SMALL, passes=2).fit(*lazily(X, y))
-    assert not np.array_equal(plain.coef_, machine.coef_)
+    assert not np.array_equal(plain.component_coef_, machine.component_coef_)
     assert not any("holdout_loss" in line for line in plain.history_)
 
 
 def test_it_may_be_weighted_lazy_or_a_source():
     X, y = ball(1200)
     fitted = [
-        KernelClassifier(**SMALL).fit(*lazily(X, y), eval_set=validation).coef_
+        KernelClassifier(**SMALL).fit(*lazily(X, y), eval_set=validation).component_coef_
         for validation in (OTHERS, (*OTHERS, np.ones(500)), lazily(*OTHERS), from_arrays(*OTHERS))
     ]
     for coef in fitted[1:]:
@@ -79,7 +79,7 @@ def test_patience_ends_the_passes_and_the_best_is_the_model():
     assert patient.model_.facts["holdout"]["loss"] == min(losses)
     assert losses[-1] > min(losses)
     again = KernelClassifier(**settings, passes=12, patience=1).fit(*lazily(X, y), eval_set=OTHERS)
-    np.testing.assert_array_equal(again.coef_, patient.coef_)
+    np.testing.assert_array_equal(again.component_coef_, patient.component_coef_)
     assert patient.model_.recipe.patience == 1
 
 
@@ -96,7 +96,7 @@ def test_a_stopped_fit_goes_on_with_its_patience(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         KernelClassifier(**settings, checkpoint=tmp_path / "c", callbacks=[stop]).fit(*lazily(X, y), eval_set=OTHERS)
     resumed = KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), eval_set=OTHERS)
-    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.component_coef_, whole.component_coef_)
     with pytest.raises(errors.DKernelError):
         KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), eval_set=ball(400, seed=8))
 
@@ -107,7 +107,7 @@ def test_callbacks_hear_every_line_and_may_end_the_passes():
     machine = KernelClassifier(**SMALL, passes=2, callbacks=[heard.append]).fit(*lazily(X, y))
     assert heard == [line for line in machine.history_ if line.get("holdout") != "start"]
     same = KernelClassifier(**SMALL, passes=2).fit(*lazily(X, y))
-    np.testing.assert_array_equal(machine.coef_, same.coef_)
+    np.testing.assert_array_equal(machine.component_coef_, same.component_coef_)
 
     ended = KernelClassifier(**SMALL, passes=9, callbacks=[lambda line: line.get("round") == 5, heard.append])
     ended.fit(*lazily(X, y))

@@ -109,7 +109,9 @@ def test_rows_of_weight_zero_are_no_rows():
     weight = np.append(np.ones(200), [0, 0, 0])
     plain = KernelClassifier(**SMALL).fit(X, y)
     assert KernelClassifier(**SMALL).fit(*with_others, sample_weight=weight).classes_.tolist() == [0, 1]
-    np.testing.assert_array_equal(plain.coef_, KernelClassifier(**SMALL).fit(*with_others, weight).coef_)
+    np.testing.assert_array_equal(
+        plain.component_coef_, KernelClassifier(**SMALL).fit(*with_others, weight).component_coef_
+    )
     # In a stream of chunks too: neither classes nor scaling know of them.
     lazy = [da.from_array(a, chunks=(50, *a.shape[1:])) for a in (*with_others, weight)]
     machine = KernelClassifier(**SMALL).fit(*lazy)
@@ -128,7 +130,7 @@ def test_weights_that_are_too_small_or_too_large_are_refused_as_such(settings):
     with pytest.raises(DataError, match=r"row 6, column 'weight': the weight is 1e\+31: .*at most 1e\+30"):
         machine.fit(X, y, sample_weight=np.where(np.arange(200) == 6, 1e31, 1.0))
     for scale in (1e-30, 1e30):
-        assert np.isfinite(machine.fit(X, y, sample_weight=np.full(200, scale)).coef_).all()
+        assert np.isfinite(machine.fit(X, y, sample_weight=np.full(200, scale)).component_coef_).all()
 
 
 def test_a_weight_below_the_least_is_that_of_no_row(tmp_path):
@@ -219,7 +221,7 @@ def test_few_rows_have_one_model_for_every_executor_and_input():
     for executor in (SerialExecutor(), ThreadsExecutor(3)):
         source = dkernel.data.from_arrays(da.from_array(X, chunks=(80, -1)), y)
         model = train(source, Recipe(task="classify", gamma=0.4, solver="exact"), executor).model
-        np.testing.assert_array_equal(model.coef.T, machine.coef_)
+        np.testing.assert_array_equal(model.coef.T, machine.component_coef_)
     by_passes = [
         KernelClassifier(gamma=0.4, n_components=64, **more).fit(X, y).model_.recipe.solver
         for more in ({"solver": "psgd"}, {"passes": 2}, {"loss": "perceptron"}, {"polish": 1})

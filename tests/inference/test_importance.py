@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from sklearn.feature_selection import SelectFromModel
+from scipy import sparse
 from sklearn.inspection import permutation_importance
 
-from dkernel import KernelClassifier, KernelRegressor, save
+from dkernel import KernelClassifier, KernelRegressor, load, save
 from dkernel.cli import main
+from dkernel.errors import UnsupportedError
 
 QUICK = {"gamma": 0.2, "n_components": 64, "alpha": 1e-4, "metric": "identity", "local": "none", "solver": "psgd"}
 RNG = np.random.default_rng(0)
@@ -28,18 +29,41 @@ def test_those_of_the_holdout_are_those_of_scikit_learn():
     assert classifier.feature_importances_[[0, 2]].min() > 0.3
 
 
-def test_where_no_row_was_held_out_it_says_what_to_use():
-    machine = KernelRegressor("gaussian", gamma=0.2).fit(TABLE[:300], NUMBER[:300])
+@pytest.mark.parametrize(
+    ("n", "settings"),
+    [
+        (300, {}),
+        (3200, {}),
+        (300, {"loss": "hinge"}),
+        (3200, {"n_components": 100}),
+        (300, {"features": "fourier", "n_components": 50}),
+    ],
+    ids=str,
+)
+def test_of_few_rows_they_are_of_the_folds_by_fits_that_had_not_seen_them(n, settings):
+    X, y = TABLE[["a", "noise"]][:n], TABLE["a"][:n] ** 2 > 0.4
+    machine = KernelClassifier("gaussian", gamma=0.3, solver="exact", **settings).fit(X, y)
+    right = [(model.predict(rows.X) == rows.y).mean() for model, rows in machine._finished[0].folds]
+    assert np.mean(right) == pytest.approx(machine.model_.facts["holdout"]["accuracy"], abs=0.002)
+    found = machine.feature_importances_
+    assert found[0] > 0.2 > 0.03 > abs(found[1])
+
+
+@pytest.mark.parametrize("way", ["of a file", "of blocks", "without a holdout", "sparse"])
+def test_where_no_row_was_left_out_it_says_what_to_use(way, tmp_path):
+    X, machine = TABLE[["a", "noise"]].to_numpy()[:3000], KernelRegressor("gaussian", **QUICK)
+    if way == "of a file":
+        save(machine.fit(X, X[:, 0]), tmp_path / "m")
+        machine = load(tmp_path / "m")
+    elif way == "of blocks":
+        machine.partial_fit(X, X[:, 0])
+    elif way == "sparse":
+        KernelRegressor.fit(machine, sparse.csr_array(np.pad(X, ((0, 0), (0, 5000)))), X[:, 0])
+    else:
+        machine.set_params(holdout=0).fit(X, X[:, 0])
     assert not hasattr(machine, "feature_importances_")
-    with pytest.raises(AttributeError, match="permutation_importance"):
+    with pytest.raises(UnsupportedError, match="permutation_importance"):
         _ = machine.feature_importances_
-
-
-def test_columns_are_selected_by_it():
-    X = TABLE[["a", "noise"]]
-    machine = KernelRegressor("gaussian", **QUICK)
-    chosen = SelectFromModel(machine, importance_getter="feature_importances_", threshold=0.1).fit(X, TABLE["a"])
-    assert list(chosen.get_feature_names_out()) == ["a"]
 
 
 def test_the_command_prints_the_largest_first(tmp_path):

@@ -165,7 +165,7 @@ def of_objects():
 def test_a_column_of_text_in_any_collection(X, of_objects):
     y = FRAME["y"].to_numpy()
     expected, machine = of_objects, KernelClassifier(LETTERS, **SMALL, solver="psgd").fit(X, y)
-    np.testing.assert_array_equal(machine.coef_, expected.coef_)
+    np.testing.assert_array_equal(machine.component_coef_, expected.component_coef_)
     answer = machine.predict(X)
     assert hasattr(answer, "dask") == hasattr(X, "dask")
     np.testing.assert_array_equal(np.asarray(answer), expected.predict(FRAME[["s"]].to_numpy()))
