@@ -252,8 +252,9 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
             self.__dict__.pop(name, None)
         if isinstance(X, Source) or is_stream(X) or is_dask(X) or source.sparse or not is_expansion(model):
             return
+        assert source.y is not None
         rows = source.X.compute(scheduler="sync")
-        support = support_of(model, rows)
+        support = support_of(model, rows, source.y.compute(scheduler="sync"))
         self.support_, self.dual_coef_, self.support_vectors_ = support.rows, support.coef, rows[support.rows]
 
     def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:

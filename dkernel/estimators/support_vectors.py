@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
-from dkernel.numerics.rows import contents
+from dkernel.numerics.rows import contents, wide
+from dkernel.solving.exact import EXACT_TOLERANCE
 
 
 class Support(NamedTuple):
@@ -29,8 +30,12 @@ def is_expansion(model: Model) -> bool:
     return known and SOLVERS[model.recipe.solver].in_memory and map.n_components == model.facts["rows"]
 
 
-def support_of(model: Model, X: Any) -> Support:
-    """Rows of X, those of the training, that support an exact machine; of equal rows the first."""
+def support_of(model: Model, X: Any, y: Any) -> Support:
+    """Rows of X, those of the training, that support an exact machine; of equal rows the first.
+
+    An interior point leaves no coefficient at 0. Where all of them move no score by more than its tolerance, as with
+    every label within epsilon, no row supports.
+    """
     first: dict[bytes, int] = {}
     for i, row in enumerate(contents(model.scaling.apply(X))):
         first.setdefault(row, i)
@@ -38,5 +43,8 @@ def support_of(model: Model, X: Any) -> Support:
     for row, values in zip(contents(model.map.landmarks), model.coef, strict=True):
         coef[first[row]] += values
     size = np.abs(coef).max(axis=1)
-    rows = np.flatnonzero(size > model.loss.no_support * size.max())
+    least, unit = model.loss.no_support * size.max(), 1.0 if model.classes is not None else np.std(y, axis=0).max()
+    if least > 0 and size.sum() * model.map.kernel.diag(wide(model.map.landmarks)).max() <= EXACT_TOLERANCE * unit:
+        least = np.inf
+    rows = np.flatnonzero(size > least)
     return Support(rows, np.ascontiguousarray(coef[rows].T))

@@ -232,7 +232,7 @@ class _AlphaSearch:
     losses: dict[float, float] = field(default_factory=dict)
     figures: dict[float, dict[str, float]] = field(default_factory=dict)
     starts: dict[float, F64] = field(default_factory=dict)
-    left_out: dict[float, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    left_out: dict[float, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, whole: Problem, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":

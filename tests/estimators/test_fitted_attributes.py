@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelRegressor, Tuner
@@ -72,6 +72,16 @@ def test_support_vectors_and_coefficients_are_those_of_libsvm(C):
     np.testing.assert_allclose(machine.dual_coef_, twin.dual_coef_[:, order], atol=2e-3 * C)
     votes = machine.kernel_(X, machine.support_vectors_) @ machine.dual_coef_[0] + machine.intercept_[0]
     np.testing.assert_allclose(machine.decision_function(X), votes, atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_rows_within_epsilon_support_nothing_as_in_libsvm(unit):
+    X, y = twin_data()
+    assert not len(SVR(gamma=0.3, epsilon=3.0).fit(X, y).support_)
+    loss = f"epsilon_insensitive({3.0 / np.std(y)})"
+    machine = KernelRegressor(Gaussian(gamma=0.3), loss=loss, solver="exact", scale="none").fit(X, unit * y)
+    assert machine.support_vectors_.shape == (0, 2)
+    assert machine.dual_coef_.shape == (1, 0)
 
 
 def test_support_vectors_of_scaled_rows_and_copies_are_the_rows():
