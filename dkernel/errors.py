@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "NO_ROOM",
     "ClusterError",
+    "ConstantLabelWarning",
     "ConvergenceWarning",
     "DKernelError",
     "DKernelWarning",
@@ -155,6 +156,10 @@ class DKernelWarning(_Masked, UserWarning):
 
 class UnknownCategoriesWarning(DKernelWarning):
     """More than half of the values of a column are categories that training never saw."""
+
+
+class ConstantLabelWarning(DKernelWarning):
+    """A label has one value in all rows of the training, so that is what a model predicts."""
 
 
 class DriftWarning(DKernelWarning):

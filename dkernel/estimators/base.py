@@ -17,7 +17,7 @@ from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import Coefficients
 from dkernel.estimators.conformal import conformal_of
 from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
@@ -59,6 +59,7 @@ from dkernel.problem.reservoir_split import rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.streaming.progress import Progress
+from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.fit import Validation, train
 from dkernel.training.update import MOST_OLD, rows_in, update_model
 
@@ -211,6 +212,11 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
             If the data hold values that are not finite numbers, or too few rows.
         ClusterError
             If the workers are lost, or refuse the versions of this process.
+
+        Warns
+        -----
+        ConstantLabelWarning
+            If numbers to learn are the same in all rows: they are what is predicted.
         """
         self._partial = None
         check_callbacks(self.callbacks)
@@ -231,6 +237,7 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
         self._keep_support(X, source, result.model)
         self._keep_for_report(result, progress)
         self._take(result.model, result.history, result.chosen)
+        self._warn_of_constants()
         self._warn_if_not_converged()
         return self
 
@@ -323,6 +330,11 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
             self._importances = np.mean(lost, axis=0)
         return self._importances
 
+    def _warn_of_constants(self) -> None:
+        """Warn of targets that have one value in all rows."""
+        if CONSTANT_LABEL in self.chosen_:
+            warnings.warn(f"{self.chosen_[CONSTANT_LABEL]}.", ConstantLabelWarning, stacklevel=3)
+
     def _warn_if_not_converged(self) -> None:
         """Warn, as scikit-learn's solvers do, if the passes ended before the optimum was reached."""
         ended = early_end(self.model_.facts)
@@ -397,6 +409,7 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
         if now.model is not None:
             history = [] if now.stream is None else list(now.stream.history)
             self._take(now.model, history, now.model.facts.get("chosen", {}))
+            self._warn_of_constants()
         return self
 
     def _update(self, X: Any, y: Any, classes: Any, sample_weight: Any, old: Any) -> Any:

@@ -198,6 +198,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
             )
         best._keep_for_report(search.fit, progress, leaderboard=search.leaderboard)
         best._take(search.fit.model, search.fit.history, search.fit.chosen)
+        best._warn_of_constants()
         self.best_estimator_ = best.set_params(**search.params)
         self.best_params_, self.leaderboard_, self.passes_ = search.params, search.leaderboard, search.passes
         self.cv_results_ = _results(search.leaderboard)

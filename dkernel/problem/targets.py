@@ -1,7 +1,7 @@
 """Targets: the task, the classes or the centre and width of the targets, and raw labels as targets."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,12 +82,14 @@ class Targets:
     positive : the label that is True, of a one-against-the-rest task; the classes are then False and True
     center, width : of the targets of a regression: (y - center) / width is what the solver sees; of several targets
         (k,), each its own
+    constant : numbers of the targets that have one value in all rows, their center; their width is 1
     """
 
     classes: NDArray[Any] | None
     positive: Any = None
     center: Any = 0.0
     width: Any = 1.0
+    constant: tuple[int, ...] = ()
 
     @property
     def outputs(self) -> int:
@@ -180,24 +182,27 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
-def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
+def _center(moments: ColumnMoments, span: NDArray[np.float64], label: str | None) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
-    widths, (low, high) = np.sqrt(moments.variance), span
+    low, high = span
     # The deviation of a target far from 0 may be less than the rounding of its mean, so the values say whether it is
     # constant.
-    bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
+    widths = np.where(low == high, 1.0, np.sqrt(moments.variance))
+    bad = ~np.isfinite(widths) | (widths < LEAST_WIDTH)
     if bad.any():
         j = int(bad.argmax())
-        which = f"Target {j} of the label {label!r}" if several else f"The label {label!r}"
-        if low[j] == high[j]:
-            raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
         raise DataError(
-            f"{which} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its deviation does not fit float64. "
-            "Multiply it by a number that makes it neither so large nor so small."
+            f"{name_of_target(label, j, len(widths))} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its "
+            "deviation does not fit float64. Multiply it by a number that makes it neither so large nor so small."
         )
-    if several:
-        return Targets(None, None, moments.mean, widths)
-    return Targets(None, None, float(moments.mean[0]), float(widths[0]))
+    return Targets(
+        None, None, np.where(low == high, low, moments.mean), widths, tuple(np.flatnonzero(low == high).tolist())
+    )
+
+
+def name_of_target(label: str | None, j: int, targets: int) -> str:
+    """The name of one of several targets, or of the only one, in a sentence."""
+    return f"Target {j} of the label {label!r}" if targets > 1 else f"The label {label!r}"
 
 
 def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
@@ -207,7 +212,10 @@ def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int
     if recipe.task == "regress":
         assert survey.target is not None
         assert survey.span is not None
-        return _center(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
+        targets = _center(survey.target, survey.span, label)
+        if survey.reservoir.y.ndim == 1:
+            targets = replace(targets, center=float(targets.center[0]), width=float(targets.width[0]))
+        return targets, {}
     if survey.reservoir.y.ndim == 2:
         raise DataError(
             f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "

@@ -72,21 +72,25 @@ def build_model(way: FittedWay) -> Model:
     if outcome.variance is not None and way.machine is None:
         variance = _variance_of_components(fit, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
-    coef = fit.coordinates.expand(outcome.v[:-1]) * targets.width
-    landmarks = components.map.landmarks
+    coef, intercept = fit.coordinates.expand(outcome.v[:-1]) * targets.width, outcome.v[-1] * targets.width
+    machine: Any = way.machine
+    landmarks, constant = components.map.landmarks, list(targets.constant)
+    coef[:, constant] = intercept[constant] = 0.0  # quantiles and smoothed losses move off a constant
+    if machine is not None and constant:
+        machine = replace(machine, coef=np.where(np.isin(range(targets.outputs), constant), 0, machine.coef))
     model = Model(
         recipe=_settle_recipe(way),
         scaling=components.scaling,
         map=components.map,
         coef=np.ascontiguousarray(coef) if landmarks is None else _merge_equal(landmarks, coef),
-        intercept=outcome.v[-1] * targets.width + targets.center,
+        intercept=intercept + targets.center,
         classes=targets.classes,
         columns=source.table_columns,
         label=source.label or "label",
         facts=facts,
         variance=variance,
         encoding=None if source.encoding is None else source.encoding.settle(),
-        local=way.machine,
+        local=machine,
     )
     return with_uncertainty(model, fit, outcome)
 

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from dkernel.data.source import Source
 from dkernel.encoding import CategoryColumn, NumberColumn
-from dkernel.problem.targets import Targets
+from dkernel.problem.targets import Targets, name_of_target
 from dkernel.streaming.survey import SurveyResult
 
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows: a value this frequent is not the tail of a distribution
 SEVERAL_VALUES = 12  # different values; a column with fewer may hold codes
 NAMED = 8  # names that fill a line
+CONSTANT_LABEL = "label"  # name of the caution that the estimators warn of
 
 
 def cautions(
@@ -25,6 +26,10 @@ def cautions(
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
         yield "rare classes", f"{_join_names(single)}: one row each, learned from it alone or, held out, from none"
+    if targets.constant:
+        centers = np.broadcast_to(targets.center, targets.outputs)
+        named = [f"{name_of_target(source.label, j, targets.outputs)}, {centers[j]:.6g}" for j in targets.constant]
+        yield CONSTANT_LABEL, f"{_join_names(named)}: one value in all rows, which is what is predicted"
     encoded = source.encoding.columns if source.encoding else ()
     levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
     if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:

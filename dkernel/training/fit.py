@@ -208,6 +208,8 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
         run.note(name, text)
     ways = ways_of(data.recipe, request.local_stages(run.executor, data.targets.outputs))
+    if len(data.targets.constant) == data.targets.outputs:  # all ways predict the same
+        ways = tuple(way for way in ways if way.features == "kernel")[:1]
     chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes), ways)
     chosen = chosen if chosen.ways else replace(chosen, ways=ways)  # a search chooses no way
     best = _fit_ways(request, run, data, chosen, reader, opened)
