@@ -406,9 +406,9 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
             for block in blocks_of(source):
                 now = now.learn(block, landmarks, executor)
         self._partial = now
-        if now.model is not None:
+        if (model := now.answers()) is not None:
             history = [] if now.stream is None else list(now.stream.history)
-            self._take(now.model, history, now.model.facts.get("chosen", {}))
+            self._take(model, history, model.facts.get("chosen", {}))
             self._warn_of_constants()
         return self
 

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.data.compute import dask_compute
-from dkernel.errors import DataError, MissingValueError, RecipeError
+from dkernel.errors import DataError, MissingValueError, RecipeError, UnsupportedError
 from dkernel.execution.base import Executor
+from dkernel.linear.losses import parse_loss
 from dkernel.model import Model
 from dkernel.numerics.rows import stack
 from dkernel.problem.reservoir_split import count_weighted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
+from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.fit import train
-from dkernel.training.incremental import Stream, start_stream, update_stream, with_classes
+from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
 
 COLLECTED_ROWS, ROWS_A_COLUMN = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST_COLLECTED = 64  # times as many, before a second class must have come
@@ -36,7 +38,7 @@ class Partial:
     Parameters
     ----------
     classes : all that may come, sorted; None for a regression
-    model : of what has been seen, None before there are two classes
+    model : of what has been seen, None before there are two rows and two classes
     collected : rows that wait, for the first fit or for the preconditioner
     stream : after these
     """
@@ -84,7 +86,7 @@ class Partial:
                     "them. partial_fit needs its rows in a mixed order."
                 )
             return now
-        if len(rows.X) < 2:
+        if np.count_nonzero(_weights(rows)) < 2:
             return now
         source = from_arrays(
             rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
@@ -101,8 +103,35 @@ class Partial:
             return now
         return replace(now, collected=(), stream=start_stream(model, rows, counts, len(rows.X), executor))
 
+    def answers(self) -> Model | None:
+        """The model of what has been seen; of one class or one row alone it predicts these, and of nothing is None."""
+        if self.model is not None or not self.collected:
+            return self.model
+        rows = _join(self.collected)
+        seen = np.flatnonzero(_weights(rows))
+        if not len(seen):
+            return None
+        assert rows.y is not None
+        only, facts = rows.y[seen[:1]], dict[str, Any]()
+        if self.classes is None:
+            said = "There is one row so far, so its number is predicted until others come"
+            scores = only.astype(np.float64).ravel()
+        else:
+            said = f"The rows so far have one class, {only[0].item()!r}, so it is predicted until another comes"
+            targets = Targets(self.classes)
+            sure = parse_loss(self.recipe.loss).of(targets.outputs).never_seen(len(seen))
+            scores = np.where(targets.of(only)[0] > 0, -sure, sure)
+            facts["counts"] = list((self.counts or {}).values())
+        facts["chosen"] = {CONSTANT_LABEL: said}
+        return constant_model(self.recipe, self.columns, self.label, rows, scores, self.classes, facts)
+
     def from_fit(self, model: Model) -> "Partial":
         """Continue from the model of a `fit`, with a preconditioner made from the new rows."""
+        if model.facts.get("waits"):
+            raise UnsupportedError(
+                "This model has learned nothing yet: partial_fit had given it one class or one row alone, which the "
+                "estimator kept and the file does not. Start again with all rows."
+            )
         counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
@@ -159,6 +188,10 @@ def blocks_of(source: Source) -> Iterator[Block]:
         for block in blocks:
             if len(block.X):
                 yield block
+
+
+def _weights(rows: Block) -> NDArray[Any]:
+    return np.ones(len(rows.X)) if rows.weight is None else rows.weight
 
 
 def _join(blocks: tuple[Block, ...]) -> Block:

@@ -8,7 +8,7 @@ first rows) counts as many rounds as its rows make. Everything is a function of 
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
+from dkernel.execution.versions import versions
+from dkernel.features import NystromMap, Scaling
+from dkernel.linear.losses import parse_loss
 from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
+from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
 from dkernel.problem.finite_check import check_finite
@@ -27,6 +31,7 @@ from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import LEVERAGE_ROWS, MOST_SAMPLE
 from dkernel.problem.targets import Targets
+from dkernel.recipe import Recipe, SettledRecipe
 from dkernel.solving.fit_problem import FitRun, SampledProblem
 from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
 from dkernel.solving.sgd_setup import prepare
@@ -108,6 +113,39 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
             facts={**model.facts, "rows": n},
         )
     return Stream(model, problem, state.solver, counts, n, v, older, newer, tuple(history))
+
+
+def constant_model(
+    recipe: Recipe,
+    columns: Sequence[str],
+    label: str,
+    rows: Block,
+    scores: F64,
+    classes: NDArray[Any] | None,
+    facts: dict[str, Any],
+) -> Model:
+    """The model that gives all rows these scores (outputs,): what answers until there are rows to learn from.
+
+    Parameters
+    ----------
+    rows : that have been seen; the first is the landmark of a coefficient of 0, which tells the kind of rows
+    """
+    kernel = recipe.kernels[0].bind_columns(columns).bind(lambda *_: 1.0)
+    settled = {"kernel": repr(kernel), "features": "nystrom", "n_components": 1, "rank": None, "landmarks": "uniform"}
+    settled |= {"loss": parse_loss(recipe.loss).text, "alpha": 0.0, "polish": 0, "rounds": 1, "local": "none"}
+    settled |= {"scale": "none", "metric": "identity", "calibration": "none"}
+    p = 1 if isinstance(rows.X, SparseRows) else rows.X.shape[1]
+    return Model(
+        recipe=SettledRecipe(recipe.replace(**settled)),
+        scaling=Scaling("none", np.zeros(p), np.ones(p)),
+        map=NystromMap(kernel, rows.X[:1]),
+        coef=np.zeros((1, len(scores))),
+        intercept=scores,
+        classes=classes,
+        columns=columns,
+        label=label,
+        facts={"rows": len(rows.X), "columns": 1, "versions": versions(), "waits": True, **facts},
+    )
 
 
 def with_classes(model: Model, classes: NDArray[Any]) -> Model:

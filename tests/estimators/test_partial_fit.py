@@ -4,11 +4,14 @@ import pickle
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
+import dkernel
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from tests.estimators.data import SMALL, ball, wave
 
 TEST = ball(4000, seed=9)
@@ -63,12 +66,61 @@ def test_small_blocks_are_collected_and_answer_at_once():
     assert len(machine.history_) == 1  # 600 rows were for the first fit, at 8 for each of 64 columns and blocks of 100
 
 
-def test_a_block_with_one_class_waits_for_the_other():
-    X, y = ball(900)
-    order = np.argsort(y[:600], kind="stable")
-    machine = KernelClassifier(**SMALL).partial_fit(X[order[:50]], y[order[:50]], classes=[False, True])
+KINDS = {
+    "dense": lambda X: X,
+    "frame": lambda X: pd.DataFrame(X, columns=list("abc")),
+    "sparse": lambda X: sparse.csr_array(np.pad(X, ((0, 0), (0, 5000)))),
+    "chunks": lambda X: da.from_array(X, chunks=(50, -1)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("labels", [[False, True], ["a", "b", "c"], [0, 1]], ids=str)
+@pytest.mark.parametrize("loss", ["auto", "logistic", "softmax"])
+def test_one_class_is_predicted_until_another_comes_and_no_row_is_lost(kind, labels, loss):
+    X, y = ball(600)
+    X, y = KINDS[kind](X[np.argsort(y, kind="stable")]), np.array(labels)[np.sort(y).astype(int)]
+    machine = KernelClassifier(**(SMALL | {"scale": "none"}), loss=loss)
+    at_once = clone(machine).partial_fit(X, y, classes=labels)
+    for some in (slice(1), slice(1, 50)):
+        with pytest.warns(ConstantLabelWarning, match="one class"):
+            machine.partial_fit(X[some], y[some], classes=labels)
+    assert machine.classes_.tolist() == labels
+    assert (np.asarray(machine.predict(X)) == labels[0]).all()
+    scores = np.asarray(machine.decision_function(X))
+    assert scores.shape == ((600,) if len(labels) == 2 else (600, len(labels)))
+    if loss != "auto":
+        assert (np.asarray(machine.predict_proba(X))[:, 0] > 0.7).all()
+    machine.partial_fit(X[50:], y[50:])
+    assert machine.model_.facts["rows"] == at_once.model_.facts["rows"] == 600
+    np.testing.assert_allclose(machine.decision_function(X), at_once.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_one_row_of_numbers_is_predicted_until_others_come(targets):
+    X, y = wave(600)
+    y = np.column_stack([y] * targets) if targets > 1 else y
+    machine = KernelRegressor(**SMALL)
+    with pytest.warns(ConstantLabelWarning, match="one row"):
+        machine.partial_fit(X[:1], y[:1])
+    np.testing.assert_array_equal(machine.predict(X[:3]), np.repeat(y[:1], 3, axis=0))
+    at_once = KernelRegressor(**SMALL).partial_fit(X, y)
+    np.testing.assert_allclose(machine.partial_fit(X[1:], y[1:]).predict(X), at_once.predict(X), atol=1e-4)
+
+
+def test_rows_without_weight_are_no_class_and_a_file_of_one_class_is_no_start(tmp_path):
+    X, y = ball(600)
+    some, labels, weight = (da.from_array(each[:9]) for each in (X, y, np.zeros(600)))
+    machine = KernelClassifier(**SMALL).partial_fit(some, labels, [False, True], weight)
     assert not hasattr(machine, "model_")
-    assert machine.partial_fit(X[order[50:]], y[order[50:]]).score(X, y) > 0.8
+    one = np.flatnonzero(y)[:9]
+    with pytest.warns(ConstantLabelWarning):
+        machine.partial_fit(X[one], y[one])
+    dkernel.save(machine, tmp_path / "m")
+    again = dkernel.load(tmp_path / "m")
+    assert again.predict(X).all()
+    with pytest.raises(UnsupportedError, match="learned nothing yet"):
+        again.partial_fit(X, y)
 
 
 def test_a_class_that_comes_later():
