@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from dkernel.errors import RecipeError
 from dkernel.estimators.coefficients import Coefficients
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
@@ -110,10 +109,6 @@ class OneClassSVM(OutlierMixin, Coefficients, Embedding):
 
     def _learn(self, X: Any) -> None:
         nu = self.nu
-        if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
-            raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise RecipeError(f"max_iter={self.max_iter!r}: a positive whole number is needed.")
         source, phi, seed = self._embed(X)
         phi = self._drop_lost_directions(phi)
         with default_executor() as executor:

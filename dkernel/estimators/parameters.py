@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
+from dkernel.local.binning import MOST_BITS
 from dkernel.local_settings import LocalSettings, sections
 from dkernel.parameters import PARAMETERS, hint_for_removed
-from dkernel.recipe_checks import Parameter
+from dkernel.recipe_checks import Parameter, positive_number, real, refusal, whole, word_or
 from dkernel.validation import nearest_name
 
 KernelLike = str | Kernel
@@ -97,6 +98,43 @@ _OF_ESTIMATORS = (
 )
 DOCUMENTED: Mapping[str, Parameter] = {**PARAMETERS, **{p.name: p for p in _OF_ESTIMATORS}}
 """Parameter of an estimator -> its default and sentences."""
+
+
+def _truth(p: Parameter, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise refusal(p, value, "True, False")
+    return bool(value)
+
+
+def _bins(p: Parameter, value: Any) -> int:
+    number = whole(2)(p, value)
+    if number.bit_count() != 1 or number > 1 << MOST_BITS:
+        raise refusal(p, value, f"a power of two from 2 to 2**{MOST_BITS}")
+    return number
+
+
+_COUNTS = ("n_components", "n_map_components", "n_clusters", "n_grids", "max_iter")
+_CHECKED: Mapping[str, Parameter] = {
+    **{name: Parameter(name, None, "", whole(1)) for name in _COUNTS},
+    "n_bins": Parameter("n_bins", None, "", _bins),
+    "n_init": Parameter("n_init", None, "", word_or(whole(1)), ("auto",)),
+    "tol": Parameter("tol", None, "", real("a finite number of at least 0", lambda v: 0 <= v < np.inf)),
+    "nu": Parameter("nu", None, "", real("a share above 0 and at most 1", lambda v: 0 < v <= 1)),
+    "alpha": Parameter("alpha", None, "", positive_number()),
+    "fit_intercept": Parameter("fit_intercept", None, "", _truth),
+}
+"""Parameter of an estimator that is no parameter of a recipe, or has a narrower meaning there -> its check."""
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse values of the parameters of transformers, clusterings and the like that have no meaning.
+
+    None passes where it is the default.
+    """
+    for name, p in inspect.signature(type(estimator).__init__).parameters.items():
+        value = getattr(estimator, name, None)
+        if name in _CHECKED and not (value is None and p.default is None):
+            _CHECKED[name].checked(value)
 
 
 def document(cls: type, task: str) -> None:

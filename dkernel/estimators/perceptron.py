@@ -9,9 +9,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
+from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import check_table
@@ -123,10 +123,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         DataError
             If there is one class only, or more than 20,000 rows.
         """
-        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise RecipeError(f"max_iter={self.max_iter!r} is not valid. Possible: a whole number of at least 1.")
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise RecipeError(f"fit_intercept={self.fit_intercept!r} is not valid. Possible: True, False.")
+        check_parameters(self)
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)

@@ -1,6 +1,7 @@
-"""Parameters that an estimator does not have are answered by the one that is meant."""
+"""Names and values of parameters that an estimator does not have are answered by those that are possible."""
 
 import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,10 @@ from sklearn.base import clone
 
 import dkernel
 from dkernel.cli.train import RECIPE
+from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import UnknownParameterError
+from tests.estimators.data import ball
+from tests.estimators.test_fitted_attributes import ESTIMATORS
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,28 @@ def test_a_source_of_another_precision_is_refused_with_what_to_do(tmp_path):
     source = dkernel.open_source(str(tmp_path / "t.csv"), label="y")
     with pytest.raises(dkernel.errors.DataError, match=r"Open it with dtype='float64'"):
         dkernel.KernelRegressor(dtype="float64").fit(source)
+
+
+NO_NUMBER = {
+    bool: ["no", 2, None],
+    int: [True, np.True_, 1.5, "few", -1, None],
+    float: [True, "few", np.nan, -1.0, None],
+}
+OF_THE_RUN = ("verbose", "warm_start")  # any value that is true or not
+
+
+def of_another_kind():
+    """Every parameter of every class whose default is a number or a truth value, with values that are none."""
+    found = []
+    for kind in ESTIMATORS:
+        for p in inspect.signature(kind.__init__).parameters.values():
+            values = NO_NUMBER.get(type(p.default), []) if p.name not in OF_THE_RUN else []
+            found += [pytest.param(kind, p.name, v, id=f"{kind.__name__}-{p.name}-{v}") for v in values]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), of_another_kind())
+def test_a_value_of_another_kind_is_refused_by_its_name(kind, name, value):
+    X, y = ball(40)
+    with pytest.raises(RecipeError, match=rf"^{name}={re.escape(repr(value))} is not valid\. .*Possible: "):
+        kind(**{name: value}).fit(X, X if kind is dkernel.KernelCCA else y)

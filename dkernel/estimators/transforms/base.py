@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import NamedParameters
+from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.validation import check_table, source_of
 from dkernel.execution.connect import default_executor
@@ -54,6 +53,7 @@ class Unsupervised(NamedParameters, BaseEstimator):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
+        check_parameters(self)
         self._learn(X)
         return self
 
@@ -227,9 +227,7 @@ def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
 
 
 def columns_of(recipe: Recipe) -> int:
-    if isinstance(recipe.n_components, str):
-        raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of components.")
-    return recipe.n_components
+    return int(recipe.n_components)
 
 
 def dtype_of(X: Any) -> str:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.tables import matrix, stays_sparse
-from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.transforms.base import MapTransformer, dtype_of
 from dkernel.estimators.validation import check_table, seed_of, source_of
 from dkernel.execution.connect import default_executor
-from dkernel.local.binning import MOST_BITS, Binning
+from dkernel.local.binning import Binning
 from dkernel.numerics.layout import Layout
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
@@ -84,7 +84,7 @@ class BinningFeatures(MapTransformer):
 
     def _learn(self, X: Any) -> None:
         """Draw the grids; the rows are read once, for the center and for a gamma that asks for it."""
-        n_grids, bits = _count(self.n_grids), _bits(self.n_bins)
+        n_grids, bits = int(self.n_grids), int(self.n_bins).bit_length() - 1
         if stays_sparse(X):
             raise UnsupportedError("BinningFeatures divides every feature, zeros too: X must be dense.")
         recipe = Recipe(kernel=self.kernel, gamma=self.gamma, n_components=CENTER_ROWS, seed=seed_of(self.random_state))
@@ -127,15 +127,3 @@ def _sparse(codes: NDArray[np.uint32], bits: int, dtype: str) -> scipy.sparse.cs
     ends = np.arange(rows + 1, dtype=index) * index(n_grids)
     values = np.full(columns.size, n_grids**-0.5, dtype)
     return scipy.sparse.csr_array((values, columns.ravel(), ends), shape=(rows, int(width)))
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise RecipeError(f"n_grids={value!r}: a whole number of at least 1 is needed.")
-    return int(value)
-
-
-def _bits(value: Any) -> int:
-    if not isinstance(value, int | np.integer) or value.bit_count() != 1 or not 2 <= value <= 1 << MOST_BITS:
-        raise RecipeError(f"n_bins={value!r}: a power of two from 2 to 2**{MOST_BITS} is needed.")
-    return int(value).bit_length() - 1

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.tables import matrix
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.parameters import KernelLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
@@ -174,7 +174,7 @@ class KernelCCA(OnFeatures):
         DataError
             If the views have different numbers of rows, or values that are not finite numbers.
         """
-        self._check()
+        check_parameters(self)
         if y is None:
             raise DataError("This KernelCCA requires y to be passed, but the target y is None: it is the second view.")
         X, Y = self._views(X, y)
@@ -194,12 +194,6 @@ class KernelCCA(OnFeatures):
         for name in ("kernel_", "map_", "n_map_components_"):
             setattr(self, name, getattr(view, name))
         return self
-
-    def _check(self) -> None:
-        if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
-            raise RecipeError(f"n_components={self.n_components!r}: a positive whole number is needed.")
-        if not isinstance(self.alpha, int | float | np.number) or not 0 < self.alpha < np.inf:
-            raise RecipeError(f"alpha={self.alpha!r}: a number above 0 is needed.")
 
     def _views(self, X: Any, Y: Any, *, fitting: bool = True) -> tuple[Any, Any]:
         """Make tables of both, and refuse those of unequal rows."""

@@ -48,10 +48,9 @@ class Clustering(ClusterMixin, OnFeatures):
         self.random_state = random_state
 
     def _n_clusters(self, source: Source) -> int:
-        k = self.n_clusters
-        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
-            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
-        return int(k)
+        if self.n_clusters > source.n_rows:
+            raise DataError(f"n_clusters={self.n_clusters} of {source.n_rows} row(s): at most as many are needed.")
+        return int(self.n_clusters)
 
     def _cluster(self, source: Source, phi: Phi, rows: NDArray[Any], seed: int) -> None:
         """Leave the centres in the space of phi; `rows` are the sample on which they begin."""
@@ -128,7 +127,7 @@ class KernelKMeans(Clustering):
         Kind of the map.
     n_map_components : int, default=1024
         Number of landmarks, or of random features.
-    n_init : int, default=10
+    n_init : int or "auto", default=10
         Starts on the sample, of which the best is taken.
     max_iter : int, default=100
         Most passes over the data.

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import RecipeError
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, join_rows
 from dkernel.execution.connect import default_executor
@@ -93,8 +92,6 @@ class KernelPCA(OnFeatures):
     def _learn(self, X: Any) -> None:
         """Choose the map, and sum the covariance in one more pass over X."""
         wanted = self.n_components
-        if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
-            raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
         source, self._phi, _ = self._embed(X)
         with default_executor() as executor:
             sums = read_once(source, FeatureMoments(self._phi), executor, self._key(source), held=True)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.tables import stays_sparse
-from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed
+from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
 from dkernel.estimators.validation import check_table, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -89,7 +89,7 @@ class FourierFeatures(MapTransformer):
 
     def _learn(self, X: Any) -> None:
         """Draw the frequencies."""
-        form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
+        form = ("offset" if self.n_components % 2 else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
             gamma=self.gamma,
@@ -213,6 +213,7 @@ class NystromFeatures(MapTransformer):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
+        check_parameters(self)
         word, given = rule_of(self.landmarks)
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
@@ -256,7 +257,3 @@ def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any
     for first in range(0, len(X), PIECE_ROWS):
         out[first : first + PIECE_ROWS] = kernel(wide(X[first : first + PIECE_ROWS]), Z) @ whitening
     return out
-
-
-def _is_odd(n: Any) -> bool:
-    return isinstance(n, int | np.integer) and n % 2 == 1

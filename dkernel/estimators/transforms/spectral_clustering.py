@@ -33,7 +33,7 @@ class SpectralClustering(Clustering):
         Kind of the map.
     n_map_components : int, default=1024
         Number of landmarks, or of random features.
-    n_init : int, default=10
+    n_init : int or "auto", default=10
         Starts on the sample, of which the best is taken.
     max_iter : int, default=100
         Most passes over the data.
