@@ -300,9 +300,11 @@ class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
     @property
     def n_iter_(self) -> int:
         """Passes over the data in which the weights were learned."""
-        solved = self.model_.facts.get("solver", {}).get("passes", 0)
-        recipe = self.model_.recipe
-        return max(1, SOLVERS[recipe.solver].in_passes(recipe.passes) + int(solved))
+        facts, recipe = self.model_.facts, self.model_.recipe
+        made = facts.get(
+            "passes", SOLVERS[recipe.solver].in_passes(recipe.passes)
+        )  # fewer if patience or a callback ended
+        return max(1, int(made) + int(facts.get("solver", {}).get("passes", 0)))
 
     @property
     def feature_weights_(self) -> Any:

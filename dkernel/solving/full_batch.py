@@ -168,7 +168,8 @@ class Polish(FullBatch):
 
     def finish(self, state: FullBatchState) -> SolverResult:
         result, before = super().finish(state), self.before
-        return replace(result, share=before.share, history=[*before.history, *result.history], tried=before.tried)
+        both = {"history": [*before.history, *result.history], "facts": {**before.facts, **result.facts}}
+        return replace(result, share=before.share, tried=before.tried, **both)
 
     def _warn(self, passes: int, decrement: float) -> None:
         """A polish has as many passes as are cheap, and need not converge."""

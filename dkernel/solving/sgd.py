@@ -91,7 +91,10 @@ class Passes(Solver[PassState]):
         assert state.best is not None
         first = np.eye(1, self.solver.outputs)
         nothing = float(self.problem.loss.value(2 * first - 1, 0 * first).sum())
-        return replace(state.best, history=list(state.history), facts=_rounds_not_learned(state.history, nothing))
+        facts = _rounds_not_learned(state.history, nothing)
+        if state.epoch < len(self.fit.schedules):
+            facts["passes"] = state.epoch
+        return replace(state.best, history=list(state.history), facts=facts)
 
     def plan(self, state: PassState) -> Callable[[], Any] | None:
         judge = self.judge

@@ -27,6 +27,26 @@ def test_the_choices_are_attributes(machine):
     assert machine.n_iter_ >= 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "made"),
+    [
+        ({"passes": 3}, 3),
+        ({"passes": 12, "patience": 1, "gamma": 5.0, "alpha": 1e-9}, None),
+        ({"passes": 12, "callbacks": [bool]}, 1),
+        ({"passes": 12, "callbacks": [lambda line: line.get("pass") == 2]}, 2),
+        ({"passes": 12, "callbacks": [lambda line: line.get("pass") == 2], "polish": 3}, None),
+        ({"solver": "exact"}, 1),
+    ],
+)
+def test_iterations_are_the_passes_that_were_made(settings, made, tmp_path):
+    machine = KernelClassifier(**({"kernel": "gaussian", "gamma": 0.5, "alpha": 1e-4, "n_components": 32} | settings))
+    machine.set_params(loss="logistic").fit(X, Y)
+    passes = made or len({(line["pass"], "decrement" in line) for line in machine.history_ if "round" in line})
+    assert machine.n_iter_ == passes < 12
+    dkernel.save(machine, tmp_path / "m")
+    assert dkernel.load(tmp_path / "m").n_iter_ == passes
+
+
 def test_feature_weights_have_names(machine):
     assert machine.feature_weights_ is None  # no metric was learned
     learned = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(X, Y).feature_weights_
