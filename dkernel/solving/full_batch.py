@@ -168,7 +168,10 @@ class Polish(FullBatch):
 
     def finish(self, state: FullBatchState) -> SolverResult:
         result, before = super().finish(state), self.before
-        both = {"history": [*before.history, *result.history], "facts": {**before.facts, **result.facts}}
+        both: dict[str, Any] = {
+            "history": [*before.history, *result.history],
+            "facts": {**before.facts, **result.facts},
+        }
         return replace(result, share=before.share, tried=before.tried, **both)
 
     def _warn(self, passes: int, decrement: float) -> None:

@@ -108,7 +108,7 @@ def test_one_row_of_numbers_is_predicted_until_others_come(targets):
     np.testing.assert_allclose(machine.partial_fit(X[1:], y[1:]).predict(X), at_once.predict(X), atol=1e-4)
 
 
-def test_rows_without_weight_are_no_class_and_a_file_of_one_class_is_no_start(tmp_path):
+def test_neither_rows_without_weight_nor_one_class_begin_a_machine(tmp_path):
     X, y = ball(600)
     some, labels, weight = (da.from_array(each[:9]) for each in (X, y, np.zeros(600)))
     machine = KernelClassifier(**SMALL).partial_fit(some, labels, [False, True], weight)
