@@ -18,7 +18,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
-from dkernel.estimators.coefficients import Coefficients
+from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.conformal import conformal_of
 from dkernel.estimators.errors import NotThereError, check_callbacks, require_fitted
 from dkernel.estimators.groups import hold_out_groups
@@ -66,7 +66,7 @@ from dkernel.training.update import MOST_OLD, rows_in, update_model
 _OF_THE_RUN = ("checkpoint", "callbacks", "verbose")  # parameters that decide no result
 
 
-class KernelMachine(Coefficients, NamedParameters, BaseEstimator):
+class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]

@@ -15,7 +15,7 @@ from dkernel.numerics.array_types import F64
 from dkernel.numerics.sparse_rows import SparseRows
 
 
-class Coefficients:
+class LinearCoefficients:
     """The coefficients of a machine with a model."""
 
     model_: Model
