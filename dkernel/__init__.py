@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dkernel.estimators.explanation import Explanation, explain
     from dkernel.estimators.loading import load
     from dkernel.estimators.scoring import score
-    from dkernel.export.onnx import to_onnx
     from dkernel.inference.gram_matrix import gram
     from dkernel.inference.nystrom_operator import nystrom_operator
     from dkernel.kernels import (
@@ -56,8 +55,9 @@ if TYPE_CHECKING:
     )
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
-    from dkernel.local_settings import Cells, Grids
-    from dkernel.persistence.model_file import save
+    from dkernel.model.export.onnx import to_onnx
+    from dkernel.model.local_settings import Cells, Grids
+    from dkernel.model.model_file import save
 
     __version__: str
 
@@ -122,7 +122,7 @@ _NAMES = {
     "dkernel.estimators.explanation": "Explanation explain",
     "dkernel.estimators.loading": "load",
     "dkernel.estimators.scoring": "score",
-    "dkernel.export.onnx": "to_onnx",
+    "dkernel.model.export.onnx": "to_onnx",
     "dkernel.inference.gram_matrix": "gram",
     "dkernel.inference.nystrom_operator": "nystrom_operator",
     "dkernel.kernels": (
@@ -130,8 +130,8 @@ _NAMES = {
         "Linear Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel "
         "Weighted is_psd parse register"
     ),
-    "dkernel.local_settings": "Cells Grids",
-    "dkernel.persistence.model_file": "save",
+    "dkernel.model.local_settings": "Cells Grids",
+    "dkernel.model.model_file": "save",
 }
 """Module -> its public names."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -148,7 +148,7 @@ def __getattr__(name: str) -> Any:
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:
-        from dkernel.parameters import hint_for_removed
+        from dkernel.model.parameters import hint_for_removed
 
         raise AttributeError(f"module 'dkernel' has no attribute {name!r}.{hint_for_removed(name)}")
     globals()[name] = value

@@ -31,7 +31,7 @@ def draw(picture: Picture, path: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from dkernel.report.style import COLOURS, STYLE, grid_lines
+    from dkernel.inference.report.style import COLOURS, STYLE, grid_lines
 
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.4, 3.4), layout="constrained")

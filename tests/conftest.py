@@ -14,8 +14,8 @@ import dask
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dkernel.execution.base import Executor
-from dkernel.execution.connect import connect
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.connect import connect
 
 # Of the clusters of this process, and of those of the commands that tests start. Tests of faults say otherwise.
 _CALM = {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dkernel.cli.help import group_options
 from dkernel.cli.train import train_command
-from dkernel.local_settings import Cells, Grids
+from dkernel.model.local_settings import Cells, Grids
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("dkernel", "scripts", "tests")

@@ -70,7 +70,7 @@ OWNERS = {
     "onnx": {"export"},
 }
 RUNS_CODE = {"pickle", "joblib", "cloudpickle", "dill", "marshal", "shelve"}
-LOAD_PATH = {"persistence.model_file", "persistence.tensor_file", "model", "recipe"}
+LOAD_PATH = {"model.model_file", "model.tensor_file", "model.model", "model.recipe"}
 
 
 def module_of(path: Path) -> str:
@@ -167,8 +167,8 @@ def test_third_parties_stay_in_their_rooms(library):
 
 def test_the_load_path_imports_nothing_that_runs_code():
     """What modelfile reaches among our own files, at import or in a function: none of it can unpickle."""
-    reached, wrong = {"dkernel.persistence.model_file"}, []
-    queue = ["dkernel.persistence.model_file"]
+    reached, wrong = {"dkernel.model.model_file"}, []
+    queue = ["dkernel.model.model_file"]
     while queue:
         module = queue.pop()
         for name, line in everywhere(module):
@@ -292,8 +292,8 @@ def test_every_number_has_a_reason():
 
 
 CATALOGUES = {
-    "solver": ("dkernel.linear.solvers.catalogue", "SOLVERS"),
-    "loss": ("dkernel.linear.losses", "LOSSES"),
+    "solver": ("dkernel.model.solver_table", "SOLVERS"),
+    "loss": ("dkernel.losses.losses", "LOSSES"),
     "map": ("dkernel.features.choose", "FEATURES"),
 }
 NEUTRAL = {"auto", "none"}  # words that many parameters know

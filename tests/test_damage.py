@@ -18,19 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dkernel.cli.diagnostics.follow import read_record
 from dkernel.data import open_source
 from dkernel.data.paths import File
 from dkernel.data.usable_files import DoneFiles
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import OutputPart
-from dkernel.diagnostics.follow import read_record
 from dkernel.errors import DKernelError
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.persistence.model_file import load_model, save
+from dkernel.model.model_file import load_model, save
 from dkernel.streaming.progress import Progress
+from dkernel.training.checkpoint import Checkpoint
 from tests.cli.test_watch import RUNNING, STATE
 from tests.data.test_destination import JOB, write
-from tests.persistence.test_model_file import a_model
+from tests.model.test_model_file import a_model
 
 Read = Callable[[], Any]
 

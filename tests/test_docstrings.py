@@ -9,7 +9,7 @@ from numpydoc.validate import validate
 import dkernel
 from dkernel.features.base import FeatureMap
 from dkernel.kernels.base import Kernel
-from dkernel.linear.losses import Loss
+from dkernel.losses.losses import Loss
 from dkernel.streaming.reduction import Statistic
 
 TO_EXTEND = (Kernel, FeatureMap, Loss, Statistic)

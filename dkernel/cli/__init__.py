@@ -51,7 +51,7 @@ class _Table(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from dkernel.validation import nearest_name
+            from dkernel.numerics.validation import nearest_name
 
             ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -66,7 +66,7 @@ class _Table(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from dkernel.execution.versions import versions
+        from dkernel.streaming.execution.versions import versions
 
         click.echo(f"dkernel {versions()['dkernel']}")
         ctx.exit()

@@ -20,8 +20,8 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
     \b
     dkernel cancel model.safetensors
     """
+    from dkernel.cli.diagnostics.follow import follow, is_over, read_record, record_of
     from dkernel.cli.driver import clear_cancel, request_cancel
-    from dkernel.diagnostics.follow import follow, is_over, read_record, record_of
     from dkernel.errors import DataError, mask_urls
 
     where = record_of(run)

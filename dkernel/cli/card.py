@@ -31,7 +31,7 @@ def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> N
     dkernel card model.safetensors --out README.md
     """
     from dkernel.data.store import write_whole
-    from dkernel.persistence.model_file import read_header
+    from dkernel.model.model_file import read_header
 
     if out is not None:
         check_outputs()

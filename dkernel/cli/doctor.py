@@ -57,9 +57,9 @@ def doctor_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
-    from dkernel.diagnostics.doctor import diagnose
+    from dkernel.cli.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
-    from dkernel.execution.connect import client_at, dashboard_of
+    from dkernel.streaming.execution.connect import client_at, dashboard_of
 
     try:
         with client_at(**place) as client:
@@ -76,7 +76,7 @@ def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
 
 
 def _job(values: Mapping[str, Any], client: Any) -> Any:
-    from dkernel.diagnostics.doctor import DoctorRequest as Asked
+    from dkernel.cli.diagnostics.doctor import DoctorRequest as Asked
     from dkernel.errors import DKernelError
 
     places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
@@ -106,7 +106,7 @@ def _job(values: Mapping[str, Any], client: Any) -> Any:
 def _open(values: Mapping[str, Any], recipe: Any, client: Any) -> Any:
     """Open the source, on a worker if only workers see the files, and fit the recipe to its label."""
     from dkernel.errors import UnseenFileError
-    from dkernel.execution.cluster import ClusterExecutor
+    from dkernel.streaming.execution.cluster import ClusterExecutor
 
     try:
         return open_for(values, recipe)
@@ -129,8 +129,8 @@ def _folder(path: str) -> str:
 
 
 def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.diagnostics.doctor import CHECKS
-    from dkernel.planning.plan_format import format_plan
+    from dkernel.cli.diagnostics.doctor import CHECKS
+    from dkernel.training.planning.plan_format import format_plan
 
     if "scheduler" in diagnosis:
         dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""

@@ -26,14 +26,14 @@ from uuid import uuid4
 
 import click
 
+from dkernel.cli.diagnostics.follow import cancel_file_of, is_over, is_stale, log_of, read_record
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
 from dkernel.data.store import file_of, is_url, write_whole
-from dkernel.diagnostics.follow import cancel_file_of, is_over, is_stale, log_of, read_record
 from dkernel.errors import DataError, DKernelError, mask_urls
-from dkernel.execution.connection import PATIENCE
-from dkernel.execution.user_modules import UserModule
+from dkernel.streaming.execution.connection import PATIENCE
+from dkernel.streaming.execution.user_modules import UserModule
 
 BY_SIGTERM = 143  # that of a command which SIGTERM stops
 _LOOK = 1.0  # seconds between two looks for the cancel file
@@ -68,9 +68,9 @@ class ClusterJob:
 
 def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> ClusterJob:
     """Give the command with these settings to the cluster, unless the job is there already."""
-    from dkernel.execution.base import Call
-    from dkernel.execution.connect import connect
-    from dkernel.execution.user_modules import user_modules
+    from dkernel.streaming.execution.base import Call
+    from dkernel.streaming.execution.connect import connect
+    from dkernel.streaming.execution.user_modules import user_modules
 
     if not (values["scheduler"] or values["scheduler_file"]):
         raise click.UsageError("--detach gives the job to a cluster: give --scheduler or --scheduler-file too.", ctx)
@@ -129,7 +129,7 @@ def begin_job(job: ClusterJob) -> None:
 
 def drive(job: ClusterJob) -> int:
     """Run the command of a job, and again while its exit code says so; runs on a worker. Returns the exit code."""
-    from dkernel.execution.in_task import leave_pool
+    from dkernel.streaming.execution.in_task import leave_pool
 
     leave_pool()  # a worker with one thread has it for the tasks of the job
     with tempfile.TemporaryDirectory(prefix="dkernel-job-") as folder:
@@ -143,7 +143,7 @@ def drive(job: ClusterJob) -> int:
 
 def _command(job: ClusterJob, folder: str) -> list[str]:
     """The words of the command; its settings and modules are written to `folder`."""
-    from dkernel.execution.in_task import options_of_scheduler
+    from dkernel.streaming.execution.in_task import options_of_scheduler
 
     Path(folder, "job.toml").write_text(job.settings, encoding="utf-8")
     words = [sys.executable, "-c", "from dkernel.cli.driver import command; command()", "train"]

@@ -57,7 +57,7 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 
     check_outputs()
     if values["report"]:
-        from dkernel.report import require_matplotlib as can_draw
+        from dkernel.inference.report import require_matplotlib as can_draw
 
         can_draw()
         check_writable("--report", values["report"])
@@ -71,8 +71,8 @@ def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import open_model, open_run
     from dkernel.inference.evaluate import evaluate_model as run
-    from dkernel.problem.reservoir_split import rows_of
-    from dkernel.problem.sizes import MOST_HOLDOUT
+    from dkernel.solvers.reservoir_split import rows_of
+    from dkernel.solvers.sizes import MOST_HOLDOUT
 
     model = open_model(values, record)
     with open_run(record, values, place) as (progress, executor):
@@ -105,7 +105,7 @@ def _importance(model: Any, rows: Any) -> dict[str, dict[str, float]]:
 
 def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
     """Write the page. The figures exist already, so an error here is reported and does not fail the run."""
-    from dkernel.report import write_test
+    from dkernel.inference.report import write_test
 
     try:
         write_test(path, model, rows, record.so_far())
@@ -116,7 +116,7 @@ def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.encoding.unseen import describe_counts
+    from dkernel.data.encoding.unseen import describe_counts
 
     for name, value in figures.items():
         if name == "per_class":

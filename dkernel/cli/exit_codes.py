@@ -34,8 +34,8 @@ from dkernel.errors import (
     UnsupportedError,
     mask_urls,
 )
-from dkernel.execution.failures import RefusedWorkerError
 from dkernel.numerics.resource_limits import check_address_space
+from dkernel.streaming.execution.failures import RefusedWorkerError
 
 BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
 ASKED = 3.0  # seconds in which a checkpoint says what it holds: a run that is stopped has GRACE seconds
@@ -76,7 +76,7 @@ def code_of(error: BaseException) -> int:
     if isinstance(error, Stopped):
         return AGAIN if isinstance(error, Paused) else 143
     if isinstance(error, OSError) and error.errno is not None:
-        from dkernel.execution.base import may_pass
+        from dkernel.streaming.execution.base import may_pass
 
         if may_pass(error):
             return AGAIN
@@ -96,7 +96,7 @@ class ExitCodeCommand(Grouped):
             ):
                 check_address_space()
                 if ctx.params.get("import"):
-                    from dkernel.execution.user_modules import import_modules
+                    from dkernel.streaming.execution.user_modules import import_modules
 
                     import_modules(ctx.params["import"])
                 return super().invoke(ctx)
@@ -168,8 +168,8 @@ def _again(ctx: click.Context) -> str:
 
 def _describe_checkpoint(checkpoint: str) -> str:
     """Say whether a checkpoint holds progress."""
-    from dkernel.execution.failures import answer_in_time
-    from dkernel.persistence.checkpoint import Checkpoint
+    from dkernel.streaming.execution.failures import answer_in_time
+    from dkernel.training.checkpoint import Checkpoint
 
     try:
         holds = answer_in_time(lambda: Checkpoint(checkpoint).holds_a_run, ASKED)

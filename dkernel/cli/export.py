@@ -43,8 +43,8 @@ def export_command(model: str, out: str, dtype: str, debug: bool, **_: Any) -> N
         raise click.UsageError(
             f"--out: an ONNX graph is written, and {PurePath(out).name} ends in {ending}. Use .onnx."
         )
-    from dkernel.export.onnx import to_onnx, write_onnx
-    from dkernel.persistence import model_file
+    from dkernel.model import model_file
+    from dkernel.model.export.onnx import to_onnx, write_onnx
 
     graph = to_onnx(model_file.load_model(model), dtype)
     names = [[value.name for value in values] for values in (graph.graph.input, graph.graph.output)]

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
-from dkernel.parameters import hint_for_removed
+from dkernel.model.parameters import hint_for_removed
 
 OPTION_GROUPS = ("Data", "Model", "Output", "Run", "Cluster")
 """Groups of the help, in their order."""
@@ -123,7 +123,7 @@ def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> NoReturn:
     """Refuse an unknown option, and name the one that is like it."""
-    from dkernel.validation import nearest_name
+    from dkernel.numerics.validation import nearest_name
 
     name = error.option_name
     known = [flag for param in command.params for flag in param.opts]

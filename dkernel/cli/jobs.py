@@ -24,8 +24,8 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     """
     from pathlib import Path
 
+    from dkernel.cli.diagnostics.follow import read_record
     from dkernel.data.store import is_url, store_of
-    from dkernel.diagnostics.follow import read_record
     from dkernel.errors import DataError
 
     if not is_url(folder) and not Path(folder.removeprefix("file://")).is_dir():
@@ -47,7 +47,7 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
 
 
 def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    from dkernel.diagnostics.follow import is_over, is_stale
+    from dkernel.cli.diagnostics.follow import is_over, is_stale
     from dkernel.streaming.progress import format_progress
 
     dead = not is_over(record) and is_stale(record)

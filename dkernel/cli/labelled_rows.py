@@ -58,7 +58,7 @@ def open_labelled(
     paths : in place of DATA, without weights
     """
     from dkernel.data.encoded_columns import reading_of
-    from dkernel.problem.targets import Targets
+    from dkernel.solvers.targets import Targets
     from dkernel.streaming.open_files import open_files
 
     return open_files(
@@ -98,7 +98,7 @@ def rewrite_model(
     require_options(ctx, values, ["model", "data", "out"])
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record, open_model, open_run
-    from dkernel.persistence import model_file
+    from dkernel.model import model_file
 
     check_outputs()
     check_model_place(values)

@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 from dkernel.errors import DataError, MissingLabelError, UnsupportedError
-from dkernel.parameters import hint_for_removed
-from dkernel.recipe_checks import Parameter
+from dkernel.model.parameters import hint_for_removed
+from dkernel.model.recipe_checks import Parameter
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -148,7 +148,7 @@ class FileType(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not self.local or "://" not in str(value):
             return value
-        from dkernel.validation import refuse_url
+        from dkernel.numerics.validation import refuse_url
 
         try:
             refuse_url(str(value), "this file or folder" if param is None else max(param.opts, key=len))
@@ -326,7 +326,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
                 ctx,
             )
         if name not in options:
-            from dkernel.validation import nearest_name
+            from dkernel.numerics.validation import nearest_name
 
             hint = hint_for_removed(name) or nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
@@ -422,7 +422,7 @@ def scratch_of(values: Mapping[str, Any]) -> Any:
 
 
 def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of `dkernel.execution.connect.connect`."""
+    """Arguments of `dkernel.streaming.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)
@@ -441,9 +441,9 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
 
 def _check_limit(limit: str) -> None:
     """Refuse a limit under which no worker starts, before any is started."""
-    from dkernel.cost import WORKER_BASE
     from dkernel.errors import MemoryBudgetError
-    from dkernel.execution.connect import bytes_of
+    from dkernel.streaming.cost import WORKER_BASE
+    from dkernel.streaming.execution.connect import bytes_of
 
     if 0 < (bytes_of(limit) or 0) < WORKER_BASE:
         least = f"{WORKER_BASE // 2**20}MiB"

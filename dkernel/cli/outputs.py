@@ -57,7 +57,7 @@ def _unnamed_outputs(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
         yield (record := str(default_record(out))), "the run record"
     if record and values.get("detach"):
-        from dkernel.diagnostics.follow import cancel_file_of, log_of
+        from dkernel.cli.diagnostics.follow import cancel_file_of, log_of
 
         yield log_of(record), "the log of the job"
         yield cancel_file_of(record), "the file that ends the job"

@@ -18,14 +18,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
+from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, start_collector
 from dkernel.cli.options import show_progress
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.data.writers.atomic import write_file
-from dkernel.diagnostics.follow import DEAD_AFTER, HEARTBEAT
-from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.errors import DKernelError, mask_urls
-from dkernel.execution.versions import versions
+from dkernel.streaming.execution.versions import versions
 
 JOB = "DKERNEL_JOB"  # the variable in which the driver of a job gives its command the entry `job` of the run record
 REMOTE_HEARTBEAT = DEAD_AFTER / 2  # where each renewal is an upload
@@ -163,7 +163,7 @@ class Record:
 @contextmanager
 def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Start the Progress and the Executor that the run options ask for, and note both in the record."""
-    from dkernel.execution.connect import connect, dashboard_of
+    from dkernel.streaming.execution.connect import connect, dashboard_of
 
     start_collector()
     # The last phase ends with its work: a cluster takes a third of a second to close.
@@ -185,7 +185,7 @@ def open_run(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]
 
 def open_model(values: Mapping[str, Any], record: Record) -> Any:
     """The model of a command, noted in the record with what the command reads and writes."""
-    from dkernel.persistence import model_file
+    from dkernel.model import model_file
 
     record.note(paths=list(values["data"]), **{name: values[name] for name in ("model", "out") if name in values})
     model = model_file.load_model(values["model"])

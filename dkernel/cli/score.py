@@ -142,7 +142,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
-    from dkernel.encoding.unseen import describe_counts
+    from dkernel.data.encoding.unseen import describe_counts
 
     if _nothing_new(result):
         return _line(out, result, seconds)

@@ -28,7 +28,7 @@ def show_command(model: str, all: bool, json: bool, debug: bool) -> None:  # noq
     dkernel show model.safetensors
     dkernel show model.safetensors --json | jq .recipe
     """
-    from dkernel.persistence.model_file import read_header
+    from dkernel.model.model_file import read_header
 
     header = read_header(model)
     click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, all)))

@@ -74,7 +74,7 @@ def _result(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _early_end(facts: Mapping[str, Any]) -> dict[str, str]:
-    from dkernel.linear.solvers.catalogue import SOLVERS, early_end
+    from dkernel.model.solver_table import SOLVERS, early_end
 
     ended, solver = early_end(facts["facts"]), facts["facts"].get("solver") or {}
     if "passes" not in solver:

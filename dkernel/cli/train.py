@@ -38,12 +38,12 @@ from dkernel.cli.options import (
 )
 from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
 from dkernel.errors import mask_urls
-from dkernel.parameters import PARAMETERS
+from dkernel.model.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
-    from dkernel.persistence.checkpoint import Checkpoint
-    from dkernel.recipe import Recipe
+    from dkernel.model.recipe import Recipe
+    from dkernel.training.checkpoint import Checkpoint
 
 OF_MAPS = ("rank", "sampling", "form")  # which the transformers of Python have
 RECIPE = {name: p for name, p in PARAMETERS.items() if name not in (*OF_MAPS, "rounds")}
@@ -156,8 +156,8 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
+    from dkernel.cli.diagnostics.follow import log_of
     from dkernel.cli.driver import submit
-    from dkernel.diagnostics.follow import log_of
 
     check_outputs()
     job = submit(ctx, values, place)
@@ -187,7 +187,7 @@ def check_fit(values: Mapping[str, Any]) -> None:
         checkpoint.check()
     check_model_place(values, checkpoint is not None and checkpoint.holds_a_run)
     if values["report"]:
-        from dkernel.report import require_matplotlib as can_draw
+        from dkernel.inference.report import require_matplotlib as can_draw
 
         can_draw()
         check_writable("--report", values["report"])
@@ -202,8 +202,8 @@ def loss_of(values: Mapping[str, Any]) -> str | None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
-    from dkernel.linear.solvers.catalogue import loss_for
-    from dkernel.recipe import Recipe
+    from dkernel.model.recipe import Recipe
+    from dkernel.model.solver_table import loss_for
 
     values = {**values, "loss": loss_of(values)}
     given = {name: values[name] for name in RECIPE if values[name] is not None}
@@ -217,7 +217,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
 
 def checkpoint_of(values: Mapping[str, Any]) -> "Checkpoint | None":
     """The checkpoint that the options name."""
-    from dkernel.persistence.checkpoint import Checkpoint
+    from dkernel.training.checkpoint import Checkpoint
 
     if values["checkpoint"] is None:
         return None
@@ -267,8 +267,8 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
     """Read --eval-set as the rows of the source are read; a uniform sample if they are many."""
     from dkernel.data.writers.collisions import find_in_both
     from dkernel.errors import DataError
-    from dkernel.problem.reservoir_split import count_weighted, rows_of
-    from dkernel.problem.sizes import MOST_HOLDOUT
+    from dkernel.solvers.reservoir_split import count_weighted, rows_of
+    from dkernel.solvers.sizes import MOST_HOLDOUT
     from dkernel.streaming.open_files import open_files
 
     judges = open_files(
@@ -349,7 +349,7 @@ def fit_files(
     fit : (source, recipe, executor, ...) -> TrainResult
     """
     from dkernel.cli.run_record import open_run
-    from dkernel.persistence.model_file import save
+    from dkernel.model.model_file import save
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with open_run(record, values, place) as (progress, executor):
@@ -390,7 +390,7 @@ def report_on(path: str | None, result: Any, record: "Record", trail: Any) -> No
     """
     if not path:
         return
-    from dkernel.report import write
+    from dkernel.inference.report import write
 
     with record.phase("report"):
         try:
@@ -403,10 +403,10 @@ def report_on(path: str | None, result: Any, record: "Record", trail: Any) -> No
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
     from dkernel.cli.run_record import plain
-    from dkernel.execution.connect import connect
     from dkernel.inference.baselines import baselines_cost
-    from dkernel.planning.plan_format import format_plan
+    from dkernel.streaming.execution.connect import connect
     from dkernel.training.fit import plan
+    from dkernel.training.planning.plan_format import format_plan
 
     with connect(**place) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)

@@ -36,7 +36,7 @@ from dkernel.cli.train import (
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
-    from dkernel.recipe import Recipe
+    from dkernel.model.recipe import Recipe
 
 SHOWN_CANDIDATES = 10  # lines of the leaderboard; all of them are in the run record
 
@@ -81,7 +81,7 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     check_pairs(ctx, values, recipe)
     place = connect_arguments(ctx, values)
     from dkernel.cli.run_record import Record, default_record
-    from dkernel.tuning.search_space import Budget
+    from dkernel.training.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
     check_fit(values)
@@ -116,7 +116,7 @@ def _tune(
     place: Mapping[str, Any],
     record: "Record",
 ) -> None:
-    from dkernel.tuning.search import tune
+    from dkernel.training.tuning.search import tune
 
     def fit(source: Any, recipe: "Recipe", executor: Any, **rest: Any) -> Any:
         search = tune(source, recipe, executor, grid, budget, **rest)

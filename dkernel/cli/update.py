@@ -50,7 +50,7 @@ def update_command(ctx: click.Context, /, **values: Any) -> None:
         return model, source, facts | ({"filled": unseen.filled} if unseen.filled else {})
 
     def describe(facts: Mapping[str, Any]) -> Iterator[str]:
-        from dkernel.encoding.unseen import describe_counts
+        from dkernel.data.encoding.unseen import describe_counts
 
         yield f"{values['out']}: {facts['new']:,} new rows, {facts['rows']:,} in all, {facts['local']}"
         yield from describe_counts(facts.get("filled", {}))

@@ -30,7 +30,7 @@ def watch_command(ctx: click.Context, run: str, json: bool, quiet: bool, patienc
     dkernel watch model.safetensors
     dkernel watch /shared/runs/ --patience 120
     """
-    from dkernel.diagnostics.follow import follow, record_of
+    from dkernel.cli.diagnostics.follow import follow, record_of
     from dkernel.errors import ClusterError
 
     screen = _Screen(quiet)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock, chunk_limit, valid_weights
 from dkernel.data.encoded_columns import AT_ONCE
+from dkernel.data.encoding.tables import column_numbers
 from dkernel.data.file_parts import read_file_part, row_place, valid_rows
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
 from dkernel.data.paths import File
@@ -25,7 +26,6 @@ from dkernel.data.rejected_rows import (
     not_finite,
     rows_of_csv,
 )
-from dkernel.encoding.tables import column_numbers
 from dkernel.errors import DataError, DKernelWarning
 
 SHOWN_ROWS = 10  # bad rows that a message lists

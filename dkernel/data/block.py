@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.encoding import Encoding
-from dkernel.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
-from dkernel.encoding.tables import filter_rows
+from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.label_means import LEAST_WEIGHT, copies_in_folds, has_weight
+from dkernel.data.encoding.tables import filter_rows
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import bytes_of_rows
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class Block:
     float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and not
     negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out on
     the way (rejected_rows.py), None where that is not done. marks says which values training never saw
-    (`dkernel.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
+    (`dkernel.data.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from dkernel.data.object_columns import NUMBERS, TIMES, object_columns, word_of
 from dkernel.data.readers.arrow_tables import common_type
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 
 def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:

@@ -8,15 +8,15 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import chunk_limit, no_weight
+from dkernel.data.encoding import CategoryColumn, Encoding, TableCounts
+from dkernel.data.encoding.counts import CategoryCount
+from dkernel.data.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.data.file_parts import count_weights
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, number_files
 from dkernel.data.object_columns import NUMBERS, domains_of
-from dkernel.encoding import CategoryColumn, Encoding, TableCounts
-from dkernel.encoding.counts import CategoryCount
-from dkernel.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 AT_ONCE = 64
 """Tasks whose results are here at one time."""

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from dkernel.data.block import Block, UncheckedBlock, cut_blocks
+from dkernel.data.encoding import TableCounts
+from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
-from dkernel.encoding import TableCounts
-from dkernel.encoding.label_means import has_weight, n_copies
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 

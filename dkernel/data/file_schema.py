@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import cut_evenly
+from dkernel.data.encoding import Encoding
 from dkernel.data.paths import File
-from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
@@ -28,8 +28,8 @@ class ReadOptions:
     `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
-    which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
-    `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
+    which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.data.encoding`),
+    unless `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
     `no_header` are of CSV, whose label is text, 0 and 1 too, with `label_as_text`. At most
     `max_bad_rows` bad rows may be left out of data with a label.
     """

@@ -18,6 +18,7 @@ from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
+from dkernel.data.encoding import Encoding
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import FORMATS, File, expand
@@ -26,11 +27,10 @@ from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
 from dkernel.data.table_formats import live_rows
 from dkernel.data.usable_files import check_bad_files, mask_names, without_bad_files
-from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError, UnseenFileError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.validation import DTYPES, HEAD, dtype_for
+from dkernel.numerics.validation import DTYPES, HEAD, dtype_for
 
 _Look = tuple[list[FileSchema], ReadColumns]
 EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name

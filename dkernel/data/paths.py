@@ -285,7 +285,7 @@ def _local(path: str) -> _Found:
 
 def _nearby(path: str) -> str:
     """A hint at the data files and folders that lie where there is no file of this name."""
-    from dkernel.validation import nearest_name
+    from dkernel.numerics.validation import nearest_name
 
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):

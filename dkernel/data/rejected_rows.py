@@ -16,7 +16,7 @@ from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.rows import first_not_finite
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 REJECTS = pa.schema(
     [

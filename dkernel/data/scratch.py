@@ -29,7 +29,7 @@ from dask.delayed import Delayed
 from dkernel.data.paths import File
 from dkernel.data.readers.npy import explain_npz_errors
 from dkernel.errors import DataError, RecipeError
-from dkernel.validation import refuse_url
+from dkernel.numerics.validation import refuse_url
 
 _BUFFER = 4 * 2**20  # copied at a time
 _OWN = ".dkernel-scratch-"

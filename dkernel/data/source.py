@@ -10,7 +10,7 @@ from dask.local import get_sync
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.encoding import Encoding
+from dkernel.data.encoding import Encoding
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 

@@ -16,7 +16,7 @@ from dkernel.data.arrow_streams import frames_of, is_stream
 from dkernel.data.block import Block
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import reading_of
-from dkernel.encoding import Encoding
+from dkernel.data.encoding import Encoding
 from dkernel.errors import ConstantLabelWarning, DataError, RecipeError, UnsupportedError
 from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.conformal import conformal_of
@@ -44,22 +44,22 @@ from dkernel.estimators.validation import (
     seed_of,
     source_of,
 )
-from dkernel.execution.base import Executor
-from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
 from dkernel.kernels import Kernel
-from dkernel.linear.solvers.catalogue import SOLVERS, early_end
-from dkernel.local_settings import settings_of, stage_names
-from dkernel.model import Model
-from dkernel.parameters import hint_for_removed
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.persistence.model_file import digest_of
-from dkernel.problem.reservoir_split import rows_of
-from dkernel.problem.sizes import MOST_HOLDOUT
-from dkernel.recipe import Recipe
+from dkernel.model.local_settings import settings_of, stage_names
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
+from dkernel.model.parameters import hint_for_removed
+from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import SOLVERS, early_end
+from dkernel.solvers.reservoir_split import rows_of
+from dkernel.solvers.sizes import MOST_HOLDOUT
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.connect import default_executor
 from dkernel.streaming.progress import Progress
 from dkernel.training.cautions import CONSTANT_LABEL
+from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import Validation, train
 from dkernel.training.update import MOST_OLD, rows_in, update_model
 
@@ -449,7 +449,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         require_fitted(self, "model_")
         if self._finished is None:
             raise UnsupportedError("A report shows a fit: call it after fit, on the fitted estimator itself.")
-        from dkernel.report import write
+        from dkernel.inference.report import write
 
         result, record, trail = self._finished
         write(path, result, {"model": type(self).__name__, **record}, trail)

@@ -14,7 +14,7 @@ from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
 from dkernel.estimators.prediction import predict_block, probability_block, score_block
-from dkernel.linear.losses import LOSSES
+from dkernel.losses.losses import LOSSES
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:

@@ -6,11 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dkernel.encoding import NumberColumn
+from dkernel.data.encoding import NumberColumn
 from dkernel.estimators.errors import NotThereError, require_fitted
 from dkernel.features.base import COMPONENT_STRIP
 from dkernel.kernels import Kernel, Linear, Polynomial, Scaled, Selection, Sum
-from dkernel.model import Model
+from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.sparse_rows import SparseRows
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.conformal import Conformal, check_coverage
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.groups import apply_by_group
 from dkernel.estimators.prediction import center_block, interval_block, probability_block, set_block
-from dkernel.problem.targets import Targets
+from dkernel.model.conformal import Conformal, check_coverage
+from dkernel.solvers.targets import Targets
 
 
 def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:

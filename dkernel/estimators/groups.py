@@ -9,7 +9,7 @@ import pandas as pd
 from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 from dkernel.training.divide_rows import held_groups
 
 

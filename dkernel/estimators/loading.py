@@ -10,10 +10,10 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.regressor import KernelRegressor
-from dkernel.local_settings import settings_of
-from dkernel.model import Model
-from dkernel.persistence import model_file
-from dkernel.recipe import GIVEN
+from dkernel.model import model_file
+from dkernel.model.local_settings import settings_of
+from dkernel.model.model import Model
+from dkernel.model.recipe import GIVEN
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -12,13 +12,13 @@ from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import check_table
-from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import OneClass, Phi
-from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.model_file import digest_of
+from dkernel.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.connect import default_executor
 
 
 class OneClassSVM(OutlierMixin, Coefficients, Embedding):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
-from dkernel.local.binning import MOST_BITS
-from dkernel.local_settings import LocalSettings, sections
-from dkernel.parameters import PARAMETERS, hint_for_removed
-from dkernel.recipe_checks import Parameter, positive_number, real, refusal, whole, word_or
-from dkernel.validation import nearest_name
+from dkernel.model.local.binning import MOST_BITS
+from dkernel.model.local_settings import LocalSettings, sections
+from dkernel.model.parameters import PARAMETERS, hint_for_removed
+from dkernel.model.recipe_checks import Parameter, positive_number, real, refusal, whole, word_or
+from dkernel.numerics.validation import nearest_name
 
 KernelLike = str | Kernel
 LandmarksLike = str | NDArray[Any]

@@ -14,14 +14,14 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, MissingValueError, RecipeError, UnsupportedError
-from dkernel.execution.base import Executor
-from dkernel.linear.losses import parse_loss
-from dkernel.model import Model
+from dkernel.losses.losses import parse_loss
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.rows import stack
-from dkernel.problem.reservoir_split import count_weighted
-from dkernel.problem.targets import Targets
-from dkernel.recipe import Recipe
-from dkernel.solving.exact import deduplicate, is_few
+from dkernel.solvers.exact import deduplicate, is_few
+from dkernel.solvers.reservoir_split import count_weighted
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.execution.base import Executor
 from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes

@@ -15,7 +15,7 @@ from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed, che
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import check_table
-from dkernel.linear.losses import signs
+from dkernel.losses.losses import signs
 from dkernel.numerics.layout import Layout
 
 DualMachine = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]

@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
 from dkernel.data.collections.tables import check_numbers, matrix, table_of
-from dkernel.encoding import Encoding
-from dkernel.encoding.unseen import UnseenValues
+from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, TooLargeError
 from dkernel.estimators.validation import is_frame
-from dkernel.execution.base import Call
-from dkernel.execution.local import ThreadsExecutor
-from dkernel.execution.payload import Payload
-from dkernel.execution.process import warn
-from dkernel.model import Model
+from dkernel.model.model import Model
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
-from dkernel.validation import as_features
+from dkernel.numerics.validation import as_features
+from dkernel.streaming.execution.base import Call
+from dkernel.streaming.execution.local import ThreadsExecutor
+from dkernel.streaming.execution.payload import Payload
+from dkernel.streaming.execution.process import warn
 
 if TYPE_CHECKING:
     import dask.array as da

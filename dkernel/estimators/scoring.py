@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from dkernel.conformal import COVERAGE
 from dkernel.data.source import Source
-from dkernel.execution.connect import default_executor
 from dkernel.inference.score import ScoreResult
 from dkernel.inference.score import write_scores as score_source
 from dkernel.inference.score_columns import check_written
 from dkernel.inference.score_files import score_files
-from dkernel.model import Model
-from dkernel.persistence import model_file
+from dkernel.model import model_file
+from dkernel.model.conformal import COVERAGE
+from dkernel.model.model import Model
+from dkernel.streaming.execution.connect import default_executor
 
 
 def score(

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.rows import contents, wide
-from dkernel.solving.exact import EXACT_TOLERANCE
+from dkernel.solvers.exact import EXACT_TOLERANCE
 
 
 class Support(NamedTuple):

@@ -15,9 +15,9 @@ from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import rule_of
-from dkernel.execution.connect import default_executor
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.tuning.search import tune
+from dkernel.streaming.execution.connect import default_executor
+from dkernel.training.checkpoint import Checkpoint
+from dkernel.training.tuning.search import tune
 
 _TUNER_LINES = (
     "rank",

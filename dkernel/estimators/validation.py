@@ -21,8 +21,8 @@ from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
-from dkernel.recipe import GIVEN
-from dkernel.validation import HEAD, dtype_for
+from dkernel.model.recipe import GIVEN
+from dkernel.numerics.validation import HEAD, dtype_for
 
 
 def is_frame(X: Any) -> bool:

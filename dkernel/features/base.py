@@ -23,7 +23,7 @@ from dkernel.numerics.tiling import TILE_ROWS, Components
 COMPONENT_STRIP = 512
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
-(`linear.lowrank_preconditioner`)."""
+(`solvers.lowrank_preconditioner`)."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from dkernel.kernels import (
     Weighted,
 )
 from dkernel.numerics.random_streams import stream
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 FEATURES = {
     "auto": "exact for polynomials of no more monomials, else nystrom up to 20,000 components, above it random",

@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.linear.metrics import class_of_scores
-from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.model import Model
+from dkernel.losses.metrics import class_of_scores
+from dkernel.model.model import Model
+from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.linalg import solve_here
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.reservoir_split import part_of
-from dkernel.problem.targets import Targets
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
+from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.cost import Cost
 
 BASELINES = ("off", "linear", "all")
 MOST_BASELINE_ROWS, LEAST_BASELINE_ROWS = 65_536, 4096  # rows of the sample that baselines learn from

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.conformal import Conformal
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.execution.base import Executor
 from dkernel.inference.evaluated_rows import EvaluatedRows
-from dkernel.model import Model
+from dkernel.model.conformal import Conformal
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
 from dkernel.numerics.random_streams import row_hash
-from dkernel.persistence.model_file import digest_of
-from dkernel.problem.reservoir_split import count_weighted
-from dkernel.problem.targets import Targets
+from dkernel.solvers.reservoir_split import count_weighted
+from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.division import kept_of, values_in
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 from dkernel.training.uncertainty import errors_of

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Block
-from dkernel.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
+from dkernel.data.encoding.columns import ONE_HOT, CategoryColumn, NumberColumn
 from dkernel.errors import DriftWarning
-from dkernel.model import Model
+from dkernel.model.model import Model
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.numerics.validation import silent_overflow
 from dkernel.streaming.survey import ColumnMoments
-from dkernel.validation import silent_overflow
 
 # The index from which a column is commonly called drifted; of a number, one whose mean moved by half a deviation.
 DRIFTED = 0.25

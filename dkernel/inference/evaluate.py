@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.inference.evaluated_rows import EvaluatedRows
-from dkernel.linear.metrics import ScoreHistogram, area_under_curve, class_of_scores
-from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.model import Model
+from dkernel.losses.metrics import ScoreHistogram, area_under_curve, class_of_scores
+from dkernel.model.conformal import COVERAGE, check_coverage
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
+from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
-from dkernel.persistence.model_file import digest_of
-from dkernel.problem.targets import Targets
+from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice

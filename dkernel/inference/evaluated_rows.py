@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError, TooLargeError
-from dkernel.model import Model
+from dkernel.model.model import Model
 from dkernel.streaming.schedule import RowSlice
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.linear.solvers.one_class import OneClassSum, sums_of
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import wide
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.solvers.one_class import OneClassSum, sums_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dkernel.data.block import Block
 from dkernel.inference.evaluate import quality_of
-from dkernel.model import Model
+from dkernel.model.model import Model
 
 SHUFFLES = 5  # of each column, as many as scikit-learn has
 

@@ -24,20 +24,20 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.bad_rows import SHOWN_ROWS
+from dkernel.data.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.data.rejected_rows import describe_rejected
 from dkernel.data.usable_files import check_bad_files
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import InputFacts, Manifest, OutputPart, OutputPlace, sum_filled
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
-from dkernel.encoding.unseen import Counted, UnseenValues, unseen_values
 from dkernel.errors import DamagedFileError, DataError, TooLargeError
-from dkernel.execution.base import Call, Executor, Handle
-from dkernel.execution.process import import_ahead
 from dkernel.inference.drift import Drifted, find_drift, moments_of, warn_of_drift
 from dkernel.inference.score_columns import Written, check_written, output_columns, rows_too_large, tables
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.model_file import digest_of
+from dkernel.streaming.execution.base import Call, Executor, Handle
+from dkernel.streaming.execution.process import import_ahead
 from dkernel.streaming.read_groups import Task, group_units
 
 import_ahead(__name__)

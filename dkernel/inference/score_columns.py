@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dkernel.conformal import COVERAGE, check_coverage
 from dkernel.data import Block
 from dkernel.data.arrow import as_column
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
-from dkernel.model import Model
+from dkernel.model.conformal import COVERAGE, check_coverage
+from dkernel.model.model import Model
 from dkernel.streaming.division import values_in
 
 WORDS = ("label", "score", "std", "interval", "probability", "set", "novelty")

@@ -11,10 +11,10 @@ from dkernel.data.source import Source
 from dkernel.data.usable_files import DoneFiles, NoGoodFileError, check_bad_files, mask_names
 from dkernel.data.writers.object_store import destination_of
 from dkernel.errors import mask_urls
-from dkernel.execution.base import Executor
 from dkernel.inference.score import ScoreResult, write_scores
-from dkernel.model import Model
-from dkernel.persistence.model_file import digest_of
+from dkernel.model.model import Model
+from dkernel.model.model_file import digest_of
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.open_files import open_files
 
 

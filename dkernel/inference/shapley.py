@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dkernel.features import NystromMap
 from dkernel.kernels import Kernel
-from dkernel.model import Model
+from dkernel.model.model import Model
 from dkernel.numerics.shapley import SHAPLEY_BLOCK, add_shapley
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 

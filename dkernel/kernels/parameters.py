@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.errors import RecipeError
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 GAMMA_WORDS = ("auto", "median", "scale")
 

@@ -13,7 +13,7 @@ from dkernel.kernels import additive, dot, functions, radial, stationary, string
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.registry import UnregisteredError, registered_class
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 LONGEST_TEXT = 200_000  # a sum of thousands of kernels; longer texts are attacks on the parser
 _MODULES = (dot, stationary, radial, additive, functions, strings_and_sets, transforms)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from dkernel.errors import RecipeError
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 

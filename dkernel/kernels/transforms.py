@@ -22,7 +22,7 @@ from dkernel.kernels.parameters import finite_numbers
 from dkernel.kernels.registry import fill_name
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 __all__ = ["Exp", "Geometric", "Normalized", "PowerSeries", "Selection", "Weighted"]
 

@@ -10,7 +10,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.numerics.object_values import OBJECT_OVERHEAD, as_cells
 from dkernel.numerics.rows import object_places
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse
-from dkernel.validation import RowPlace, as_features
+from dkernel.numerics.validation import RowPlace, as_features
 
 SUPPOSED = 128
 """Stored numbers of a sparse row, where nothing says how many there are before the rows are read."""

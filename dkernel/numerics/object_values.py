@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 Objects = NDArray[np.object_]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.loops import compile_loop
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 WIDE_COLUMNS = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""

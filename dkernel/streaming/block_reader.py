@@ -14,10 +14,10 @@ from dask.local import get_sync
 
 from dkernel.data.source import Source, Unit
 from dkernel.errors import ClusterError, DKernelError, DKernelWarning
-from dkernel.execution.base import Call, Executor, Handle, Item
-from dkernel.execution.failures import KilledCallError
+from dkernel.model.journal import Journal
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.journal import Journal
+from dkernel.streaming.execution.base import Call, Executor, Handle, Item
+from dkernel.streaming.execution.failures import KilledCallError
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor, Handle
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.streaming.execution.base import Executor, Handle
 from dkernel.streaming.reduction import R, S, Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.shares import reduce

@@ -16,8 +16,8 @@ from dkernel.data.opening import open_source
 from dkernel.data.paths import error_of_difference, expand
 from dkernel.data.source import Source
 from dkernel.errors import DataError, UnseenFileError
-from dkernel.execution.base import Call, Executor
-from dkernel.execution.in_task import worker_of_task
+from dkernel.streaming.execution.base import Call, Executor
+from dkernel.streaming.execution.in_task import worker_of_task
 
 
 def open_files(paths: Sequence[str], executor: Executor | None = None, **options: Any) -> Source:

@@ -2,7 +2,7 @@
 
 Sums of integers need no tree: each call adds its rows to one total, and the sum of the totals does not depend
 on which call has which rows. What a row keeps (its scores so far) stays in the process that has last seen it
-(`dkernel.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
+(`dkernel.streaming.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
 """
 
 from abc import ABC, abstractmethod
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
-from dkernel.execution import process_cache
-from dkernel.execution.base import Call, Handle
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution import process_cache
+from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
 

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Call, Executor, Handle
+from dkernel.streaming.execution.base import Call, Executor, Handle
 from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece

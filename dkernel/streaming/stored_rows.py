@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.writers.atomic import trouble
-from dkernel.execution.in_task import local_folder
 from dkernel.numerics.rows import rows_from
+from dkernel.streaming.execution.in_task import local_folder
 from dkernel.streaming.schedule import RowRange, RowSlice
 
 

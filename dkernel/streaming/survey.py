@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
 from dkernel.data.block import Block
 from dkernel.data.paths import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.process import import_ahead
 from dkernel.features import Scaling
+from dkernel.model.serialization import stored
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
-from dkernel.persistence.serialization import stored
+from dkernel.streaming.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
+from dkernel.streaming.execution.process import import_ahead
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.row_memory import held_row_bytes

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dkernel.data.block import Block
-from dkernel.encoding import Encoding
-from dkernel.encoding.unseen import UnseenValues
+from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 

@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.versions import versions
-from dkernel.linear.losses import parse_loss
-from dkernel.linear.predictive_variance import Variance
-from dkernel.local.base import LocalMachine
-from dkernel.local_stages.stage import LocalStage
-from dkernel.model import Model
+from dkernel.losses.losses import parse_loss
+from dkernel.losses.predictive_variance import Variance
+from dkernel.model.local.base import LocalMachine
+from dkernel.model.model import Model
+from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.rows import contents
 from dkernel.numerics.sparse_rows import named
-from dkernel.problem.finite_check import check_finite
-from dkernel.problem.reservoir_split import part_of
-from dkernel.recipe import SettledRecipe
-from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.driver import SolverResult
-from dkernel.solving.fit_problem import FitProblem
+from dkernel.solvers.driver import SolverResult
+from dkernel.solvers.finite_check import check_finite
+from dkernel.solvers.fit_problem import FitProblem
+from dkernel.solvers.reservoir_split import part_of
+from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.request import FitRequest
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.landmark_selection import certificate
+from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import FitData
 from dkernel.training.uncertainty import with_uncertainty
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.encoding import CategoryColumn, NumberColumn
 from dkernel.data.source import Source
-from dkernel.encoding import CategoryColumn, NumberColumn
-from dkernel.problem.targets import Targets, name_of_target
+from dkernel.solvers.targets import Targets, name_of_target
 from dkernel.streaming.survey import SurveyResult
 
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other

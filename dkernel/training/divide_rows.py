@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.execution.base import Executor
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stack
-from dkernel.problem.sizes import MOST_HOLDOUT
-from dkernel.recipe import Recipe
+from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.division import Division, hashes_in, hashes_of, kept_of, times_in, without
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 

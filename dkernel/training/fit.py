@@ -7,39 +7,40 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.cost import Cost
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.execution.base import Call, Executor
-from dkernel.local_stages.catalogue import LOCAL_STAGES, fit_local, local_pieces
-from dkernel.local_stages.residual import Residual
-from dkernel.local_stages.stage import LocalStage
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.planning.memory_plan import Plan
-from dkernel.problem.targets import doubtful_task
-from dkernel.recipe import Recipe
-from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.stage_settings import NOTHING, RaceFindings
-from dkernel.selection.ways import Way, ways_of
-from dkernel.solving.catalogue import SOLVER_CLASSES
-from dkernel.solving.driver import SolverResult, solve
-from dkernel.solving.fit_problem import Callback, FitProblem, FitRun
-from dkernel.solving.full_batch import Polish
+from dkernel.numerics.validation import silent_overflow
+from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.driver import SolverResult, solve
+from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
+from dkernel.solvers.full_batch import Polish
+from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.cost import Cost
+from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.read_groups import join_units
 from dkernel.training.build_model import FittedWay, build_folds, build_model
 from dkernel.training.cautions import cautions
+from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
+from dkernel.training.local_stages import LOCAL_STAGES, fit_local, local_pieces
 from dkernel.training.missing_values import with_missing_values
+from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.request import FitRequest, check_together, settle_source, with_solver
+from dkernel.training.residual import Residual
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
+from dkernel.training.selection.ways import Way, ways_of
+from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import (
     FitData,
     choose_model,
@@ -48,7 +49,6 @@ from dkernel.training.stages import (
     read_survey,
     split_rows,
 )
-from dkernel.validation import silent_overflow
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,25 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Executor
-from dkernel.execution.versions import versions
 from dkernel.features import NystromMap, Scaling
-from dkernel.linear.losses import parse_loss
-from dkernel.model import Model, ScaledComponents
+from dkernel.losses.losses import parse_loss
+from dkernel.model.model import Model, ScaledComponents
+from dkernel.model.recipe import Recipe, SettledRecipe
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import TILE_ROWS
-from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import ReservoirSplit, part_of
-from dkernel.problem.sizes import LEVERAGE_ROWS, MOST_SAMPLE
-from dkernel.problem.targets import Targets
-from dkernel.recipe import Recipe, SettledRecipe
-from dkernel.solving.fit_problem import FitRun, SampledProblem
-from dkernel.solving.sgd_round import PSGD, SGD, SGDProblem
-from dkernel.solving.sgd_setup import prepare
+from dkernel.solvers.finite_check import check_finite
+from dkernel.solvers.fit_problem import FitRun, SampledProblem
+from dkernel.solvers.objective import Problem
+from dkernel.solvers.reservoir_split import ReservoirSplit, part_of
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem
+from dkernel.solvers.sgd_setup import prepare
+from dkernel.solvers.sizes import LEVERAGE_ROWS, MOST_SAMPLE
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.kept_block import KeptBlock, pieces_of
 from dkernel.streaming.progress import Progress
 from dkernel.training.request import digest_of_rows

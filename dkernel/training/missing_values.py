@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.errors import MissingValueError
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.training.checkpoint import Checkpoint
 
 T = TypeVar("T")
 

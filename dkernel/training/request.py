@@ -9,22 +9,22 @@ from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.execution.base import Executor
 from dkernel.features import Drawing, by_landmarks, features_of_sparse, resolve_features
-from dkernel.linear.losses import parse_loss
-from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
-from dkernel.local_stages.catalogue import check_local
+from dkernel.losses.losses import parse_loss
+from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import SOLVERS, SolverEntry
 from dkernel.numerics.rows import array_digest
-from dkernel.persistence.checkpoint import run_of
-from dkernel.planning.memory_plan import Plan
-from dkernel.problem.reservoir_split import count_weighted
-from dkernel.problem.sizes import Sizes
-from dkernel.recipe import Recipe
-from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.landmark_selection import given_landmarks
-from dkernel.selection.metric_learning import check_metric
-from dkernel.solving.exact import deduplicate, is_few
+from dkernel.solvers.exact import deduplicate, is_few
+from dkernel.solvers.reservoir_split import count_weighted
+from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
+from dkernel.training.checkpoint import run_of
+from dkernel.training.local_stages import check_local
+from dkernel.training.planning.memory_plan import Plan
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.landmark_selection import given_landmarks
+from dkernel.training.selection.metric_learning import check_metric
 
 # Values of these parameters with which all rows may be held in memory, none of them held out.
 OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {

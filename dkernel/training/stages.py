@@ -6,34 +6,34 @@ from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
-from dkernel.linear.losses import LOSSES, Loss, parse_loss
-from dkernel.local.inputs import GridInputs
-from dkernel.local_settings import Grids, learns_rest
-from dkernel.local_stages.catalogue import races
-from dkernel.model import ScaledComponents
-from dkernel.planning.way_costs import repeated_seconds, way_cost
-from dkernel.problem.finite_check import CHECKED_ROWS, check_products
-from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
-from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
-from dkernel.problem.targets import Targets, doubtful_task, make_targets, residual_bound, resolve_task
-from dkernel.recipe import Recipe
-from dkernel.selection.candidates import SelectedModel
-from dkernel.selection.grid_inputs import GROUP_SAMPLE, category_groups
-from dkernel.selection.landmark_selection import landmarks_of
-from dkernel.selection.model_selection import Choice, select_model
-from dkernel.selection.sampled_stages import SampleProblem
-from dkernel.selection.ways import Way
-from dkernel.solving.fit_problem import FitProblem, FitRun, Setup
-from dkernel.solving.full_batch import MOST_PASSES
-from dkernel.solving.sgd_round import PSGD
-from dkernel.solving.sgd_setup import load_or_prepare, prepare_fit
+from dkernel.losses.losses import LOSSES, Loss, parse_loss
+from dkernel.model.local.inputs import GridInputs
+from dkernel.model.local_settings import Grids, learns_rest
+from dkernel.model.model import ScaledComponents
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.finite_check import CHECKED_ROWS, check_products
+from dkernel.solvers.fit_problem import FitProblem, FitRun, Setup
+from dkernel.solvers.full_batch import MOST_PASSES
+from dkernel.solvers.objective import Problem
+from dkernel.solvers.reservoir_split import ReservoirSplit, split_reservoir
+from dkernel.solvers.sgd_round import PSGD
+from dkernel.solvers.sgd_setup import load_or_prepare, prepare_fit
+from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
+from dkernel.solvers.targets import Targets, doubtful_task, make_targets, residual_bound, resolve_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.grids.inputs import GROUP_SAMPLE, category_groups
+from dkernel.training.local_stages import races
+from dkernel.training.planning.way_costs import repeated_seconds, way_cost
 from dkernel.training.request import FitRequest
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.landmark_selection import landmarks_of
+from dkernel.training.selection.model_selection import Choice, select_model
+from dkernel.training.selection.sampled_stages import SampleProblem
+from dkernel.training.selection.ways import Way
 
 
 @dataclass(frozen=True, eq=False)

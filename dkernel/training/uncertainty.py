@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.conformal import Conformal
 from dkernel.data.block import Block
 from dkernel.errors import DataError
-from dkernel.linear.calibration import CALIBRATIONS
-from dkernel.local_width import fit_width
-from dkernel.model import Model
+from dkernel.losses.calibration import CALIBRATIONS
+from dkernel.model.conformal import Conformal
+from dkernel.model.local_width import fit_width
+from dkernel.model.model import Model
+from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.array_types import F64
-from dkernel.problem.reservoir_split import part_of
-from dkernel.problem.targets import Targets
-from dkernel.recipe import SettledRecipe
-from dkernel.solving.driver import SolverResult
-from dkernel.solving.fit_problem import FitProblem
+from dkernel.solvers.driver import SolverResult
+from dkernel.solvers.fit_problem import FitProblem
+from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.targets import Targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,37 +13,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.conformal import Conformal
 from dkernel.data.block import Block
+from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
-from dkernel.encoding import Encoding
-from dkernel.encoding.unseen import UnseenValues
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.execution.base import Call, Executor
-from dkernel.linear.losses import Loss
-from dkernel.linear.smoothing import smooth_loss
-from dkernel.local.base import LocalMachine
-from dkernel.local.binning import add_bin_scores, add_sums, number_bins
-from dkernel.local.cell_machine import CellMachine
-from dkernel.local.cells import Cell, divide_cell, update_cell
-from dkernel.local.grid_machine import GridMachine
-from dkernel.local.grids import GRID_GROUP, FixedPoint, join_steps
-from dkernel.local.partition import CellTree
-from dkernel.local_stages.cell_stage import cell_sizes
-from dkernel.local_stages.grids import RESIDUAL_WIDTHS
-from dkernel.model import Model, ScaledComponents
+from dkernel.losses.losses import Loss
+from dkernel.losses.smoothing import smooth_loss
+from dkernel.model.conformal import Conformal
+from dkernel.model.local.base import LocalMachine
+from dkernel.model.local.binning import add_bin_scores, add_sums, number_bins
+from dkernel.model.local.cell_machine import CellMachine
+from dkernel.model.local.cells import Cell, divide_cell, update_cell
+from dkernel.model.local.grid_machine import GridMachine
+from dkernel.model.local.grids import GRID_GROUP, FixedPoint, join_steps
+from dkernel.model.local.partition import CellTree
+from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_split import count_weighted, part_of
-from dkernel.problem.targets import Targets
-from dkernel.selection.sampled_stages import CORRELATION_ROWS
+from dkernel.solvers.objective import Problem
+from dkernel.solvers.reservoir_split import count_weighted, part_of
+from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
+from dkernel.training.cells.stage import cell_sizes
+from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
+from dkernel.training.selection.sampled_stages import CORRELATION_ROWS
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them

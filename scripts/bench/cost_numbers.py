@@ -1,4 +1,4 @@
-"""Single numbers of the table of `dkernel.cost`, each measured alone; `costs.py --numbers` prints them beside it.
+"""Single numbers of the table of `streaming.cost`, each measured alone; `costs.py --numbers` prints them beside it.
 
 Flops are CPU seconds of one thread times the table's flops a second of that part. The other flops of the table are
 counts of a stage's work (SURVEY_FLOPS, COMPONENT_FLOPS, SETUP_FLOPS, EIGEN_FLOPS, GRID_FLOPS, TABLE_FLOPS, PAIR_FLOPS):
@@ -20,18 +20,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from dkernel import cost
 from dkernel.data import open_source
-from dkernel.execution.base import Call
-from dkernel.execution.connect import connect
 from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Gaussian, Kernel, Laplacian
-from dkernel.local.binning import Binning
-from dkernel.local_stages.catalogue import LOCAL_PIECE_ROWS
-from dkernel.model import ScaledComponents
+from dkernel.model.local.binning import Binning
+from dkernel.model.model import ScaledComponents
 from dkernel.numerics.linalg import factor_of
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming import cost
+from dkernel.streaming.execution.base import Call
+from dkernel.streaming.execution.connect import connect
+from dkernel.training.local_stages import LOCAL_PIECE_ROWS
 
 REPEATS = 3  # timings, of which the least counts
 ROWS, COLUMNS, GRIDS = 2048, 28, 16
@@ -44,8 +44,8 @@ import time
 import numpy as np, psutil
 import dkernel.cli.train
 from dkernel.data import from_arrays
-from dkernel.execution.connect import connect
-from dkernel.recipe import Recipe
+from dkernel.streaming.execution.connect import connect
+from dkernel.model.recipe import Recipe
 from dkernel.training.fit import train
 X = np.random.default_rng(0).standard_normal((1000, 3)).astype(np.float32)
 given = {"kernel": "gaussian", "gamma": 0.1, "local": "none", "n_components": 64, "solver": "psgd"}

@@ -1,4 +1,4 @@
-"""Measure the table of `dkernel.cost` again: flops a CPU second of each part of a fit.
+"""Measure the table of `dkernel.streaming.cost` again: flops a CPU second of each part of a fit.
 
     python scripts/bench/costs.py [--only NAME ...] [--json]    # of whole fits: minutes
     python scripts/bench/costs.py --numbers [--json]            # of single numbers: some seconds
@@ -17,14 +17,14 @@ from plans import FITS, rows
 from report import finish, parser
 
 from dkernel.data import from_arrays
-from dkernel.execution.local import ThreadsExecutor
-from dkernel.planning.stage_costs import StageCosts
-from dkernel.problem.sizes import Sizes
-from dkernel.recipe import Recipe
-from dkernel.solving.catalogue import SOLVER_CLASSES
-from dkernel.solving.setup_cost import setup_flops
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.catalogue import SOLVER_CLASSES
+from dkernel.solvers.setup_cost import setup_flops
+from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
+from dkernel.training.planning.stage_costs import StageCosts
 
 # First word of a phase -> part of the table.
 PARTS = {

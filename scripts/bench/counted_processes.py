@@ -15,7 +15,7 @@ from distributed import Scheduler, Worker
 from distributed.comm.tcp import TCP
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dkernel.execution.process import import_modules_of_tasks, task_modules
+from dkernel.streaming.execution.process import import_modules_of_tasks, task_modules
 
 COUNTS = ("tasks", "messages", "bytes")
 

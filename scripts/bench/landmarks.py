@@ -18,7 +18,7 @@ from dkernel.features import Scaling
 from dkernel.features.landmarks import RULES, select_landmarks
 from dkernel.kernels import Gaussian
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.sizes import CANDIDATES
+from dkernel.solvers.sizes import CANDIDATES
 
 SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 

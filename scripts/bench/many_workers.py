@@ -6,7 +6,7 @@ Some rounds are simulated call by call, with the pieces, shares and sums that a 
 makes the calls one after the other; the scheduler hands each on, and gets its result and hands that back, one at a
 time; a worker copies the chunks of its share that others have, and sums the rows; when the client has all results it
 takes the step. A result has a sum for each node of the tree that the share makes up. Prices are CPU seconds measured by
-`workers.py`, work is that of the plan (dkernel/cost.py).
+`workers.py`, work is that of the plan (dkernel/streaming/cost.py).
 
 Assumptions: a core is the one of the plan's table; every worker has a core and memory for its rows, and reads at the
 plan's speed; the network carries 1 GB/s to each worker; survey and choice are one even round each; nothing fails.
@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 from report import finish, parser
 
-from dkernel.cost import CALL_SECONDS, READ_BYTES, core_seconds
 from dkernel.data import from_arrays
 from dkernel.data.source import Source
-from dkernel.execution.stated import StatedExecutor
-from dkernel.planning.memory_plan import Plan
-from dkernel.planning.stage_costs import StageCosts
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
+from dkernel.streaming.execution.stated import StatedExecutor
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import even_shares, is_even, nodes_of
+from dkernel.training.planning.memory_plan import Plan
+from dkernel.training.planning.stage_costs import StageCosts
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result

@@ -25,9 +25,9 @@ from report import error_of, finish, forest, parser
 
 from dkernel.data import from_arrays, open_source
 from dkernel.data.source import Source
-from dkernel.execution.base import Executor
-from dkernel.execution.local import ThreadsExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.training.fit import train
 
 LOSSES = ("squared_hinge", "hinge", "logistic")

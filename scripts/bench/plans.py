@@ -20,9 +20,9 @@ import numpy as np
 from report import finish, parser
 
 from dkernel.data import from_arrays
-from dkernel.execution.local import ThreadsExecutor
 from dkernel.inference.baselines import baselines, baselines_cost
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.training.fit import plan, train
 
 MEMORY = 1.5

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from data import DATA, ROOT, advice
 from numpy.typing import NDArray
 
-from dkernel.diagnostics.memory_usage import PeakMemory
+from dkernel.cli.diagnostics.memory_usage import PeakMemory
 
 __all__ = [
     "DATA",

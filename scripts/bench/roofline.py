@@ -32,14 +32,14 @@ from report import finish, parser
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import parse_loss
-from dkernel.local.binning import Binning, add_bin_scores, add_sums
-from dkernel.model import Model, ScaledComponents
+from dkernel.losses.losses import parse_loss
+from dkernel.model.local.binning import Binning, add_bin_scores, add_sums
+from dkernel.model.model import Model, ScaledComponents
+from dkernel.model.recipe import Recipe
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.objective import Gradient, Problem
-from dkernel.problem.targets import Targets
-from dkernel.recipe import Recipe
+from dkernel.solvers.objective import Gradient, Problem
+from dkernel.solvers.targets import Targets
 from dkernel.streaming.schedule import cut_pieces
 
 MAPS = ("fourier", "nystrom")

@@ -19,8 +19,8 @@ import numpy as np
 from commands import make_files, phases_of, train
 from report import finish, parser
 
-from dkernel.execution.base import Call, Executor
-from dkernel.execution.connect import connect
+from dkernel.streaming.execution.base import Call, Executor
+from dkernel.streaming.execution.connect import connect
 
 HEADS = 4
 CALLS = (2, 4, 8, 16, 32)

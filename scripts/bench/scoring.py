@@ -32,9 +32,9 @@ from threadpoolctl import threadpool_limits
 
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.model import Model
-from dkernel.persistence.model_file import save
-from dkernel.recipe import Recipe
+from dkernel.model.model import Model
+from dkernel.model.model_file import save
+from dkernel.model.recipe import Recipe
 
 CHUNK = 8192
 FITTED = 10_000

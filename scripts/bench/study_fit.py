@@ -24,11 +24,11 @@ from report import boosted_trees, error_of, load
 from study_points import BELOW, METHODS, SETS, TREES, Point
 
 from dkernel.data import Source, from_arrays, open_source
-from dkernel.execution.local import SerialExecutor
 from dkernel.kernels import parse
-from dkernel.model import Model
-from dkernel.persistence.model_file import save
-from dkernel.recipe import Recipe
+from dkernel.model.model import Model
+from dkernel.model.model_file import save
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 
 TESTED = 20_000  # rows of the made sets

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from study_lines import Lines
 from study_points import BELOW, MADE, MAPS, METHODS, SETS, SIZES, WIDTH_MAPS, WIDTH_SETS, WIDTHS, full_rows
 
-from dkernel.report.style import COLOURS, STYLE, grid_lines, thousands
+from dkernel.inference.report.style import COLOURS, STYLE, grid_lines, thousands
 
 SHOWN = [name for name, method in METHODS.items() if method.family != "metric" and name != "linear"]
 """The linear machine, far above all others, stands in the tables alone."""

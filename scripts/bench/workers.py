@@ -8,7 +8,7 @@ the fit is a client of theirs, here. Workers are forked from one process that ha
 counts its tasks, and the messages and bytes that it writes, in a file of its own, so to read the numbers sends nothing.
 CPU seconds are those of the processes; on a busy machine they may double, and wall seconds say nothing. `idle` is what
 as many seconds would have cost the scheduler and the workers without a fit. All models must be the same bytes. The two
-prices below the table are CALL_SECONDS of dkernel/cost.py and BYTE_SECONDS of many_workers.py.
+prices below the table are CALL_SECONDS of dkernel/streaming/cost.py and BYTE_SECONDS of many_workers.py.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from distributed import Client
 from report import finish, markdown, parser
 
 from dkernel.data import open_source
-from dkernel.execution.base import Call
-from dkernel.execution.cluster import ClusterExecutor
-from dkernel.persistence.model_file import save
-from dkernel.planning.memory_plan import FEW_SLOTS
-from dkernel.recipe import Recipe
+from dkernel.model.model_file import save
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.base import Call
+from dkernel.streaming.execution.cluster import ClusterExecutor
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.training.fit import train
+from dkernel.training.planning.memory_plan import FEW_SLOTS
 
 COLUMNS = 28
 ROUNDS = ("pass", "polish")  # phases whose waits are rounds of calls

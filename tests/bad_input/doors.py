@@ -16,7 +16,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelError
-from dkernel.model import Model
+from dkernel.model.model import Model
 from tests.bad_input.data import LABEL, NAMES, QUICK, SMALL, Make, frame, one
 
 

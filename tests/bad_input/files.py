@@ -10,8 +10,8 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, three, write
 from tests.bad_input.doors import Doors

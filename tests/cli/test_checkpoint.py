@@ -17,10 +17,11 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.errors import ClusterError, DataError
-from dkernel.local_stages import cell_stage, grid_stage
-from dkernel.persistence import checkpoint as checkpoints
-from dkernel.solving import sgd
+from dkernel.solvers import sgd
 from dkernel.streaming.survey import Survey
+from dkernel.training import checkpoint as checkpoints
+from dkernel.training.cells import stage as cell_stage
+from dkernel.training.grids import stage as grid_stage
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 WAITING = """
 import pathlib, sys, time
 from dkernel.cli import main; from dkernel.cli import exit_codes as exits
-from dkernel.solving import sgd as passes
+from dkernel.solvers import sgd as passes
 a_round = passes.Passes._round
 def wait(self, state):
     if state.done == 7:
@@ -162,7 +163,7 @@ def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    from dkernel.persistence import model_file
+    from dkernel.model import model_file
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume", "--quiet"]

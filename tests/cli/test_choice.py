@@ -8,8 +8,8 @@ import pytest
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
-from dkernel.execution.local import SerialExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.estimators.test_harmless import quadratic
 

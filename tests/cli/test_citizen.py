@@ -16,7 +16,7 @@ import pytest
 
 import dkernel
 from dkernel.cli.train import train_command
-from dkernel.parameters import PARAMETERS
+from dkernel.model.parameters import PARAMETERS
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_zero_means_complete_and_anything_else_that_nothing_is_there(
     code, command, run, model, data, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dkernel.execution.connect.CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
     for name in ("train.parquet", "new.parquet"):
         (tmp_path / name).symlink_to(data / name)
     (tmp_path / "m").symlink_to(model)

@@ -16,13 +16,13 @@ from distributed import Client
 
 from dkernel.cli import driver, main
 from dkernel.cli.exit_codes import AGAIN
-from dkernel.execution.local import SerialExecutor
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.cli.conftest import FEATURES
 from tests.deploy.processes import Group, bin_folder, environment, wait_until
 
 HOLDING = """
 import pathlib, time
-from dkernel.solving import sgd
+from dkernel.solvers import sgd
 a_round, here = sgd.Passes._round, pathlib.Path({folder!r})
 def wait(self, state):
     if state.done == 7:
@@ -161,7 +161,7 @@ def test_a_submitter_needs_no_extra_of_the_data(run, monkeypatch):
     cluster = SerialExecutor()
     monkeypatch.setattr(cluster, "compute", given.extend)
     monkeypatch.setattr(cluster, "hand_over", given.append)
-    monkeypatch.setattr("dkernel.execution.connect.connect", lambda **_: cluster)
+    monkeypatch.setattr("dkernel.streaming.execution.connect.connect", lambda **_: cluster)
     for package in ("fsspec", "s3fs", "zarr", "h5py", "deltalake", "pyiceberg"):
         monkeypatch.setitem(sys.modules, package, None)
     words = ["s3://b/rows.zarr", "--label", "y", "--out", "s3://b/m", "--checkpoint", "s3://b/c"]

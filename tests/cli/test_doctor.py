@@ -50,7 +50,7 @@ def test_a_job_that_cannot_be(run, tmp_path):
 
 
 def test_no_scheduler_is_a_finding(run, monkeypatch):
-    monkeypatch.setattr("dkernel.execution.connect.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.2)
     result = run("doctor", "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1, result.output
     assert "No Dask scheduler answers" in result.stdout

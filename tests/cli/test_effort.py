@@ -9,11 +9,11 @@ import pytest
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
-from dkernel.execution.local import SerialExecutor
-from dkernel.parameters import EFFORTS
-from dkernel.problem.budget import choice_flops
-from dkernel.problem.sizes import Sizes
-from dkernel.recipe import Recipe
+from dkernel.model.parameters import EFFORTS
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.budget import choice_flops
+from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan
 from dkernel.training.request import FitRequest
 

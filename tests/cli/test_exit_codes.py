@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from dkernel import errors
 from dkernel.cli.exit_codes import ExitCodeCommand, Paused, Stopped, code_of
-from dkernel.execution.failures import RefusedWorkerError
+from dkernel.streaming.execution.failures import RefusedWorkerError
 
 
 def job(action):

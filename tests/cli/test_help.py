@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from dkernel.cli import main
 from dkernel.cli.help import COMMAND_SYNONYMS, FEW_OPTIONS, OPTION_GROUPS, group_options
 from dkernel.cli.options import Setting
-from dkernel.parameters import PARAMETERS
-from dkernel.validation import NAME_SYNONYMS as VALUES
+from dkernel.model.parameters import PARAMETERS
+from dkernel.numerics.validation import NAME_SYNONYMS as VALUES
 
 COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
 SCREEN = 50

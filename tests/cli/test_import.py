@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from dkernel.errors import ClusterError, ModelFileError, RecipeError
-from dkernel.execution import user_modules as imports
-from dkernel.execution.user_modules import UserModule, import_modules, install
 from dkernel.kernels import registry
-from dkernel.persistence.model_file import load_model
+from dkernel.model.model_file import load_model
+from dkernel.streaming.execution import user_modules as imports
+from dkernel.streaming.execution.user_modules import UserModule, import_modules, install
 
 OWN = """
 import numpy as np

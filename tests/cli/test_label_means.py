@@ -6,7 +6,7 @@ import pytest
 
 import dkernel
 from tests.cli.test_tables import ok
-from tests.encoding.test_label_means import table
+from tests.data.encoding.test_label_means import table
 
 SETTINGS = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
 WORDS = [w for name, value in SETTINGS.items() for w in (f"--{name.replace('_', '-')}", str(value))]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dkernel
-from dkernel.encoding.notation import example_of, remark_on
+from dkernel.data.encoding.notation import example_of, remark_on
 from dkernel.errors import DataError
 
 NUMBERS = [

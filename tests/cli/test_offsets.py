@@ -23,7 +23,7 @@ from dkernel import (
     open_source,
 )
 from dkernel.errors import DataError
-from dkernel.validation import dtype_for
+from dkernel.numerics.validation import dtype_for
 from tests.combinations import every_two
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from dkernel.cli import main
 from dkernel.cli.train import RECIPE
-from dkernel.parameters import REMOVED
-from dkernel.recipe import Recipe
+from dkernel.model.parameters import REMOVED
+from dkernel.model.recipe import Recipe
 
 
 def run(*args, **env):

@@ -18,9 +18,9 @@ from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.data.writers.collisions import inputs
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.execution.local import ThreadsExecutor
 from dkernel.inference.score import write_scores
-from dkernel.persistence.model_file import load_model
+from dkernel.model.model_file import load_model
+from dkernel.streaming.execution.local import ThreadsExecutor
 from tests.cli.conftest import FEATURES
 
 TRAIN = ["train", "--label", "y", *FEATURES, "--quiet", "--baselines", "off"]

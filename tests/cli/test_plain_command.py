@@ -15,9 +15,9 @@ import pytest
 
 from dkernel import load
 from dkernel.data import open_source
-from dkernel.execution.local import SerialExecutor
-from dkernel.persistence import model_file
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.processor import WIDE
 from tests.streaming.sources import rings, waves

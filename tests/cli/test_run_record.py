@@ -78,7 +78,7 @@ def test_of_a_scoring_and_of_an_evaluation(run, model, data, tmp_path):
 def test_of_a_run_that_failed_with_the_record_of_the_older_output_inside(
     run, data, tmp_path, options, code, words, monkeypatch
 ):
-    monkeypatch.setattr("dkernel.execution.connect.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.2)
     out = tmp_path / "m"
     out.write_bytes(b"old")
     older = {"status": "done", "exit_code": 0, "rows": 7}

@@ -21,7 +21,7 @@ SORTED = """
 import sys
 from dataclasses import replace
 from dkernel.cli import main
-from dkernel.planning.memory_plan import Plan
+from dkernel.training.planning.memory_plan import Plan
 
 plan = Plan.of
 Plan.of = lambda *args, **more: replace(plan(*args, **more), kept=False)

@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 import dkernel
-from dkernel.encoding.columns import ONE_HOT
+from dkernel.data.encoding.columns import ONE_HOT
 from tests.cli.test_tables import FIXED, mixed, ok
 
 SETTINGS = {
@@ -74,7 +74,7 @@ def inputs_of_scikit_learn(table, rows, order):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_from_every_entry_to_every_answer(run, entry, table, new):
     onnxruntime = pytest.importorskip("onnxruntime")
-    from tests.export.test_tables import feeds
+    from tests.model.export.test_tables import feeds
 
     machine = trained(run, entry, table)
     order, given = list(machine.feature_names_in_), f"new-{entry}" if entry in FILES else "new-t.parquet"

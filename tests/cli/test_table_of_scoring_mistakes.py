@@ -166,7 +166,7 @@ def begun(folder):
 @pytest.mark.parametrize("line", LINES)
 def test_a_mistake_is_answered(run, begun, monkeypatch, line):
     monkeypatch.chdir(begun)
-    monkeypatch.setattr("dkernel.execution.connect.CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr("dkernel.streaming.execution.connect.CONNECT_TIMEOUT", 0.3)
     words, code, answer = LINES[line]
     out = f"out {line}".replace(" ", "-")
     words = [out if word == "o" else word for word in words.split()]

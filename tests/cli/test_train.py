@@ -10,7 +10,7 @@ import pytest
 import dkernel
 from dkernel.cli.train import _convert_positive
 from dkernel.errors import RecipeError
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 
 FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
 FEATURES += ["--solver", "psgd"]

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from dkernel.diagnostics.follow import follow, record_of
+from dkernel.cli.diagnostics.follow import follow, record_of
 
 RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
 STATE = {"phase": "pass 1/2", "pass": "1/2", "rows": 500, "total_rows": 1000, "seconds": 2.0,

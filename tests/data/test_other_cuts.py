@@ -7,7 +7,7 @@ import pytest
 
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays, open_source
-from dkernel.encoding import CategoryColumn
+from dkernel.data.encoding import CategoryColumn
 from tests.combinations import every_two
 
 COLUMNS = ["zip", "x", "s"]

@@ -102,7 +102,7 @@ def test_a_model_is_the_same_file_on_a_disk_and_at_a_url(folder, tmp_path):
 
 
 def test_a_large_tensor_at_a_url_is_not_held_in_memory(monkeypatch):
-    from dkernel.persistence import tensor_file
+    from dkernel.model import tensor_file
 
     document, arrays = {"protocol": 1}, {"x": np.arange(1000.0)}
     tensor_file.write_tensors("memory://large/t", document, arrays)

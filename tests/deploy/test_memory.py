@@ -6,10 +6,10 @@ import yaml
 from dask.utils import parse_bytes
 
 from dkernel.data import from_arrays
-from dkernel.planning.memory_plan import Plan
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.training.planning.memory_plan import Plan
 from tests.deploy.places import DEPLOY
-from tests.execution.stand_ins import Apart
+from tests.streaming.execution.stand_ins import Apart
 
 ROWS, COLUMNS = 10_000_000, 28
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from dkernel.cli import main
-from dkernel.execution.connect import ENVIRONMENT, MEMORY_SETTINGS
 from dkernel.numerics.allocator import ONE_HEAP
+from dkernel.streaming.execution.connect import ENVIRONMENT, MEMORY_SETTINGS
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
 
 CHECKED = ["README.md", "dask.yaml"]

@@ -6,7 +6,7 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError, RecipeError
-from dkernel.persistence.checkpoint import FolderJournal
+from dkernel.training.checkpoint import FolderJournal
 from tests.streaming.sources import rings, waves
 
 SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 16, "gamma": 0.15, "alpha": 1e-6, "solver": "psgd"}

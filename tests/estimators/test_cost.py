@@ -7,8 +7,8 @@ from sklearn.svm import SVC
 
 from dkernel import KernelClassifier, Tuner
 from dkernel.errors import RecipeError
-from dkernel.execution.local import SerialExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball
 from tests.streaming.sources import rings, source_of

@@ -21,8 +21,8 @@ from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors,
 from dkernel.cli import main
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball, wave
 

@@ -67,7 +67,7 @@ def test_what_cannot_leave_hears_what_can():
 
 
 def test_the_table_of_twins_names_every_estimator():
-    text = (Path(__file__).parents[2] / "dkernel/linear/README.md").read_text()
+    text = (Path(__file__).parents[2] / "dkernel/losses/README.md").read_text()
     table = text.split("## Twins")[1]
     kinds = [kind for name in dkernel.__all__ if isinstance(kind := getattr(dkernel, name), type)]
     estimators = {kind.__name__ for kind in kinds if issubclass(kind, BaseEstimator)}

@@ -9,10 +9,10 @@ import dkernel
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey

@@ -10,7 +10,7 @@ import dkernel
 from dkernel import OneClassSVM
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
-from dkernel.linear.solvers.one_class import Path, begin, sums_of, values, widths
+from dkernel.solvers.one_class import Path, begin, sums_of, values, widths
 
 
 def crowd(n, seed=0):

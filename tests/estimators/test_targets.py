@@ -18,11 +18,11 @@ from dkernel import KernelClassifier, KernelRegressor, Tuner
 from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from dkernel.estimators.validation import source_of
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.score import write_scores
-from dkernel.recipe import Recipe
-from dkernel.solving.exact import deduplicate
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.exact import deduplicate
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 
 MANY = 4200  # rows: fewer are in an order that the label decides too

@@ -7,10 +7,10 @@ from sklearn.base import clone
 
 from dkernel import KernelClassifier, KernelRegressor, Tuner, open_source
 from dkernel.errors import DKernelError, RecipeError
-from dkernel.execution.local import ThreadsExecutor
-from dkernel.recipe import Recipe
-from dkernel.tuning import search
-from dkernel.tuning.search import tune
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import ThreadsExecutor
+from dkernel.training.tuning import search
+from dkernel.training.tuning.search import tune
 from tests.streaming.sources import rings, waves
 
 SETTINGS = {"n_components": 32, "metric": "identity", "scale": "standard", "solver": "psgd"}

@@ -11,8 +11,8 @@ from sklearn.svm import SVC, SVR
 import dkernel
 from dkernel import Gaussian, KernelClassifier, KernelKMeans, KernelPerceptron, OneClassSVM
 from dkernel.data import from_arrays
-from dkernel.execution.local import SerialExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.estimators.data import ball, wave
 

@@ -8,18 +8,18 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, NystromFeatures, Tuner
 from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
-from dkernel.execution.base import Held
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import parse_loss
-from dkernel.model import ScaledComponents
-from dkernel.problem.gram import FoldedGram, Gram
-from dkernel.problem.objective import Gradient, LossStatistic, Problem
-from dkernel.problem.targets import Targets, make_targets
-from dkernel.recipe import Recipe
-from dkernel.solving.exact import deduplicate
+from dkernel.losses.losses import parse_loss
+from dkernel.model.model import ScaledComponents
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.exact import deduplicate
+from dkernel.solvers.gram import FoldedGram, Gram
+from dkernel.solvers.objective import Gradient, LossStatistic, Problem
+from dkernel.solvers.targets import Targets, make_targets
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import Held
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.kept_block import pieces_of
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces

@@ -5,7 +5,7 @@ import signal
 import time
 
 from dkernel.cli import main
-from dkernel.persistence import model_file
+from dkernel.model import model_file
 from tests.faults.preload import folder
 
 save = model_file.save

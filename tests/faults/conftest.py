@@ -5,8 +5,8 @@ import time
 import dask
 import pytest
 
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.faults import harness
 from tests.faults.preload import FOLDER
 

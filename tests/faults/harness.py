@@ -15,12 +15,12 @@ import numpy as np
 from distributed.core import Status
 
 from dkernel.data import open_source
-from dkernel.execution.base import resolve
-from dkernel.execution.cluster import ClusterExecutor
-from dkernel.persistence import model_file
-from dkernel.planning.memory_plan import Plan as MemoryPlan
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.base import resolve
+from dkernel.streaming.execution.cluster import ClusterExecutor
 from dkernel.training.fit import train
+from dkernel.training.planning.memory_plan import Plan as MemoryPlan
 from tests.streaming.sources import rings, waves
 
 ROWS = (700, 900, 300, 1100)

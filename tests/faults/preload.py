@@ -17,8 +17,8 @@ from pathlib import Path
 from distributed import get_worker
 
 from dkernel.data import file_parts
-from dkernel.execution import process, tasks
-from dkernel.execution.versions import versions
+from dkernel.streaming.execution import process, tasks
+from dkernel.streaming.execution.versions import versions
 
 FOLDER = "DKERNEL_TEST_FAULTS"
 STEP = 64 * 2**20

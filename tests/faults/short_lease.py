@@ -3,7 +3,7 @@
 from functools import partial
 
 from dkernel.cli import main
-from dkernel.execution import cluster
+from dkernel.streaming.execution import cluster
 
 if __name__ == "__main__":
     cluster.Settings = partial(cluster.Settings, lease=1.0)

@@ -11,8 +11,8 @@ import dask
 import pytest
 from distributed import Client, LocalCluster
 
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from tests.faults.conftest import PATIENCE
 from tests.faults.harness import wait_until
@@ -20,7 +20,7 @@ from tests.faults.preload import abort
 from tests.faults.test_clusters_of_others import clients
 from tests.faults.test_killed_client import known_tasks, plugins
 from tests.faults.test_killed_worker import DEATHS, Watched
-from tests.local_stages.test_cells import CELLS
+from tests.training.cells.test_cells import CELLS
 from tests.training.fits import digest, fit
 
 pytestmark = pytest.mark.cluster

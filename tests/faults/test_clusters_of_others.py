@@ -10,8 +10,8 @@ import pytest
 from distributed import Client, LocalCluster
 from tornado.ioloop import PeriodicCallback
 
-from dkernel.execution.base import Call
-from dkernel.execution.connect import connect
+from dkernel.streaming.execution.base import Call
+from dkernel.streaming.execution.connect import connect
 from tests.faults import harness
 from tests.faults.processes import PATIENCE, Command, Hand, options_for
 

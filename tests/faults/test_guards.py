@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from dkernel.errors import ClusterError, DKernelWarning
-from dkernel.execution.base import Call
-from dkernel.execution.cluster import ClusterExecutor
+from dkernel.streaming.execution.base import Call
+from dkernel.streaming.execution.cluster import ClusterExecutor
 from tests.faults import harness
 from tests.faults.conftest import PATIENCE
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 import dask
 import pytest
 
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor
-from dkernel.planning.memory_plan import Plan
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
+from dkernel.training.planning.memory_plan import Plan
 from tests.faults.conftest import CONFIG, PATIENCE
 from tests.faults.harness import settle, wait_until
-from tests.local_stages.test_cells import CELLS
-from tests.local_stages.test_local_stage import GRIDS
+from tests.training.cells.test_cells import CELLS
 from tests.training.fits import a_source, digest, fit
+from tests.training.test_local_stage import GRIDS
 from tests.training.test_same_bytes import CASES, source
 
 pytestmark = pytest.mark.cluster

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dkernel.execution.connect import connect
-from dkernel.execution.local import ThreadsExecutor
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import ThreadsExecutor
 from tests.faults import harness
 from tests.faults.processes import PATIENCE, Hand
 

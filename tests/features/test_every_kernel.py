@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.features import NystromMap
-from dkernel.persistence.model_file import load_model, save
+from dkernel.model.model_file import load_model, save
 from tests.features.test_laws import model_of
 from tests.kernels.catalogue import CATALOGUE
 

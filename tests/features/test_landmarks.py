@@ -8,7 +8,7 @@ from dkernel.features import NystromMap
 from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select_landmarks
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
 from dkernel.kernels.strings_and_sets import SpectrumKernel
-from dkernel.parameters import PARAMETERS
+from dkernel.model.parameters import PARAMETERS
 from tests.combinations import every_two
 from tests.reference import leverage
 

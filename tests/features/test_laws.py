@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dkernel.features import Scaling, map_from
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.model_file import load_model, save
+from dkernel.model.recipe import Recipe
 from dkernel.numerics import tiling
 from dkernel.numerics.tiling import TILE_COMPONENTS, TILE_ROWS
-from dkernel.persistence.model_file import load_model, save
-from dkernel.recipe import Recipe
 from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import dkernel
 from dkernel import KernelRegressor
 from dkernel.errors import DKernelError
-from dkernel.model import Model
+from dkernel.model.model import Model
 from tests.data import brute_csv
 from tests.fuzz import spellings
 from tests.fuzz.commands import command

@@ -4,8 +4,8 @@ import random
 from typing import Any
 
 from dkernel.kernels import GAMMA_WORDS
-from dkernel.linear.losses import LOSSES
-from dkernel.parameters import PARAMETERS as TABLE
+from dkernel.losses.losses import LOSSES
+from dkernel.model.parameters import PARAMETERS as TABLE
 from tests.kernels.catalogue import CATALOGUE
 
 PLAIN = [repr(member.kernel) for member in CATALOGUE if member.width is None and not member.nonnegative]

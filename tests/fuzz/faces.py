@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.model import Model
+from dkernel.model.model import Model
 from tests.processor import WIDE
 
 SINGLE_ROWS = 3

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import dkernel
 from dkernel import KernelClassifier
-from dkernel.model import Model
+from dkernel.model.model import Model
 from tests.fuzz.commands import command
 from tests.fuzz.sessions import Case
 

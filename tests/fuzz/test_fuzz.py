@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dkernel
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 from tests.fuzz import csv_files, draws, sessions, spellings, types
 from tests.fuzz.commands import command
 from tests.kernels.catalogue import CATALOGUE

@@ -18,9 +18,9 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import UnsupportedError
 from tests.combinations import every_two
-from tests.export.feeds import feed
 from tests.fuzz.commands import command
 from tests.fuzz.mixed_tables import table
+from tests.model.export.feeds import feed
 
 TOLERANCE = 2e-5
 SETTINGS = (

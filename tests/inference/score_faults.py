@@ -20,9 +20,9 @@ from dkernel.data.writers import atomic
 from dkernel.data.writers.destination import Destination
 from dkernel.data.writers.manifest import write_part
 from dkernel.errors import DKernelError
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference import score as scoring
 from dkernel.inference.score_columns import Written
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.inference.score_kills import LinearModel, a_source, run, state
 from tests.inference.test_score_rejects import a_rejecting_source
 

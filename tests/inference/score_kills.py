@@ -22,8 +22,8 @@ from dask.delayed import Delayed
 from dkernel.data import Block, Source, Unit
 from dkernel.data.writers import atomic
 from dkernel.errors import UnsupportedError
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference import score as scoring
+from dkernel.streaming.execution.local import SerialExecutor
 
 STEPS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")
 ROWS = ((3, 2), (4,), (1, 0, 1))

@@ -5,10 +5,10 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference import baselines as baseline
 from dkernel.inference.baselines import baselines, format_baselines
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
 

@@ -7,10 +7,10 @@ from sklearn import metrics
 
 from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.evaluate import evaluate_model
-from dkernel.model import Model
-from dkernel.recipe import Recipe
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dkernel.data import from_arrays
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.inference.evaluate import evaluate_model
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
 

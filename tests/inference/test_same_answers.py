@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel import KernelRegressor, explain, open_source
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.conformity import conformalize_model
-from dkernel.local_settings import Cells, Grids
-from dkernel.persistence import model_file
+from dkernel.model import model_file
+from dkernel.model.local_settings import Cells, Grids
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 
 STAGES = {"none": "none", "grids": Grids(n_grids=32), "cells": Cells(rows=300)}
 SETTINGS = {"kernel": "gaussian", "gamma": 0.3, "n_components": 48, "alpha": 1e-4, "metric": "identity"}

@@ -18,14 +18,14 @@ from dkernel.data import Unit, from_arrays
 from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers.atomic import file_digest
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.inference import score as scoring
 from dkernel.inference.score import write_scores
 from dkernel.kernels import parse
-from dkernel.model import Model
-from dkernel.persistence.model_file import save
-from dkernel.recipe import Recipe
+from dkernel.model.model import Model
+from dkernel.model.model_file import save
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from tests.inference.score_kills import ROWS, LinearModel, a_source
 
 TEXT = np.array(["no", "yes é"])

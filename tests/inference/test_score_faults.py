@@ -13,12 +13,12 @@ from dask.delayed import Delayed
 from dkernel.data import Unit
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.score import write_scores
-from tests.execution import jobs
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
 from tests.inference.test_score_rejects import a_rejecting_source
+from tests.streaming.execution import jobs
 
 ROOT = Path(__file__).parents[2]
 

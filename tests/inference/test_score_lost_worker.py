@@ -10,9 +10,9 @@ import pytest
 
 from dkernel.data.writers import atomic
 from dkernel.data.writers.partitions import files_in
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference.score import write_scores
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
 

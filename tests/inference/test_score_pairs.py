@@ -17,10 +17,10 @@ from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.writers import atomic, formats
 from dkernel.data.writers.object_store import destination_of
 from dkernel.errors import DataError
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.score import write_scores
-from dkernel.persistence.model_file import save
+from dkernel.model.model_file import save
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from tests.inference.test_score import real_model
 
 INPUTS = ("csv", "csv.gz", "parquet", "npy", "zarr", "h5", "svmlight")

@@ -14,8 +14,8 @@ from dkernel.data import Unit, open_source
 from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor
 from dkernel.inference.score import write_scores
+from dkernel.streaming.execution.local import SerialExecutor
 from tests.inference.score_kills import LinearModel, a_source
 from tests.inference.test_score import Watched, _stand_in, one_a_task  # noqa: F401 - fixtures
 

@@ -7,9 +7,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
 from dkernel.features import NystromMap, Scaling
-from dkernel.model import Model
-from dkernel.persistence import model_file
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
 from tests.kernels.catalogue import CATALOGUE
 
 each = pytest.mark.parametrize("member", CATALOGUE, ids=repr)

@@ -7,7 +7,7 @@ import pytest
 
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
-from dkernel.model import ScaledComponents
+from dkernel.model.model import ScaledComponents
 from dkernel.numerics import tiling
 from tests.numerics import references
 from tests.processor import place_moves_bits

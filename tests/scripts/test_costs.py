@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from dkernel import cost
+from dkernel.streaming import cost
 
 BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
 TEXT = "".join((BENCH / name).read_text(encoding="utf-8") for name in ("costs.py", "cost_numbers.py"))

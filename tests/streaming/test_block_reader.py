@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.reduction import Statistic, merge_levels
 from dkernel.streaming.schedule import cut_pieces, shuffle_order
 from dkernel.streaming.shares import even_shares, nodes_of, whole_chunks

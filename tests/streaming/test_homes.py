@@ -15,11 +15,11 @@ from distributed import Client, LocalCluster, wait
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelWarning
-from dkernel.execution.cluster import ClusterExecutor
-from dkernel.execution.local import SerialExecutor
-from dkernel.persistence import model_file
+from dkernel.model import model_file
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.cluster import ClusterExecutor
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.shares import MOST_UNEVEN, even_shares, homes, is_even

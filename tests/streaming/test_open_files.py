@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, UnseenFileError
-from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import open_files as opening
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.open_files import open_files
 
 

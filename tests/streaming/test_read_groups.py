@@ -10,12 +10,12 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import ClusterError
-from dkernel.execution.connect import connect
-from dkernel.execution.failures import KilledCallError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 from dkernel.streaming import block_reader, read_groups
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.failures import KilledCallError
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.schedule import cut_pieces

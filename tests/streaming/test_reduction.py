@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.data.block import Block
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shares import calls_of, reduce

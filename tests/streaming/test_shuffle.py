@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dkernel.execution.base import resolve
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import resolve
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import interleave_order
 from dkernel.streaming.shuffle import store_shuffled

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor
 from dkernel.numerics.random_streams import row_hash
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces, interleave_order
 from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, Survey

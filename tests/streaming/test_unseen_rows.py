@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from dkernel.data.block import Block
-from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
+from dkernel.data.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.unseen_rows import WithUnseen

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dkernel.execution.local import SerialExecutor
-from dkernel.persistence import model_file
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 

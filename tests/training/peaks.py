@@ -7,8 +7,8 @@ import json
 import sys
 
 from dkernel.data import open_source
-from dkernel.execution.connect import connect
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.connect import connect
 from dkernel.training.fit import plan, train
 
 

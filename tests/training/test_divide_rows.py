@@ -7,9 +7,9 @@ import pytest
 from dkernel import KernelRegressor
 from dkernel.data import open_source
 from dkernel.errors import DataError, RecipeError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.persistence import model_file
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.divide_rows import divide_source, held_groups
 from dkernel.training.fit import train
 

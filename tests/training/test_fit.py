@@ -7,10 +7,10 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelError, RecipeError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.linear.preconditioner import Preconditioner
-from dkernel.recipe import Recipe
-from dkernel.solving.sgd import Passes
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.preconditioner import Preconditioner
+from dkernel.solvers.sgd import Passes
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from tests.reference import optimum
 from tests.streaming.sources import rings, source_of, waves

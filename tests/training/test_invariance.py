@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from dkernel.cli import main
 from dkernel.data import open_source
-from dkernel.execution.local import SerialExecutor
-from dkernel.persistence import model_file
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.fingerprint import digest
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces

@@ -14,16 +14,16 @@ import dkernel
 from dkernel import Gaussian, KernelClassifier, NystromFeatures, SetKernel, SpectrumKernel
 from dkernel.data import block, from_arrays, open_source
 from dkernel.errors import DataError, DKernelError, RecipeError, UnsupportedError
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.score import write_scores
 from dkernel.kernels import FunctionKernel, Linear, Normalized, register
-from dkernel.persistence import model_file
-from dkernel.planning.memory_plan import Plan
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
+from dkernel.training.planning.memory_plan import Plan
 
 LETTERS = Normalized(SpectrumKernel(2))
 SMALL = {"n_components": 32, "alpha": 1e-4}

@@ -12,11 +12,11 @@ from sklearn.metrics import brier_score_loss, log_loss
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays
 from dkernel.errors import ModelFileError, RecipeError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.evaluate import evaluate_model
-from dkernel.persistence import model_file
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 

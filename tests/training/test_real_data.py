@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import from_arrays, open_source
-from dkernel.execution.local import ThreadsExecutor
-from dkernel.linear.solvers.catalogue import early_end
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import early_end
+from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.training.fit import train
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

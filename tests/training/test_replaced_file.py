@@ -10,11 +10,11 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import DataError
-from dkernel.execution.local import SerialExecutor
-from dkernel.planning.memory_plan import Plan
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
+from dkernel.training.planning.memory_plan import Plan
 
 ROWS = 6000
 X = np.random.default_rng(0).standard_normal((ROWS, 2)).astype(np.float32)

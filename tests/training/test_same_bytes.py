@@ -11,15 +11,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dkernel.execution.connect import connect
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.persistence import model_file
-from dkernel.planning.memory_plan import Plan
-from dkernel.problem.gram import Gram
-from dkernel.recipe import Recipe
-from dkernel.solving.sgd_round import SGD
+from dkernel.solvers.gram import Gram
+from dkernel.solvers.sgd_round import SGD
+from dkernel.streaming.execution.connect import connect
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
+from dkernel.training.planning.memory_plan import Plan
 from tests.estimators import wide
 from tests.streaming.sources import rings, source_of, waves
 
@@ -130,8 +130,8 @@ def test_twice(serial, tmp_path):
 
 @pytest.mark.cluster
 def test_a_part_of_a_cluster(two_workers, serial, tmp_path, monkeypatch):
-    monkeypatch.setattr("dkernel.planning.memory_plan.FEW_SLOTS", 1)
-    monkeypatch.setattr("dkernel.planning.stage_costs.CALL_SECONDS", 1e3)
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.FEW_SLOTS", 1)
+    monkeypatch.setattr("dkernel.training.planning.stage_costs.CALL_SECONDS", 1e3)
     expected, used = serial("open"), []
     monkeypatch.setattr(SGD, "round", lambda *args, _round=SGD.round: used.append(two_workers.slots) or _round(*args))
     assert digest("open", two_workers, tmp_path) == expected
@@ -169,7 +169,7 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
     monkeypatch, cores, name, two_workers, serial, tmp_path
 ):
     expected, seen = serial(name), []
-    monkeypatch.setattr("dkernel.execution.cluster.usable_cores", lambda: cores)
+    monkeypatch.setattr("dkernel.streaming.execution.cluster.usable_cores", lambda: cores)
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
     assert two_workers.keeps_work_here(large=True) == (cores == 2)
     assert not two_workers.keeps_work_here(large=False)

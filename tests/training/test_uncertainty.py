@@ -7,11 +7,11 @@ import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, UnsupportedError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.evaluate import evaluate_model
-from dkernel.persistence import model_file
-from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 

@@ -17,11 +17,12 @@ from dkernel import Cells, Grids, KernelClassifier, KernelRegressor
 from dkernel.cli import main
 from dkernel.data.block import Block
 from dkernel.errors import DataError, UnknownCategoriesWarning, UnsupportedError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.linear.losses import parse_loss
-from dkernel.local.cells import CellSettings, divide_cell, fit_cell, update_cell
-from dkernel.local_stages import cell_stage, grid_stage
-from dkernel.persistence.model_file import save
+from dkernel.losses.losses import parse_loss
+from dkernel.model.local.cells import CellSettings, divide_cell, fit_cell, update_cell
+from dkernel.model.model_file import save
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.cells import stage as cell_stage
+from dkernel.training.grids import stage as grid_stage
 from dkernel.training.update import update_model
 from tests.combinations import every_two
 

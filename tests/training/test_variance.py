@@ -10,10 +10,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dkernel import KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
-from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.score import write_scores
-from dkernel.persistence import model_file
-from dkernel.recipe import Recipe
+from dkernel.model import model_file
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
 

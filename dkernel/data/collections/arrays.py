@@ -24,10 +24,10 @@ from dkernel.data.collections.tables import (
 )
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
+from dkernel.data.encoding import Encoding, TableCounts
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.source import Source
-from dkernel.encoding import Encoding, TableCounts
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.layout import Layout

@@ -42,9 +42,9 @@ from dkernel.data.collections.tables import (
     table_of,
     take_rows,
 )
+from dkernel.data.encoding import Encoding
+from dkernel.data.encoding.label_means import n_copies
 from dkernel.data.source import Source, Unit
-from dkernel.encoding import Encoding
-from dkernel.encoding.label_means import n_copies
 from dkernel.errors import DataError
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.rows import byte_views, stored_size

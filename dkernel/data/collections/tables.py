@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.object_columns import NUMBERS, TIMES, word_of
 from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.arrow_tables import kind_of_type
-from dkernel.encoding.tables import code_column, column_numbers
 from dkernel.errors import DataError
 from dkernel.numerics.rows import stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide

@@ -12,7 +12,7 @@ from dkernel.data.arrow import column_array
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.

@@ -25,7 +25,7 @@ from dkernel.data.readers.csv_fields import (
 from dkernel.data.readers.csv_schema import read_schema as read_schema
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError, MissingLabelError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 _MISSING_VALUE = "the value is missing"
 # Text that pyarrow surely reads as a number; other text is tried.

@@ -19,7 +19,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, matrix_columns, member, raw_of_members, table_of_members
 from dkernel.errors import DataError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes

@@ -16,7 +16,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:

@@ -27,7 +27,7 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")

@@ -15,7 +15,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
 from dkernel.errors import DamagedFileError, DataError
-from dkernel.validation import RowPlace
+from dkernel.numerics.validation import RowPlace
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from dkernel.data.encoding.unseen import Counted, add_counts
 from dkernel.data.rejected_rows import csv_of
 from dkernel.data.writers.atomic import file_digest, staged_name, sync, trouble, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
-from dkernel.encoding.unseen import Counted, add_counts
 from dkernel.errors import DataError, DKernelError
 
 MANIFEST_VERSION = 2  # version of the manifest; it is raised where an older dkernel could not read it

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.encoding.tables import code_column
 from dkernel.data.readers.folder_keys import NULL
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import Folder, gather_tables, row_groups
-from dkernel.encoding.tables import code_column
 from dkernel.errors import DataError, UnsupportedError
 
 MOST_FOLDERS = 1024  # as many as write_dataset of pyarrow makes: a column of more values names rows

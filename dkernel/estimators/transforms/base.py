@@ -14,14 +14,14 @@ from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters, check_parameters
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, content_key
 from dkernel.estimators.validation import check_table, source_of
-from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap
 from dkernel.kernels import Kernel, parse
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.layout import Layout
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.tiling import TILE_ROWS
-from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sample_rows
+from dkernel.streaming.execution.connect import default_executor
+from dkernel.training.selection.landmark_selection import sample_rows
 
 STRIP_VALUES = 1 << 22  # values of the columns that exist at one time beside the answer
 

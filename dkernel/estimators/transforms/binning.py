@@ -15,11 +15,11 @@ from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction
 from dkernel.estimators.transforms.base import MapTransformer, dtype_of
 from dkernel.estimators.validation import check_table, seed_of, source_of
-from dkernel.execution.connect import default_executor
-from dkernel.local.binning import Binning
+from dkernel.model.local.binning import Binning
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.layout import Layout
-from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sample_rows
+from dkernel.streaming.execution.connect import default_executor
+from dkernel.training.selection.landmark_selection import sample_rows
 
 CENTER_ROWS = 101  # rows, whose median is a place among the rows, whatever a few of them are
 

@@ -18,10 +18,10 @@ from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.validation import check_table, is_frame
-from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.connect import default_executor
 
 
 class View(OnFeatures):

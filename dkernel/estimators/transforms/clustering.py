@@ -12,10 +12,10 @@ from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, join_rows, linear_model
 from dkernel.estimators.validation import check_table
-from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import Clusters, Phi, nearest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.connect import default_executor
 
 
 class Clustering(ClusterMixin, OnFeatures):

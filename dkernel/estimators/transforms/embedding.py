@@ -11,16 +11,16 @@ from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, dty
 from dkernel.estimators.transforms.kernel_features import KernelFeatures
 from dkernel.estimators.transforms.kernel_maps import nystrom_rows
 from dkernel.estimators.validation import seed_of, source_of
-from dkernel.execution.base import Executor
-from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.inference.feature_moments import Phi
-from dkernel.model import Model
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe, SettledRecipe
 from dkernel.numerics.rows import result_dtype, wide
-from dkernel.problem.finite_check import check_products
-from dkernel.recipe import Recipe, SettledRecipe
-from dkernel.selection.landmark_selection import sample_rows
+from dkernel.solvers.finite_check import check_products
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.versions import versions
+from dkernel.training.selection.landmark_selection import sample_rows
 
 CLUSTER_SAMPLE = 20_000  # rows on which clusters begin
 

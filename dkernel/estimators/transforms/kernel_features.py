@@ -11,7 +11,7 @@ from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import seed_of
 from dkernel.features import by_landmarks, choose_map, is_complete, resolve_features
 from dkernel.kernels import parse
-from dkernel.recipe import Recipe
+from dkernel.model.recipe import Recipe
 
 MOST_DENSE_COLUMNS = 2**16  # columns of sparse rows that are made dense, 2,048 rows (half a gigabyte) at a time
 

@@ -10,14 +10,14 @@ from dkernel.data.collections.tables import stays_sparse
 from dkernel.estimators.parameters import KernelLike, LandmarksLike, Seed, check_parameters
 from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
 from dkernel.estimators.validation import check_table, rule_of, seed_of, source_of
-from dkernel.execution.connect import default_executor
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
+from dkernel.model.recipe import Recipe
 from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import given_landmarks, sample_rows
+from dkernel.streaming.execution.connect import default_executor
+from dkernel.training.selection.landmark_selection import given_landmarks, sample_rows
 
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 

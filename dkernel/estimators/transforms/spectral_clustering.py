@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source
 from dkernel.estimators.transforms.clustering import Clustering
-from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.connect import default_executor
 
 
 class SpectralClustering(Clustering):

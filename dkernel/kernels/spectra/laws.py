@@ -13,7 +13,7 @@ import scipy
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.numerics.array_types import F64
-from dkernel.validation import nearest_name
+from dkernel.numerics.validation import nearest_name
 
 SAMPLINGS = ("iid", "orthogonal", "sobol")
 SOBOL_MAX_DIMS = 21201  # dimensions in SciPy's table of directions

@@ -32,7 +32,7 @@ DERIVATIVES = {
         ("", "squared_hinge", "hinge", "logistic", "perceptron", "squared", "huber", "epsilon_insensitive", "quantile")
     )
 }
-"""Losses whose derivative is compiled, and its number here; `linear.losses` defines them. Of "" it is the score."""
+"""Losses whose derivative is compiled, and its number here; `losses.losses` defines them. Of "" it is the score."""
 
 
 def fused_gradient(

@@ -5,7 +5,7 @@ import pytest
 
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
-from dkernel.linear.losses import parse_loss
+from dkernel.losses.losses import parse_loss
 from dkernel.numerics import tiling
 from dkernel.numerics.fused import products
 from dkernel.numerics.fused.gradient import DERIVATIVES, fused_gradient

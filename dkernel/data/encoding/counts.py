@@ -1,0 +1,376 @@
+"""Mergeable counts of the values of each column, of bounded size, from which encodings are learned.
+
+Different values are counted exactly up to MOST_VALUES a column, and nothing depends then on how rows are cut into
+parts. Beyond that the counts are those of Misra and Gries (1982), merged as by Agarwal et al. (2012): lower bounds,
+wrong by at most n / MOST_VALUES, of every value that is more frequent than that.
+
+A row of weight k counts as k rows, and a row of weight 0 as none (`label_means.copies_of` says what a fraction counts
+as); in means a row has its weight.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
+from dkernel.data.encoding.encoding import Encoding
+from dkernel.data.encoding.exact_sums import ExactSums, exact_product
+from dkernel.data.encoding.label_means import (
+    LABEL_FOLDS,
+    LabelCounts,
+    LabelPart,
+    copies_in_folds,
+    copies_of,
+    has_weight,
+    places_of,
+)
+from dkernel.data.encoding.notation import SEVERAL_NOTATIONS, example_of, foremost
+from dkernel.data.encoding.tables import as_arrow, code_column, column_numbers, column_of, filter_rows
+from dkernel.data.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in
+
+MOST_VALUES = 1000
+"""Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
+
+MOST_LEVELS = 100
+"""Values that have an input of their own; the others share BUCKETS inputs by a hash."""
+
+Value = TypeVar("Value", str, float)
+
+BUCKETS = 32  # for values that are rare, which have little to say each
+
+
+@dataclass(frozen=True)
+class NumberCount:
+    """Rows with a number, their smallest, and rows without.
+
+    `common` counts the values as far as MOST_VALUES go; `weight` is the sum of the weights, `total` that of the numbers
+    times their weights.
+    """
+
+    n: float = 0
+    weight: ExactSums = field(default_factory=lambda: ExactSums((), {}))
+    total: ExactSums = field(default_factory=lambda: ExactSums((), {}))
+    low: float = np.inf
+    missing: float = 0
+    common: Mapping[float, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Any, weight: NDArray[np.float64] | None = None, counted: bool = True) -> "NumberCount":
+        """The counts of some numbers.
+
+        Parameters
+        ----------
+        weight : (n,), all positive; None where all are 1
+        counted : whether the different values are counted
+        """
+        missing = 0.0
+        if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+            gaps = np.isnan(values)
+            missing = float(gaps.sum() if weight is None else copies_of(weight[gaps]).sum())
+            values, weight = values[finite], None if weight is None else weight[finite]
+        copies = None if weight is None else copies_of(weight)
+        x = values.astype(np.float64)
+        weights = ExactSums.of([(np.ones(1) * len(x) if weight is None else weight, None)], ())
+        total = ExactSums.of([(each, None) for each in exact_product(x, weight)], ())
+        low = float(x.min()) if len(x) else np.inf
+        common = _common(values, copies) if counted else {}
+        return cls(float(len(x) if copies is None else copies.sum()), weights, total, low, missing, common)
+
+    def merge(self, other: "NumberCount") -> "NumberCount":
+        return NumberCount(
+            self.n + other.n,
+            self.weight.merge(other.weight),
+            self.total.merge(other.total),
+            min(self.low, other.low),
+            self.missing + other.missing,
+            _keep_frequent(_add(self.common, other.common)),
+        )
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The frequent values where one fills more than half of the rows: they are then codes as much as amounts.
+
+        Whole numbers without large gaps are counts, of which neighbours are alike.
+        """
+        counts = self.common
+        if not counts or 2 * max(counts.values()) <= self.n or len(counts) < SEVERAL_NOTATIONS:
+            return ()
+        if all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts):
+            return ()
+        often = sorted(
+            (v for v, n in counts.items() if n > max(1.0, self.n / MOST_VALUES)), key=lambda v: (-counts[v], v)
+        )
+        return tuple(sorted(often[:MOST_LEVELS]))
+
+    def column(
+        self, name: str, kind: str, indicator: bool, calendar: bool = False, coded: bool = False
+    ) -> NumberColumn:
+        # Whole seconds, so that the difference is exact.
+        offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
+        weight, total = self.weight.fractions().item(), self.total.fractions().item()
+        mean = float(total / weight - Fraction(offset)) if weight else 0.0
+        levels = self.levels if coded and kind == "number" else ()
+        return NumberColumn(
+            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date", levels
+        )
+
+
+def _common(x: NDArray[Any], copies: NDArray[np.float64] | None) -> dict[float, float]:
+    """Counts of numbers; none where hardly two are equal, as rows across all of them tell before they are sorted."""
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32)
+    if len(single) > MOST_VALUES:
+        some = single[:: len(single) // MOST_VALUES]
+        if len(np.unique(some)) == len(some):
+            return {}
+    counts: NDArray[Any]
+    if copies is None:
+        distinct, counts = np.unique(single, return_counts=True)
+    else:
+        distinct, places = np.unique(single, return_inverse=True)
+        counts = np.bincount(places, copies)
+    counts = counts - _excess(counts)  # before very many values become a dict
+    return dict(zip(distinct[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
+
+
+def _add(one: Mapping[Value, float], other: Mapping[Value, float]) -> dict[Value, float]:
+    counts = dict(one)
+    for value, n in other.items():
+        counts[value] = counts.get(value, 0) + n
+    return counts
+
+
+def _keep_frequent(counts: dict[Value, float]) -> dict[Value, float]:
+    """The most frequent MOST_VALUES of values, less the count of the next."""
+    less = _excess(np.array(list(counts.values()), np.float64))
+    return {value: n - less for value, n in counts.items() if n > less} if less else counts
+
+
+def _excess(counts: NDArray[Any]) -> float:
+    """The count of the value after the most frequent MOST_VALUES; 0 where there is none."""
+    return float(np.sort(counts)[-MOST_VALUES - 1]) if len(counts) > MOST_VALUES else 0
+
+
+@dataclass(frozen=True)
+class CategoryCount:
+    """Counts of the values, and means of their labels; `exact` until there are too many.
+
+    `notation` is an example where all values are numbers or dates in another notation, see `notation.example_of`.
+    `kinds` are those that all values may have, see `words.kinds_in`; the counts are by words of the values' own type.
+    """
+
+    counts: Mapping[str, float] = field(default_factory=dict)
+    missing: float = 0
+    exact: bool = True
+    label: LabelCounts | None = None
+    notation: str | None = None
+    kinds: frozenset[str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        words: Sequence[str | None],
+        codes: Any,
+        weight: NDArray[np.float64] | None = None,
+        label: LabelPart | None = None,
+        folds: Any = None,
+        own: str = TEXT,
+    ) -> "CategoryCount":
+        counts = np.bincount(codes, None if weight is None else copies_of(weight), len(words))
+        gaps = np.array([word is None for word in words], bool)
+        missing, counts = float(counts[gaps].sum()), np.where(gaps, 0, counts)
+        less = _excess(counts[counts > 0])  # before very many values become a dict
+        places = np.flatnonzero(counts > less)
+        bounded = cls(
+            {words[i] or "": float(counts[i]) - less for i in places.tolist()},
+            missing,
+            not less,
+            notation=example_of(words),
+            kinds=kinds_in(words, own),
+        )
+        if label is None:
+            return bounded
+        values = ("", *bounded.counts)
+        places = places_of(values, [word or "" for word in words])[codes]
+        return replace(bounded, label=LabelCounts.of(values, places, label, folds))
+
+    def merge(self, other: "CategoryCount") -> "CategoryCount":
+        counts = _add(self.counts, other.counts)
+        label = None
+        if self.label is not None and other.label is not None:
+            label = self.label.merge(other.label)
+        examples = [each for each in (self.notation, other.notation) if each is not None]
+        notation = "" if "" in examples else reduce(foremost, examples) if examples else None
+        missing, exact = self.missing + other.missing, self.exact and other.exact
+        if len(kept := _keep_frequent(counts)) < len(counts):
+            exact, label = False, None if label is None else label.among(("", *kept))
+        kinds = other.kinds if self.kinds is None else self.kinds if other.kinds is None else self.kinds & other.kinds
+        return CategoryCount(kept, missing, exact, label, notation, kinds)
+
+    @property
+    def values(self) -> str:
+        """The kind of the values."""
+        return kind_among(self.kinds)
+
+    def in_kind(self) -> "CategoryCount":
+        """The counts by the words that the values have in a column of their kind."""
+        words = {word: in_kind(word, self.values) for word in self.counts}
+        counts = dict.fromkeys(words.values(), 0.0)
+        for word, n in self.counts.items():
+            counts[words[word]] += n
+        return replace(self, counts=counts, label=None if self.label is None else self.label.rename(words))
+
+    def column(self, name: str) -> CategoryColumn:
+        counts = self.in_kind()
+        return replace(counts._column(name), values=self.values)
+
+    @property
+    def few(self) -> bool:
+        """True if every value has an input of its own."""
+        return self.exact and len(self.counts) <= MOST_LEVELS
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The values that have an input each: of many, the frequent ones.
+
+        A value that came once tells nothing then that its bucket does not.
+        """
+        if self.few:
+            return tuple(sorted(self.counts))
+        often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
+        return tuple(sorted(often[:MOST_LEVELS]))
+
+    def _column(self, name: str) -> CategoryColumn:
+        if self.few:
+            return CategoryColumn(name, self.levels, self.missing > 0)
+        levels = self.levels
+        means = (
+            [self.label.means(without) for without in (None, *range(LABEL_FOLDS))] if self.label is not None else [None]
+        )
+        known = [each for each in means if each is not None]
+        if len(known) < len(means):  # the values do not tell of the label, in a fold or in all
+            return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
+        return CategoryColumn(name, levels, self.missing > 0, means=known[0], folds=tuple(known[1:]))
+
+
+Count = NumberCount | CategoryCount
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Counts of all columns of a table; those of parts of it are merged in their order.
+
+    `rows` are those of positive weight, `copies` what they count as.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> kinds = {"x": "number", "s": "category"}
+    >>> table = pa.table({"x": [1.0, None, 5.0], "s": ["b", "a", "b"]})
+    >>> counts = TableCounts.of(table.slice(0, 1), kinds).merge(TableCounts.of(table.slice(1), kinds))
+    >>> counts.encoding(kinds).names
+    ('x', 'x=missing', 's=a', 's=b')
+    """
+
+    columns: tuple[Count, ...]
+    rows: int
+    copies: float
+
+    @classmethod
+    def of(
+        cls, table: Any, kinds: Mapping[str, str], label: Any = None, weight: Any = None, first: int = 0
+    ) -> "TableCounts":
+        """The counts of a table, or of an array (n, p) of numbers.
+
+        Parameters
+        ----------
+        kinds : of each column: "number", "date", "duration" or "category"
+        label, weight : (n,), of rows that have them
+        first : number of the first copy of the first row, as in `label_means`
+        """
+        weight = None if weight is None or np.asarray(weight).dtype.kind not in "biuf" else weight
+        if weight is not None:
+            used = has_weight(weight)
+            weight = np.asarray(weight)[used].astype(np.float64)
+            table = filter_rows(table, used)
+            label = None if label is None else np.asarray(label)[used]
+        counts: list[Count] = []
+        coded_too = "category" in kinds.values()
+        part = LabelPart.of(label, weight) if coded_too else None
+        folds = None if part is None else copies_in_folds(first, len(table), weight)
+        for j, (name, kind) in enumerate(kinds.items()):
+            column = column_of(table, j, name)
+            if kind == "category":
+                own = kind_of(as_arrow(column).type)
+                counts.append(CategoryCount.of(*code_column(column), weight, part, folds, own))
+            else:
+                counts.append(NumberCount.of(column_numbers(column), weight, coded_too and kind == "number"))
+        copies = len(table) if weight is None else float(copies_of(weight).sum())
+        return cls(tuple(counts), len(table), copies)
+
+    def merge(self, other: "TableCounts") -> "TableCounts":
+        pairs = zip(self.columns, other.columns, strict=True)
+        columns = tuple(one.merge(two) for one, two in pairs)  # type: ignore[arg-type]
+        return TableCounts(columns, self.rows + other.rows, self.copies + other.copies)
+
+    def encoding(self, kinds: Mapping[str, str], missing: str = "indicator", dates: str = "seconds") -> Encoding:
+        """The encoding that these counts decide.
+
+        Parameters
+        ----------
+        missing : "indicator", "mean" or "error"
+        dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+        """
+        made: list[NumberColumn | CategoryColumn] = []
+        coded = "category" in kinds.values()  # a table of numbers alone keeps its width
+        for (name, kind), count in zip(kinds.items(), self.columns, strict=True):
+            if isinstance(count, NumberCount):
+                made.append(count.column(name, kind, missing == "indicator", dates == "calendar", coded))
+            else:
+                made.append(count.column(name))
+        return Encoding(tuple(made), missing)
+
+    def notes(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Notes: the columns with missing values, and the categories."""
+        lines: dict[str, str] = {}
+        pairs = list(zip(kinds.items(), self.columns, strict=True))
+        gaps = [f"{name} {_share(count.missing / self.copies)}" for (name, _), count in pairs if count.missing]
+        if gaps:
+            lines["missing"] = _join_names(gaps)
+        words = [
+            f"{name} {len(c.in_kind().counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
+            for (name, _), c in pairs
+            if isinstance(c, CategoryCount)
+        ]
+        if words:
+            lines["categories"] = _join_names(words)
+        codes = [
+            (name, count.levels) for (name, kind), count in pairs if isinstance(count, NumberCount) and kind == "number"
+        ]
+        if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
+            text = "most rows have one value, so as many frequent values became 0/1 inputs"
+            lines["codes"] = f"{_join_names(said)}: {text}"
+        lines |= self._useless_columns(kinds)
+        return lines
+
+    def _useless_columns(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Columns that say nothing: of different values alone, such as names and numbers of rows, or of none."""
+        pairs = list(zip(kinds, self.columns, strict=True))
+        empty = [name for name, count in pairs if count.missing == self.copies]
+        words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
+        alone = [name for name, count in words if not count.levels]
+        lines = {"identifiers": f"{_join_names(alone)}: hardly a value came twice, so exclude them"} if alone else {}
+        return {**lines, **({"empty": f"{_join_names(empty)}: no row has a value"} if empty else {})}
+
+
+def _share(part: float) -> str:
+    return f"{100 * part:.0f} %" if part > 0.1 else f"{100 * part:.2g} %"
+
+
+def _join_names(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")

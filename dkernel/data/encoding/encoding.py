@@ -1,0 +1,163 @@
+"""The encoding of a table: an immutable value that turns its columns into the inputs of kernels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.encoding.columns import MARKS, MISSING_MARK, CategoryColumn, NumberColumn, column_from_json
+from dkernel.data.encoding.tables import code_column, column_numbers, column_of
+
+MISSING_WORDS = ("indicator", "mean", "error")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The columns of a table in their order, each with the encoder that turns its values into inputs.
+
+    Parameters
+    ----------
+    missing : "indicator": the mean, and an input that says so where training saw missing values; "mean": the mean
+        alone; "error": missing values are refused
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> encoding = Encoding((NumberColumn("x", 2.0), CategoryColumn("s", ("a", "b"))))
+    >>> X, marks = encoding.encode(pa.table({"x": [1.0, None], "s": ["b", "c"]}), "float64")
+    >>> X.round(2).tolist(), encoding.count_marks(marks)
+    ([[1.0, 0.0, 0.71], [2.0, 0.0, 0.0]], {'missing': {'x': 1}, 'unknown': {'s': 1}})
+    """
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+    missing: str = "indicator"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Column -> "number", "date", "duration" or "category"."""
+        return {column.name: column.kind for column in self.columns}
+
+    @property
+    def strict(self) -> bool:
+        """True if missing values are refused."""
+        return self.missing == "error"
+
+    @cached_property
+    def plain(self) -> bool:
+        """True if the inputs are the columns as they are, but for missing values."""
+        return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.one_hot for c in self.columns)
+
+    @cached_property
+    def unscaled(self) -> NDArray[np.bool_]:
+        """Mask of the inputs that are not scaled, bool (width,)."""
+        return np.array([flag for column in self.columns for flag in column.unscaled], bool)
+
+    @cached_property
+    def places(self) -> dict[str, range]:
+        """Column -> the places of its inputs."""
+        ends = list(accumulate(len(column.names) for column in self.columns))
+        return {c.name: range(end - len(c.names), end) for c, end in zip(self.columns, ends, strict=True)}
+
+    @property
+    def folded(self) -> bool:
+        """True if rows to learn from have inputs of their fold."""
+        return any(isinstance(column, CategoryColumn) and column.folds for column in self.columns)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The places of the inputs that are one category together; that a number is missing is one of its levels."""
+        places = []
+        for column in self.columns:
+            first = 0 if isinstance(column, CategoryColumn) else 1
+            places.append(tuple(self.places[column.name][first : first + column.one_hot]))
+        return tuple(group for group in places if group)
+
+    def settle(self) -> "Encoding":
+        """The encoding of rows to predict: every row has the same means of the label."""
+        columns = (replace(c, folds=()) if isinstance(c, CategoryColumn) else c for c in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    def encode(
+        self, table: Any, dtype: str = "float32", folds: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+        """The inputs (n, width) of a table, and marks of the values that training never saw.
+
+        Parameters
+        ----------
+        table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
+        folds : of rows to learn from, see `label_means.copies_in_folds`
+
+        Returns
+        -------
+        inputs, and int8 (n, p) of 0 or of MARKS for each value, or None where all are 0
+        """
+        if self.plain and isinstance(table, np.ndarray):
+            return self._fill(table)
+        X = np.zeros((len(table), len(self.names)), dtype=dtype)
+        marks = None
+        with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
+            for j, column in enumerate(self.columns):
+                values: Any = column_of(table, j, column.name)
+                values = (
+                    code_column(values, column.values) if isinstance(column, CategoryColumn) else column_numbers(values)
+                )
+                place = self.places[column.name]
+                own = {"folds": folds} if isinstance(column, CategoryColumn) and column.folds else {}
+                mark = column.fill(values, X[:, place.start : place.stop], self.strict, **own)
+                if mark is not None:
+                    marks = np.zeros((len(X), len(self.columns)), np.int8) if marks is None else marks
+                    marks[:, j] = mark
+        return X, marks
+
+    def _fill(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+        """Numbers as they are, with means in place of missing ones."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.strict or X.dtype.kind != "f" or not np.isnan(X.sum()):
+                return X, None
+        missing = np.isnan(X)
+        if not missing.any():
+            return X, None
+        means = np.array([column.mean for column in self.columns if isinstance(column, NumberColumn)])
+        return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING_MARK), np.int8(0))
+
+    def count_marks(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
+        """Mark -> column -> number of its values with this mark; marks and columns without such values are left out."""
+        by_mark: dict[str, dict[str, int]] = {}
+        if marks is None:
+            return by_mark
+        for word, mark in MARKS.items():
+            counts = np.count_nonzero(marks == mark, axis=0).tolist()
+            named = {name: n for name, n in zip(self.column_names, counts, strict=True) if n}
+            if named:
+                by_mark[word] = named
+        return by_mark
+
+    def to_json(self) -> dict[str, Any]:
+        """The encoding as JSON."""
+        return {"missing": self.missing, "columns": [column.to_json() for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, Any]) -> "Encoding":
+        """The encoding that `to_json` wrote, or a ValueError."""
+        if parts["missing"] not in MISSING_WORDS:
+            raise ValueError(f"an encoding with missing={parts['missing']!r}")
+        return cls(tuple(map(column_from_json, parts["columns"])), parts["missing"])
+
+    @classmethod
+    def of_means(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
+        """The encoding of numbers that had no missing values in training: these become the mean."""
+        return cls(tuple(NumberColumn(name, float(mean)) for name, mean in zip(names, means, strict=True)))

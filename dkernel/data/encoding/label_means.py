@@ -1,0 +1,402 @@
+"""Means of the label by the values of a category, from counts that are merged, shrunk towards the mean of all rows.
+
+The mean of a value with n rows has the weight n v / (n v + w), where w is the variance of the label within values and
+v that between them, both by the method of moments (the empirical Bayes estimate of a one-way random effect). Where
+values do not differ by more than their rows do, v is 0 and the column has no means.
+
+A row that is learned from has the means of the rows of the other folds: its own label is not in them, and the holdout
+is judged as new rows are. Rows to predict have the means of all. The fold of a row follows its number among all rows,
+and sums are exact, so nothing depends on how rows are cut into files or chunks. A row of weight k counts as k rows, its
+copies, which have numbers one after the other: the means of each fold are those of a table of the copies, and the row
+has the average of what its copies would have. One of weight 0 has no number.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, cached_property, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.data.encoding.exact_sums import ExactSums, exact_product
+from dkernel.data.encoding.tables import code_column, column_numbers
+from dkernel.numerics.random_streams import row_hash
+
+LABEL_FOLDS = 5
+"""As in scikit-learn's TargetEncoder."""
+
+MOST_CLASSES = 10
+"""Classes whose shares are inputs; a label of more, or one with a fraction, has its mean if it is a number."""
+
+
+LEAST_WEIGHT = 1e-30
+"""A smaller weight counts as 0: sums in float32 do not hold it."""
+
+LARGEST = 1e100
+"""Labels beyond it have no means: their squares are no numbers."""
+
+
+FOLD_PERIOD = 65_537
+"""Numbers after which the folds repeat, so that those of many copies need no count; a prime, as no table repeats by."""
+
+
+@cache
+def _folds_before() -> NDArray[np.float64]:
+    """How many of the first numbers are in each fold (FOLD_PERIOD + 1, LABEL_FOLDS)."""
+    fold = row_hash(0, "folds of label means", 0, FOLD_PERIOD) % np.uint64(LABEL_FOLDS)
+    before = np.zeros((FOLD_PERIOD + 1, LABEL_FOLDS))
+    np.cumsum(fold[:, None] == np.arange(LABEL_FOLDS), axis=0, out=before[1:])
+    before.flags.writeable = False
+    return before
+
+
+def copies_in_folds(first: int, n: int, weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """How many copies of each of n rows are in each fold (n, LABEL_FOLDS); `first` is the number of the first copy.
+
+    A row that counts as none has the fold of the next number.
+
+    Examples
+    --------
+    >>> bool((copies_in_folds(0, 100)[40:] == copies_in_folds(40, 60)).all())
+    True
+    >>> copies_in_folds(0, 2, np.array([3.0, 2.0])).sum(axis=1).tolist()
+    [3.0, 2.0]
+    >>> alone = copies_in_folds(0, 5)
+    >>> bool((copies_in_folds(0, 2, np.array([3.0, 2.0])) == [alone[:3].sum(axis=0), alone[3:].sum(axis=0)]).all())
+    True
+    """
+    before = _folds_before()
+    if weight is None:
+        number = (first + np.arange(n)) % FOLD_PERIOD
+        alone: NDArray[np.float64] = before[number + 1] - before[number]
+        return alone
+    copies = _copies_of_rows(weight)
+    shifts = np.fmod(copies, FOLD_PERIOD)
+    begin = np.fmod(first % FOLD_PERIOD + np.cumsum(shifts) - shifts, FOLD_PERIOD)
+    end = begin + np.maximum(copies, 1)
+    stop = np.fmod(end, FOLD_PERIOD)
+    whole = (end - stop) / FOLD_PERIOD
+    rest = before[stop.astype(np.int64)] - before[begin.astype(np.int64)]
+    copies_of: NDArray[np.float64] = whole[:, None] * before[-1] + rest
+    return copies_of
+
+
+def n_copies(weight: Any) -> int:
+    """The number of copies of all rows, less whole periods of the folds: weights of 1e30 have more than sums hold."""
+    return int(np.fmod(_copies_of_rows(weight), FOLD_PERIOD).sum())
+
+
+def _copies_of_rows(weight: Any) -> NDArray[np.float64]:
+    """The copies of each row; 1 where weights are no numbers, 0 where one is no weight: the gate refuses these."""
+    counts, values = has_weight(weight), np.asarray(weight)
+    if values.dtype.kind not in "biuf":
+        return counts.astype(np.float64)
+    return np.where(counts, copies_of(values.astype(np.float64)), 0.0)
+
+
+@dataclass(frozen=True)
+class LabelPart:
+    """The label of some rows, in the form that is summed by the values of a category.
+
+    Parameters
+    ----------
+    numbers : the label as numbers (n,), None if it is none
+    classes, codes : its different values and which of them each row has; None of numbers with a fraction
+    used : rows that have a label
+    weight : of the rows (n,), None where all are 1
+    """
+
+    numbers: NDArray[np.float64] | None
+    classes: tuple[str, ...] | None
+    codes: NDArray[np.int64]
+    used: NDArray[np.bool_]
+    weight: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, label: Any, weight: NDArray[np.float64] | None = None) -> "LabelPart | None":
+        """The label of an array (n,) or a series; None of several targets, and of what has no order and no name."""
+        if label is None or np.ndim(label) != 1:
+            return None
+        try:
+            column = pa.array(label, from_pandas=True)
+            fraction = pa.types.is_floating(column.type)
+            words, codes = ([], np.zeros(0, np.int64)) if fraction else code_column(column)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return None  # the real reading reports what is wrong with it
+        kind = column.type
+        number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        values = column_numbers(column).astype(np.float64) if number else None
+        used = np.isfinite(values) if values is not None else np.array([w is not None for w in words], bool)[codes]
+        if values is not None and (np.abs(values[used]) > LARGEST).any():
+            values = None
+        return cls(values, None if fraction else tuple(word or "" for word in words), codes, used, weight)
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Sums of the label by fold and by value of a category.
+
+    Parameters
+    ----------
+    values : of the category, "" for a missing one
+    copies : number of rows (LABEL_FOLDS, m), each as often as it has copies there
+    moments : sums of the weights, of label times weight and of its square times weight (LABEL_FOLDS, m, 3), None where
+        the label is no number
+    classes : of the label, None where there are more than MOST_CLASSES
+    rows : sums of the weights of each class (LABEL_FOLDS, m, c)
+
+    Examples
+    --------
+    >>> label = LabelPart.of(np.array([1.0, 3.0, 4.0, 6.0]))
+    >>> counts = LabelCounts.of(("a", "b"), np.array([0, 0, 1, 1]), label, copies_in_folds(0, 4))
+    >>> counts.merge(counts).means().of("a"), counts.means().of("?")
+    ((2.1...,), (3.5,))
+    """
+
+    values: tuple[str, ...]
+    copies: NDArray[np.float64]
+    moments: ExactSums | None
+    classes: tuple[str, ...] | None
+    rows: ExactSums
+
+    @classmethod
+    def of(
+        cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.float64]
+    ) -> "LabelCounts":
+        """The sums of rows whose value of the category is at this place among `values`, -1 for another.
+
+        Parameters
+        ----------
+        folds : copies of each row in each fold (n, LABEL_FOLDS)
+        """
+        m, moments, classes = len(values), None, None
+        rows, fold, weight, many = _with_copies(np.flatnonzero(label.used & (places >= 0)), folds, label.weight)
+        at = fold * m + places[rows]
+        copies = np.bincount(at, many, LABEL_FOLDS * m).astype(np.float64).reshape(LABEL_FOLDS, m)
+        ones = np.ones(len(at)) if weight is None else weight
+        if label.numbers is not None:
+            y = label.numbers[rows]
+            terms = [(ones, 3 * at)]
+            terms += [(each, 3 * at + 1) for each in exact_product(y, weight)]
+            terms += [(each, 3 * at + 2) for part in exact_product(y, y) for each in exact_product(part, weight)]
+            moments = ExactSums.of(terms, (LABEL_FOLDS, m, 3))
+        if label.classes is not None:
+            classes = tuple(sorted({label.classes[code] for code in np.unique(label.codes[label.used])}))
+        classes = _few(classes)
+        c = len(classes or ())
+        class_codes = places_of(classes or (), label.classes or ())[label.codes[rows]] if c else at
+        return cls(
+            values,
+            copies,
+            moments,
+            classes,
+            ExactSums.of([(ones, at * c + class_codes)] if c else [], (LABEL_FOLDS, m, c)),
+        )
+
+    def merge(self, other: "LabelCounts") -> "LabelCounts":
+        """The sums of all rows; values of several parts stay in their order."""
+        values = tuple(dict.fromkeys(self.values + other.values))
+        places = [places_of(values, each.values) for each in (self, other)]
+        copies = np.zeros((LABEL_FOLDS, len(values)))
+        for each, place in zip((self, other), places, strict=True):
+            copies[:, place] += each.copies
+        moments, classes = None, None
+        if self.moments is not None and other.moments is not None:
+            shape = LABEL_FOLDS, len(values), 3
+            one, two = (
+                sums.spread(shape, np.s_[:, place])
+                for sums, place in zip((self.moments, other.moments), places, strict=True)
+            )
+            moments = one.merge(two)
+        if self.classes is not None and other.classes is not None:
+            classes = _few(tuple(sorted({*self.classes, *other.classes})))
+        shape = LABEL_FOLDS, len(values), len(classes or ())
+        rows = ExactSums(shape, {})
+        for each, place in zip((self, other), places, strict=True):
+            if classes:
+                rows = rows.merge(
+                    each.rows.spread(shape, np.s_[:, place[:, None], places_of(classes, each.classes or ())])
+                )
+        return LabelCounts(values, copies, moments, classes, rows)
+
+    def among(self, wanted: Iterable[str]) -> "LabelCounts":
+        """The sums of these values of the category."""
+        there = set(self.values)
+        kept = tuple(value for value in wanted if value in there)
+        at = np.s_[:, places_of(self.values, kept)]
+        moments = None if self.moments is None else self.moments.take(at)
+        return LabelCounts(kept, self.copies[at], moments, self.classes, self.rows.take(at))
+
+    def rename(self, words: Mapping[str, str]) -> "LabelCounts":
+        """The sums by new words of the values; values that get one word are one value."""
+        spellings: dict[str, list[str]] = {}
+        for value in self.values:
+            spellings.setdefault(words.get(value, value), []).append(value)
+        parts = []
+        for i in range(max(map(len, spellings.values()), default=0)):
+            some = {word: values[i] for word, values in spellings.items() if i < len(values)}
+            parts.append(replace(self.among(some.values()), values=tuple(some)))
+        return reduce(LabelCounts.merge, parts) if parts else self
+
+    def means(self, without: int | None = None) -> "LabelMeans | None":
+        """The shrunken means: of two classes the share of the second, of more those of all, else the mean of the label.
+
+        None where the values of the category tell nothing of the label.
+
+        Parameters
+        ----------
+        without : a fold whose rows do not count
+        """
+        values = tuple(sorted(self.values))  # for the sums over them, which round
+        folds = np.array([fold for fold in range(LABEL_FOLDS) if fold != without])
+        at = np.ix_(folds, places_of(self.values, values))
+        n = self.copies[at].sum(axis=0)
+        if self.classes is not None:
+            sums = self.rows.take(at).sum().fractions()
+            total = sums.sum(axis=1)
+            kept = range(len(self.classes))[len(self.classes) == 2 :]
+            outputs = tuple(self.classes[j] for j in kept)
+            shares = [_ratio(sums[:, j], total).astype(np.float64) for j in kept]
+            lines_and_bases = [shrink(n, share, n * share * (1 - share)) for share in shares]
+        elif self.moments is not None:
+            weight, first, second = self.moments.take(at).sum().fractions().T
+            mean = _ratio(first, weight)
+            squares = _ratio(second - mean * first, weight).astype(np.float64)
+            outputs, lines_and_bases = ("mean",), [shrink(n, mean.astype(np.float64), n * squares)]
+        else:
+            return None
+        if all(line is None for line, _ in lines_and_bases):
+            return None
+        table = np.column_stack(
+            [np.full(len(values), base) if line is None else line for line, base in lines_and_bases]
+        )
+        lines = zip(values, map(tuple, table.tolist()), strict=True)
+        return LabelMeans(outputs, tuple(lines), tuple(base for _, base in lines_and_bases))
+
+
+def copies_of(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The number of rows that a row of each weight counts as: a weight with a fraction as the next whole number.
+
+    So weights that add up to 1 count as rows do, and what came once came once.
+
+    Examples
+    --------
+    >>> copies_of(np.array([0.0, 0.001, 1.0, 2.5, 3.0])).tolist()
+    [0.0, 1.0, 1.0, 3.0, 3.0]
+    """
+    return np.ceil(weight)
+
+
+def _with_copies(
+    rows: NDArray[np.int64], folds: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Each row once for every fold that copies of it are in: the row, the fold, the weight there and the copies.
+
+    With all its weight in one fold, a row of a table of counts would get the means of the rows that have the other
+    labels.
+
+    Examples
+    --------
+    >>> _with_copies(np.array([0]), np.array([[0.0, 2.0, 1.0, 0.0, 0.0]]), np.array([3.0]))[1:3]
+    (array([1, 2]), array([2., 1.]))
+    """
+    if weight is None:
+        return rows, folds[rows].argmax(axis=1), None, None
+    each = weight / folds.sum(axis=1)
+    at, fold = np.nonzero(folds[rows])
+    rows, many = rows[at], folds[rows][at, fold]
+    return rows, fold, each[rows] * many, many
+
+
+def has_weight(weight: Any) -> NDArray[np.bool_]:
+    """True for each row that counts; for all where weights are no numbers, which the gate refuses."""
+    values = np.asarray(weight)
+    if values.dtype.kind not in "biuf":
+        return np.ones(len(values), bool)
+    return np.asarray(np.isfinite(values) & (values >= LEAST_WEIGHT))
+
+
+def _ratio(sums: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Means, as fractions; 0 where there is no weight."""
+    pairs = zip(sums, weights, strict=True)
+    return np.array([total / weight if weight else Fraction(0) for total, weight in pairs], object)
+
+
+def _few(classes: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if classes is None or len(classes) > MOST_CLASSES else classes
+
+
+def shrink(
+    n: NDArray[np.float64], means: NDArray[np.float64], squares: NDArray[np.float64]
+) -> tuple[NDArray[np.float64] | None, float]:
+    """The shrunken means of groups, None where these do not differ beyond chance, and the mean of all rows.
+
+    Parameters
+    ----------
+    n, means, squares : rows, mean, and sum of squared deviations of each group
+
+    Examples
+    --------
+    >>> shrink(np.array([9.0, 9.0]), np.array([0.0, 1.0]), np.array([9.0, 9.0]))
+    (array([0.125, 0.875]), 0.5)
+    """
+    total, groups = n.sum(), np.count_nonzero(n)
+    base = float((n * means).sum() / max(total, 1))
+    if groups < 2 or total <= groups:
+        return None, base
+    within = squares.sum() / (total - groups)
+    spread = (n * (means - base) ** 2).sum() - (groups - 1) * within
+    if not spread > 0:
+        return None, base
+    between = spread / (total - (n**2).sum() / total)
+    share = np.divide(n * between, n * between + within, out=np.zeros_like(n), where=n > 0)
+    return base + share * (means - base), base
+
+
+def places_of(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:
+    """The place of each of `some` among the values; -1 for others."""
+    at = {value: i for i, value in enumerate(values)}
+    return np.array([at.get(value, -1) for value in some], np.int64)
+
+
+@dataclass(frozen=True)
+class LabelMeans:
+    """Inputs that hold the mean of the label where a category had a value.
+
+    Parameters
+    ----------
+    outputs : what each input is: a class whose share it is, or "mean"
+    values : value -> its inputs, "" for a missing one
+    base : the inputs of every other value
+    """
+
+    outputs: tuple[str, ...]
+    values: tuple[tuple[str, tuple[float, ...]], ...]
+    base: tuple[float, ...]
+
+    @cached_property
+    def _lines(self) -> dict[str, tuple[float, ...]]:
+        return dict(self.values)
+
+    def knows(self, value: str) -> bool:
+        """True if rows of training had this value."""
+        return value in self._lines
+
+    def of(self, value: str | None) -> tuple[float, ...]:
+        """The inputs of a value."""
+        return self._lines.get(value or "", self.base)
+
+    @classmethod
+    def from_json(cls, parts: Any) -> "LabelMeans":
+        """The means of JSON, or a ValueError."""
+        outputs, values, base = tuple(parts["outputs"]), parts["values"], tuple(parts["base"])
+        made = cls(outputs, tuple((word, tuple(line)) for word, line in values), base)
+        rows = [base, *(line for _, line in made.values)]
+        if not all(isinstance(name, str) for name in (*outputs, *made._lines)) or len(made._lines) < len(values):
+            raise ValueError("the means of a category are no list of texts and numbers")
+        if not all(len(row) == len(outputs) and all(type(x) is float and np.isfinite(x) for x in row) for row in rows):
+            raise ValueError("a mean of a category is not finite")
+        return made

@@ -1,0 +1,97 @@
+"""Columns of tables as numbers and as codes of different values, without pandas.
+
+A table is one of Arrow, or an array (n, p) of numbers, NaN where they are missing.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.data.encoding.words import TEXT, words_of
+
+MICRO = 1e-6  # seconds of a unit of time
+
+
+def column_of(table: Any, j: int, name: str) -> Any:
+    """A column of a table: the one with this name, of an array that in place j."""
+    return table.column(name) if isinstance(table, pa.Table) else table[:, j]
+
+
+def filter_rows(table: Any, rows: NDArray[np.bool_]) -> Any:
+    """Some rows of a table or an array."""
+    return table.filter(pa.array(rows)) if isinstance(table, pa.Table) else table[rows]
+
+
+def as_arrow(column: Any) -> Any:
+    """A column as Arrow has it."""
+    return pa.array(column) if isinstance(column, np.ndarray) else column
+
+
+def column_numbers(column: Any) -> NDArray[Any]:
+    """A column of numbers, truth values or times as an array (n,): NaN where a value is missing, times in seconds.
+
+    Examples
+    --------
+    >>> column_numbers(pa.array([1, None])), column_numbers(pa.array([0, 60], pa.timestamp("s")))
+    (array([ 1., nan]), array([ 0., 60.]))
+    """
+    if isinstance(column, np.ndarray):
+        return column
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    unit = 1.0
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        column, unit = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()), MICRO
+    elif pa.types.is_time(kind):
+        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), MICRO
+    elif pa.types.is_duration(kind):
+        column, unit = column.cast(pa.duration("us"), safe=False).cast(pa.int64()), MICRO
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    if column.null_count:
+        values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+        values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    else:
+        values = column.to_numpy(zero_copy_only=False)
+    in_seconds: NDArray[Any] = values * unit if unit != 1.0 else values
+    return in_seconds
+
+
+def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The different values of a column as words, None for a missing one, and for each row which of them it has.
+
+    Parameters
+    ----------
+    kind : of the values, as in `dkernel.data.encoding.words`
+
+    Examples
+    --------
+    >>> words, codes = code_column(pa.array(["b", None, "a", "b"]))
+    >>> words, codes.tolist()
+    (['b', 'a', None], [0, 2, 1, 0])
+    """
+    column = as_arrow(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = encoded.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    values = words_of(encoded.dictionary, kind)
+    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
+    values += [None] * (encoded.indices.null_count > 0)
+    words = list(dict.fromkeys(values))
+    if len(words) < len(values):  # one value in several spellings
+        place = {word: i for i, word in enumerate(words)}
+        codes = np.array([place[value] for value in values], np.int64)[codes]
+    return words, codes

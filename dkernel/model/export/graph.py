@@ -1,0 +1,191 @@
+"""The ONNX graph of a model: rows in, labels, scores and probabilities out, from standard operators alone."""
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from dkernel import __version__
+from dkernel.errors import UnsupportedError
+from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.features.column_subset import SelectedMap
+from dkernel.features.concatenation import StackedMap
+from dkernel.features.monomials import MonomialMap
+from dkernel.losses.calibration import Isotonic, Platt
+from dkernel.model.export.encoding_nodes import ML, encode_columns, fill_missing
+from dkernel.model.export.exact import monomials, refusal_of
+from dkernel.model.export.local_nodes import local_scores
+from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
+from dkernel.model.model import FINE_SCORES, Model
+
+OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
+MOST_TENSOR_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes
+QUARTER = np.pi / 2  # turns a cosine into a sine
+_EXPORTED_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
+
+
+def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
+    """The graph of `dkernel.to_onnx`."""
+    largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
+    if largest > np.finfo(dtype).max:
+        raise UnsupportedError(
+            f"A coefficient of this model is {largest:.3g}, which is too large for {dtype}. Export it with "
+            "dtype='float64'."
+        )
+    to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model) else dtype)
+    # What a local machine sees is rounded once, as a block of the fit is: a row must not change its bin or cell.
+    with to.compute_in(to.dtype if model.local is None else "float64"):
+        x, inputs = _inputs(to, model, dtype)
+    scores = _scores(to, model.map, _scale(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
+    scores = to("Add", scores, to.constant(model.intercept))
+    if model.local is not None:
+        read = model.recipe.dtype
+        scores = to("Add", scores, to.cast(local_scores(to, model.local, to.cast(x, read), read), to.dtype))
+    outputs = _outputs(to, model, scores, dtype)
+    graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
+    made = helper.make_model(
+        graph,
+        producer_name="dkernel",
+        producer_version=__version__,
+        ir_version=IR,
+        opset_imports=[helper.make_opsetid("", OPSET), *[helper.make_opsetid(ML, OPSET_ML)] * to.uses(ML)],
+    )
+    helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
+    if not exceeds_protobuf(made):  # a checker reads messages, and these are files alone
+        onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def exceeds_protobuf(graph: onnx.ModelProto) -> bool:
+    """True if a graph is no protobuf message of at most 2 GB, so that its tensors need a file beside it."""
+    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer) > MOST_TENSOR_BYTES
+
+
+def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
+    """The rows that the kernels take, and the inputs of the graph: X, or the columns of a table by their names."""
+    if model.encoding is not None and not model.encoding.plain:
+        return encode_columns(to, model.encoding, dtype)
+    info = helper.make_tensor_value_info(
+        "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
+    )
+    x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
+    return (x if model.encoding is None else fill_missing(to, model.encoding, x)), [info]
+
+
+def _is_delicate(model: Model) -> bool:
+    """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other."""
+    return wants_double(model.map.kernel) or model.rounding > FINE_SCORES
+
+
+def _scale(to: Nodes, model: Model, x: str) -> str:
+    scaling = model.scaling.in_dtype(model.recipe.dtype)
+    if scaling.shift.any():
+        x = to("Sub", x, to.constant(scaling.shift))
+    if (scaling.factor != 1.0).any():
+        x = to("Mul", x, to.constant(scaling.factor))
+    return x if scaling.rotation is None else to.affine(x, scaling.rotation)
+
+
+def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> str:
+    """columns(x) @ coef, (n, C)."""
+    if isinstance(map, FourierMap):
+        return _fourier(to, map, x, coef)
+    if isinstance(map, NystromMap):
+        return to.affine(kernel_values(to, map.kernel, x, map.landmarks.astype(np.float64)), coef)
+    if isinstance(map, MonomialMap):
+        return _monomials(to, map, x, coef)
+    if isinstance(map, SelectedMap):
+        return _scores(to, map.inner, to.columns(x, map.places), coef)
+    if isinstance(map, StackedMap):
+        total, at = "", 0
+        for part, weight in zip(map.maps, map.weights, strict=True):
+            own = coef[at : at + part.n_components] * (weight**0.5 * float(part.whitening))
+            score = _scores(to, part, x, own)
+            total = to("Add", total, score) if total else score
+            at += part.n_components
+        return total
+    raise refusal_of(f"The {map.kind} map of {map.kernel!r}", _EXPORTED_MAPS)
+
+
+def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:
+    turned = to.affine(x, map.frequencies.T, map.offsets)
+    if not map.pairs:
+        return to.affine(to("Sin", to.plus(turned, QUARTER)), coef)
+    places = np.concatenate([np.arange(first, first + width) for first, _, width in map.groups])
+    sines = np.concatenate([np.arange(first + width, first + 2 * width) for first, _, width in map.groups])
+    cosine = to.affine(to("Sin", to.plus(turned, QUARTER)), coef[places])
+    return to("Add", cosine, to.affine(to("Sin", turned), coef[sines]))
+
+
+def _monomials(to: Nodes, map: MonomialMap, x: str, coef: NDArray[np.float64]) -> str:
+    total, at = "", 0
+    for degree, factors, weights in monomials(map):
+        own = coef[at : at + len(weights)] * weights[:, None]
+        at += len(weights)
+        if degree == 0:  # one number, for every row: 0 x + it keeps the shape
+            score = to.affine(x, np.zeros((map.n_in, coef.shape[1])), own[0])
+        else:
+            product = to.columns(x, factors[:, 0])
+            for j in range(1, degree):
+                product = to("Mul", product, to.columns(x, factors[:, j]))
+            score = to.affine(product, own)
+        total = to("Add", total, score) if total else score
+    return total
+
+
+def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.ValueInfoProto]:
+    """Adds the decisions; the outputs of the graph."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    heads = model.coef.shape[1]
+    made = [helper.make_tensor_value_info("score", kind, ["rows", heads])]
+    to.cast(scores, dtype, output="score")
+    if model.classes is None:
+        return made
+    if heads == 1:
+        flat = to("Squeeze", scores, to.constant([1], np.int64))
+        index = to.cast(to("Greater", flat, to.constant(0.0)), np.int64)
+    else:
+        index = to("ArgMax", scores, axis=1, keepdims=0)
+    classes = model.classes.astype(object) if model.classes.dtype.kind == "U" else model.classes
+    to("Gather", to.constant(classes, classes.dtype), index, axis=0, output="label")
+    made.insert(0, helper.make_tensor_value_info("label", tensor_type(classes.dtype), ["rows"]))
+    if model.has_probabilities:
+        to.cast(_probabilities(to, model, scores), dtype, output="probability")
+        made.append(helper.make_tensor_value_info("probability", kind, ["rows", len(model.classes)]))
+    return made
+
+
+def _probabilities(to: Nodes, model: Model, scores: str) -> str:
+    """P(class | x), (rows, classes), of scores (rows, heads)."""
+    curves, heads = model.calibration, model.coef.shape[1]
+    if isinstance(curves, Platt):
+        scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
+    if isinstance(curves, Isotonic):
+        p = to("Concat", *(_interpolate(to, curves, scores, j) for j in range(heads)), axis=1)
+        if heads == 1:
+            return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
+    elif heads > 1 and model.loss.joint:
+        return to("Softmax", scores, axis=1)
+    elif heads == 1:
+        return to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)
+    else:
+        p = to("Sigmoid", scores)
+    return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
+
+
+def _interpolate(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
+    """The curve of one head, (rows, 1): between the two knots that a score lies between."""
+    first = 0 if j == 0 else int(curves.ends[j - 1])
+    x, y = curves.scores[first : curves.ends[j]], curves.values[first : curves.ends[j]]
+    if len(x) == 1:  # a level curve, as one of two knots
+        x, y = np.array([x[0], x[0] + 1.0]), np.repeat(y, 2)
+    s = to("Clip", to.columns(scores, [j]), to.constant(x[0]), to.constant(x[-1]))
+    above = to.cast(to("Greater", s, to.constant(x[1:-1])), np.int64)
+    left = to("ReduceSum", above, to.constant([1], np.int64), keepdims=1)
+    right = to("Add", left, to.constant([1], np.int64))
+
+    def at(knots: NDArray[np.float64], place: str) -> str:
+        return to("Gather", to.constant(knots), place, axis=0)
+
+    share = to("Div", to("Sub", s, at(x, left)), to("Sub", at(x, right), at(x, left)))
+    return to("Add", at(y, left), to("Mul", share, to("Sub", at(y, right), at(y, left))))

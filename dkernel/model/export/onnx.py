@@ -1,0 +1,105 @@
+"""The public function of the ONNX export, which imports onnx, an extra, when it is called."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.model.export.exact import model_of
+
+
+def to_onnx(model: Any, dtype: str = "float32") -> Any:
+    """Export a model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.
+
+    Input `X`, (rows, columns) of `dtype`, unscaled; of a table with categories, dates or missing values an input for
+    each column by its name, (rows, 1): numbers of `dtype`, NaN where they are missing, categories as text, "" where
+    they are missing, dates as float64, the seconds since 1970. A category of many values that say nothing of the label
+    has an input more, its name and `#crc32`: the CRC-32 of the text in UTF-8, int64. Outputs of a
+    classifier: `label` (rows,), texts, whole numbers, truth values or numbers as they were learned; `score` (rows, C)
+    with C = 1 for two classes; `probability` (rows, n_classes) where the loss has it. Of a regression: `score`
+    (rows, 1), the prediction, of k targets (rows, k).
+
+    In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
+    the largest score, or to `Model.rounding` where that is more. Nystrom columns of kernels with a kink at x = z
+    (Exponential, Matern with nu < 3/2) and of polynomials are computed in float64 inside either graph, and so are those
+    whose coefficients cancel each other, as of an exact optimum of few rows: float32 is not enough for them. A local
+    stage leaves too: rows fall in the bins and cells of the fit, and cells are computed in float64.
+
+    Parameters
+    ----------
+    model : Model, KernelClassifier or KernelRegressor
+        Model, as `dkernel.load` gives it, or a fitted estimator.
+    dtype : {"float32", "float64"}, default="float32"
+        Dtype of input and outputs; predictions of a label that is far from 0 for its spread, dates in seconds say, need
+        float64.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The graph.
+
+    Raises
+    ------
+    UnsupportedError
+        If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
+        too large for float32.
+    RecipeError
+        If dtype has another value.
+
+    See Also
+    --------
+    save : Write the model file.
+
+    Examples
+    --------
+    >>> from dkernel import KernelClassifier
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X, (X**2).sum(axis=1) < 1.4)
+    >>> [output.name for output in to_onnx(machine).graph.output]
+    ['label', 'score', 'probability']
+    """
+    model = model_of(model)
+    if dtype not in ("float32", "float64"):
+        raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
+    model.layout.require_numbers("to_onnx", "Score with dkernel.")
+    try:
+        from dkernel.model.export.graph import graph_of
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise UnsupportedError(
+            "ONNX needs the package onnx, which is not installed: pip install 'dkernel[onnx]'."
+        ) from None
+    return graph_of(model, dtype)
+
+
+def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
+    """Write a graph to a file, and its tensors to one beside it, `path` + ".data", where they are more than 2 GB.
+
+    Returns
+    -------
+    Bytes of both. Either file is whole or absent; the graph comes last.
+    """
+    import onnx
+
+    from dkernel.data.store import file_of, is_url, write_whole
+    from dkernel.data.writers.atomic import explain_os_errors
+    from dkernel.model.export.graph import exceeds_protobuf
+
+    if not exceeds_protobuf(graph):
+        content = graph.SerializeToString()
+        write_whole(path, content)
+        return len(content)
+    (store, name), size = file_of(path), 0
+    room = None if is_url(path) else Path(store.path("")).absolute()
+    with explain_os_errors(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
+        onnx.save_model(graph, f"{folder}/{name}", save_as_external_data=True, location=f"{name}.data")
+        onnx.checker.check_model(f"{folder}/{name}")
+        for each in (f"{name}.data", name):
+            with open(f"{folder}/{each}", "rb") as made, store.replacing(each) as file:
+                shutil.copyfileobj(made, file)
+                size += made.tell()
+    return size

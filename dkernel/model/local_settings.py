@@ -1,0 +1,356 @@
+"""Grids and Cells: the settings of a local stage as one value, and the text of this value in a recipe.
+
+    "grids"  =  Grids()  =  "grids()",        "cells(rows=2048)"  =  Cells(rows=2048)
+
+The settings are objects with `get_params` and `set_params`, as scikit-learn has parts of an estimator: `local__rows` of
+the estimator is `rows` of them. They check nothing until a recipe is made of them, as an estimator does.
+
+The catalogue here has what recipes, model files and the choice need to know of a stage. The catalogue of
+`dkernel.training.local_stages` has the functions that fit it.
+"""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.model.recipe_checks import Parameter, groups, parameter, parameter_table, real, refusal, whole, word_or
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dkernel.losses.loss import Loss
+    from dkernel.model.local.base import LocalMachine
+
+Stage = TypeVar("Stage", bound="LocalSettings")
+
+
+@dataclass(frozen=True)
+class StageEntry:
+    """An entry of the catalogue of local stages.
+
+    Parameters
+    ----------
+    settings : the class of its settings
+    machine : imports and returns the class of the part of a model that the stage fits; its `kind` is the word
+    behind : global stages that it follows in a race: "none", "linear", "kernel"; without one only a recipe that names
+        it has it
+    learns_rest : whether few components are enough before it
+    takes : loss -> whether it can learn its residual; by default that of a loss without kinks
+    """
+
+    word: str
+    settings: type["LocalSettings"]
+    machine: Callable[[], "type[LocalMachine]"]
+    behind: tuple[str, ...] = ()
+    learns_rest: bool = False
+    takes: Callable[["Loss"], bool] = attrgetter("smooth")
+
+    def check(self, text: str, loss: "Loss") -> None:
+        """Refuse a loss whose residual the stage cannot learn.
+
+        Parameters
+        ----------
+        text : of the stage in the recipe
+        """
+        if not self.takes(loss):
+            raise UnsupportedError(
+                f"local={text!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
+                f"loss={loss.without_kinks!r}, or local='none'."
+            )
+
+
+STAGES: dict[str, StageEntry] = {}
+"""Word -> local stage."""
+
+
+def learns_rest(word: str) -> bool:
+    """True if few components are enough before the local stage of this word; False of "none" and "auto".
+
+    Examples
+    --------
+    >>> learns_rest("cells"), learns_rest("none")
+    (True, False)
+    """
+    return word in STAGES and STAGES[word].learns_rest
+
+
+def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
+    """The parameter section of a docstring, indented as one of a class."""
+    import textwrap
+
+    lines = []
+    for name, p in parameters.items():
+        lines.append(f"    {name} : {p.type_in_docs(task)}")
+        lines.append(textwrap.fill(p.text, 120, initial_indent=" " * 8, subsequent_indent=" " * 8))
+    return "\n".join(lines).lstrip()
+
+
+def register_stage(
+    word: str, machine: Callable[[], "type[LocalMachine]"], **facts: Any
+) -> Callable[[type[Stage]], type[Stage]]:
+    """Decorate the settings of a local stage, a dataclass of parameters: enter the stage in STAGES.
+
+    Parameters
+    ----------
+    machine, facts : of `StageEntry`
+    """
+
+    def enter(cls: type[Stage]) -> type[Stage]:
+        cls.word, STAGES[word] = word, StageEntry(word, cls, machine, **facts)
+        if cls.__doc__:  # python -OO has none
+            cls.__doc__ = cls.__doc__.replace("{parameters}", sections(cls.table()))
+        return cls
+
+    return enter
+
+
+class LocalSettings:
+    """Settings of one local stage."""
+
+    word: ClassVar[str]
+
+    @classmethod
+    def table(cls) -> dict[str, Parameter]:
+        """The settings by name."""
+        return parameter_table(cls)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the interface of scikit-learn
+        """Give the settings by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Nothing: no setting has settings of its own.
+
+        Returns
+        -------
+        dict
+            Name of each setting -> its value.
+
+        Raises
+        ------
+        AttributeError
+            If a setting was deleted.
+        """
+        return {name: getattr(self, name) for name in self.table()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings.
+
+        Parameters
+        ----------
+        **params : Any
+            Name of a setting -> its value.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If there is no setting of that name.
+        """
+        for name, value in params.items():
+            _check_setting(type(self), name)
+            setattr(self, name, value)
+        return self
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that differ from their defaults."""
+        values = {name: (getattr(self, name), p.default) for name, p in self.table().items()}
+        # 1 and True are equal, and two settings.
+        return {
+            name: value for name, (value, default) in values.items() if (type(value), value) != (type(default), default)
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+
+    def _check(self) -> Self:
+        """Check the settings; return them in the form of a recipe."""
+        try:
+            return type(self)(**{name: p.checked(getattr(self, name)) for name, p in self.table().items()})
+        except RecipeError as error:
+            raise RecipeError(f"local={self._text()!r}: {error}") from None
+
+    def _text(self) -> str:
+        return self.word + repr(self)[len(self.word) :]
+
+
+def _grid_machine() -> "type[LocalMachine]":
+    from dkernel.model.local.grid_machine import GridMachine
+
+    return GridMachine
+
+
+@register_stage("grids", _grid_machine, behind=("linear", "kernel"), takes=attrgetter("smoothable"))
+@dataclass(repr=False)
+class Grids(LocalSettings):
+    """Settings of grids, the local stage of random binning.
+
+    Parameters
+    ----------
+    {parameters}
+
+    See Also
+    --------
+    Cells : Settings of the other local stage.
+    KernelClassifier : Classifier whose `local` may be one of them.
+
+    Examples
+    --------
+    >>> Grids(n_grids=1024)
+    Grids(n_grids=1024)
+    >>> Grids().set_params(one_hot="none").get_params()
+    {'n_grids': 'auto', 'one_hot': 'none'}
+    """
+
+    n_grids: str | int = parameter(
+        "auto",
+        'Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.',
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    one_hot: Any = parameter(
+        "auto",
+        '0/1 features that grids take for one category together; "auto" finds neighbours of which no row of a sample '
+        'has two, "none" takes none, and groups of names or patterns are "soil*;wild*".',
+        groups,
+        words=("auto", "none"),
+        form="GROUPS",
+        kind="str, list of lists",
+    )
+
+
+def _cell_machine() -> "type[LocalMachine]":
+    from dkernel.model.local.cell_machine import CellMachine
+
+    return CellMachine
+
+
+# After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
+@register_stage("cells", _cell_machine, behind=("none", "kernel"), learns_rest=True)
+@dataclass(repr=False)
+class Cells(LocalSettings):
+    """Settings of cells, the local stage of an exact machine in each cell of a partition.
+
+    Parameters
+    ----------
+    {parameters}
+
+    See Also
+    --------
+    Grids : Settings of the other local stage.
+    KernelClassifier : Classifier whose `local` may be one of them.
+
+    Examples
+    --------
+    >>> Cells(rows=2048, partitions=2)
+    Cells(rows=2048, partitions=2)
+    """
+
+    rows: str | int = parameter(
+        "auto",
+        'Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.',
+        word_or(whole(16)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    overlap: str | float = parameter(
+        "auto",
+        'Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.',
+        word_or(real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
+        words=("auto",),
+        form="SHARE",
+        kind="float",
+    )
+    partitions: str | int = parameter(
+        "auto",
+        'Number of partitions of all rows into cells, whose means are the predictions; "auto" is 1, and 2 of a high '
+        "effort. Time and model file grow with it.",
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+
+
+def stage_names() -> str:
+    """The local stages as advice, "local='grids' or local='cells'"."""
+    return " or ".join(f"local={word!r}" for word in STAGES)
+
+
+def _check_setting(stage: type[LocalSettings], name: str) -> None:
+    names = list(stage.table())
+    if name not in names:
+        from dkernel.numerics.validation import nearest_name
+
+        raise RecipeError(f"local={stage.word!r} has no setting {name!r}.{nearest_name(name, names)}")
+
+
+def stage_of(text: str) -> str:
+    """The word of the text of a local stage, "grids" of "grids(n_grids=64)"."""
+    return text.partition("(")[0].strip()
+
+
+def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]") -> "LocalMachine":
+    """Build the machine that `spec` and `arrays` of a model file describe.
+
+    Raises
+    ------
+    ValueError
+        if they describe no machine
+    """
+    if spec["kind"] not in STAGES:
+        raise ValueError(f"There is no local machine {spec['kind']!r}.")
+    return STAGES[spec["kind"]].machine().build(spec, arrays)
+
+
+def settings_of(value: Any) -> LocalSettings | None:
+    """The settings of a value of `local`; None for a word without settings.
+
+    Examples
+    --------
+    >>> settings_of("cells(rows=2048)"), settings_of("grids"), settings_of("auto")
+    (Cells(rows=2048), Grids(), None)
+    """
+    if isinstance(value, LocalSettings):
+        return value
+    if not isinstance(value, str) or stage_of(value) not in STAGES:
+        return None
+    stage = STAGES[stage_of(value)].settings
+    given = _arguments(value) if "(" in value else {}
+    for name in given:
+        _check_setting(stage, name)
+    return stage(**given)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Read the arguments of a text such as "grids(n_grids=64)": numbers, words and lists. None of it is executed."""
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(each.arg is None for each in call.keywords):
+            raise ValueError(text)
+        values = {str(each.arg): each.value for each in call.keywords}
+        return {k: v.id if isinstance(v, ast.Name) else ast.literal_eval(v) for k, v in values.items()}
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        raise RecipeError(f"local={text!r} is not valid. Settings look like 'grids(n_grids=1024)'.") from None
+
+
+def local_text(p: Parameter, value: Any) -> str:
+    """The text of a local stage in a recipe: its word, and the settings that differ from their defaults."""
+    settings = settings_of(value)
+    if settings is None:
+        if isinstance(value, str) and value in p.words:
+            return str(value)
+        raise refusal(p, value, f"{' | '.join(p.words)}, a stage also with settings, as 'grids(n_grids=1024)'")
+    return settings._check()._text().removesuffix("()")

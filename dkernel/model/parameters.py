@@ -1,0 +1,360 @@
+"""The table of parameters, of which recipe, options, help, pages and the docstrings of estimators are made.
+
+The command imports it for its help, so it imports no catalogue: a test compares its words with theirs. A new parameter
+is one field here, and an argument of the estimators that have it, whose signatures are written out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dkernel.model.local_settings import STAGES, local_text
+from dkernel.model.recipe_checks import (
+    Label,
+    Parameter,
+    class_weights,
+    columns,
+    division,
+    kernel_text,
+    label,
+    landmark_rule,
+    loss_text,
+    or_none,
+    parameter,
+    parameter_table,
+    positive_number,
+    real,
+    size,
+    strength,
+    whole,
+    word,
+    word_of_spelling,
+    word_or,
+)
+
+EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
+"""Word -> multiple of what the choice and the local stage may cost, see `dkernel.solvers.budget`."""
+_FEATURES = ("auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none")
+_SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "structured", "fastfood")
+_OF_BOTH = ("auto", "squared")
+_OF_CLASSES = ("squared_hinge", "hinge", "logistic", "softmax", "perceptron")
+_OF_NUMBERS = ("huber", "epsilon_insensitive", "quantile")
+_LANDMARK_RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All parameters of a recipe, each with its type, default, words, check and sentences.
+
+    `Recipe` derives from it and adds what they mean together.
+    """
+
+    task: str = parameter(
+        "auto",
+        'Kind of the answer. "auto" is regression if the label is a floating-point number.',
+        word,
+        words=("auto", "classify", "regress"),
+        usual=True,
+    )
+    positive: Label | None = parameter(
+        None,
+        "Label to learn against all others. The classes are then False and True.",
+        or_none(label),
+        form="VALUE",
+        kind="bool, number or str",
+    )
+    kernel: str = parameter(
+        "auto",
+        "Name, or 'Laplacian() + Linear()'. \"auto\" chooses from Gaussian, Laplacian and sums of them, on a sample.",
+        kernel_text,
+        words=("auto",),
+        form="EXPRESSION",
+        kind="Kernel, str",
+        usual=True,
+    )
+    gamma: str | float = parameter(
+        "auto",
+        'Width of a kernel that is given by name. It also fills gamma="auto" in an expression; "auto" chooses it '
+        "on a sample.",
+        word_or(positive_number()),
+        words=("auto", "median", "scale"),
+        form="NUMBER",
+        kind="float",
+        usual=True,
+    )
+    features: str = parameter(
+        "auto",
+        'Kind of the map. "random" is the one that suits the kernel, "none" a constant, so that grids or cells learn '
+        'everything, and "auto" is "nystrom", above 20,000 components "random".',
+        word,
+        words=_FEATURES,
+    )
+    n_components: str | int = parameter(
+        "auto",
+        'Number of landmarks or random features. With fewer rows, all rows are landmarks; "auto" is by rows, and '
+        "fewer landmarks if more would gain little.",
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+        usual=True,
+    )
+    rank: int | None = parameter(
+        None,
+        "Directions of the Nystrom components to keep. None keeps all that the whitening keeps.",
+        or_none(whole(1)),
+        form="N",
+        kind="int",
+    )
+    landmarks: str = parameter(
+        "uniform",
+        'Rule that chooses the landmarks. "stratified" is by class; in Python also an array of landmarks in the units '
+        "of X.",
+        landmark_rule,
+        words=_LANDMARK_RULES,
+        kind="array",
+        of_task={"regress": tuple(rule for rule in _LANDMARK_RULES if rule != "stratified")},
+    )
+    sampling: str = parameter(
+        "auto",
+        "Way in which the frequencies of Fourier features are drawn.",
+        word,
+        words=_SAMPLINGS,
+    )
+    form: str = parameter(
+        "pairs",
+        "Fourier features: sine and cosine, or cosine with an offset.",
+        word,
+        words=("pairs", "offset", "exponential"),
+    )
+    loss: str = parameter(
+        "auto",
+        'Loss; "auto" is by the task and the classes. For numbers it is "squared", for classes "squared_hinge", or of '
+        'few rows of several classes "softmax" with a linear kernel, where that has fewer wrong labels. "softmax" sees '
+        'all classes at once. Numbers may stand behind "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)", '
+        "those of the first two in standard deviations of the target.",
+        loss_text,
+        words=("auto", *_OF_CLASSES, "squared", *_OF_NUMBERS),
+        of_task={
+            "classify": (*_OF_BOTH, *_OF_CLASSES),
+            "regress": (*_OF_BOTH, *_OF_NUMBERS),
+        },
+        usual=True,
+    )
+    class_weight: str | Mapping[Label, float] | None = parameter(
+        None,
+        'Weights of the classes. "balanced" gives all classes the same total weight; in Python also label -> weight.',
+        class_weights,
+        words=("balanced",),
+        kind="dict",
+        hash=False,
+    )
+    alpha: str | float = parameter(
+        "auto",
+        'Regularization; "C=10" is 1 / (10 n). "auto" chooses from a path judged on the holdout.',
+        strength,
+        words=("auto",),
+        form="NUMBER|C=NUMBER",
+        kind="float, str",
+        usual=True,
+    )
+    solver: str = parameter(
+        "auto",
+        'Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared '
+        'loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses '
+        'but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so '
+        "few rows, unless passes, patience, a local stage or a holdout ask for another way, else "
+        '"psgd". Blocks of `partial_fit` are always learned by "psgd".',
+        word,
+        words=("auto", "psgd", "exact", "normal", "pcg", "lbfgs"),
+        before="psgd",
+    )
+    passes: str | int = parameter(
+        "auto",
+        'Passes over the data. "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" '
+        "it is the upper limit, 100 if it is 1.",
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    patience: int = parameter(
+        0,
+        'Passes of "psgd" in a row without a lower loss on the holdout, or on the rows given to judge by, after which '
+        "the fit stops; 0 for no limit.",
+        whole(0),
+        form="N",
+        kind="int",
+        before=0,
+    )
+    polish: str | int = parameter(
+        "auto",
+        'Upper limit of the passes of "pcg" or "lbfgs" after "psgd". "auto" is up to 10 if there are few rows per '
+        'component, passes is "auto" and the loss has no kinks.',
+        word_or(whole(0)),
+        words=("auto",),
+        form="N",
+        kind="int",
+        before=0,
+    )
+    rounds: str | int = parameter(
+        "auto",
+        "Updates of each pass.",
+        word_or(whole(1)),
+        words=("auto",),
+        form="N",
+        kind="int",
+    )
+    local: str = parameter(
+        "auto",
+        'Stage for the residual: random bins ("grids") or exact machines ("cells"). It learns what the map leaves of '
+        "targets that are too rough for some thousand components. Each machine has a cell of a partition of the rows. "
+        "The stage is left out where the holdout gains less than one standard error, is not for hinge and "
+        'perceptron, and learns no blocks of rows. "auto" tries both on some 4,000 rows and more, where kernel, gamma, '
+        'map, alpha and solver are open. A stage may have settings: "grids(n_grids=1024)", "cells(rows=2048)", in '
+        "Python also Grids(n_grids=1024), Cells(rows=2048).",
+        local_text,
+        words=("auto", "none", *STAGES),
+        kind=", ".join(stage.settings.__name__ for stage in STAGES.values()),
+        before="none",
+        usual=True,
+    )
+    max_model_size: int | None = parameter(
+        None,
+        'Most bytes of the model file, "200MiB". Fewer grids are taken where their number is "auto", and a fit whose '
+        "model may be larger is refused.",
+        or_none(size),
+        form="SIZE",
+        kind="int or str",
+        before=None,
+    )
+    effort: str = parameter(
+        "normal",
+        'Work that the choices and `local` "auto" may take: "low" is a quarter and "high" four times as much.',
+        word,
+        words=("low", "normal", "high"),
+        before="normal",
+    )
+    max_seconds: float | None = parameter(
+        None,
+        "Limit of the predicted work, in seconds of two cores of usual speed. Fewer components are taken where their "
+        'number is "auto", the choices and the local stage take what is left, and a fit that needs more is refused. No '
+        "clock is read, so the model is the same on every machine.",
+        or_none(positive_number()),
+        form="N",
+        kind="float",
+        before=None,
+        group="Run",
+    )
+    metric: str = parameter(
+        "auto",
+        'Inner product of the features, learned from the gradients of a first fit to a sample. "auto" uses it if it '
+        "lowers the loss and gamma is not given.",
+        word,
+        words=("auto", "identity", "diagonal", "full"),
+    )
+    scale: str = parameter(
+        "auto",
+        'Scaling of the features. Use "none" for kernels of differences, and for features near 0: products of features '
+        "that are not centred lose digits with the square of offset / deviation.",
+        word_of_spelling({None: "none"}),
+        words=("auto", "standard", "minmax", "global", "maxabs", "none"),
+    )
+    holdout: float = parameter(
+        0.05,
+        'Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.',
+        real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
+        form="SHARE",
+        kind="float",
+    )
+    holdout_by: str = parameter(
+        "random",
+        'Rows of the holdout: "random", whole groups of rows with the same value of a column ("group:customer"), or '
+        'those with the last values of a column ("time:date"), so that nothing is judged by rows of a group, or of a '
+        "time, that it was learned from. The column is no feature. In Python, groups and eval_set of `fit`.",
+        division,
+        words=("random",),
+        form="group:COL|time:COL",
+        before="random",
+    )
+    calibration: str = parameter(
+        "auto",
+        "Curve for each class that turns scores into probabilities, fitted to rows that were left out: the holdout, or "
+        'those of the folds of "exact". "auto" is "platt" where the loss has no probabilities; a curve by name is for '
+        'all losses but softmax, and "sigmoid" is "platt". Labels remain those of the scores. Blocks of `partial_fit` '
+        "leave no rows out, so they have no curve.",
+        # scikit-learn's CalibratedClassifierCV calls Platt's curve so.
+        word_of_spelling({None: "none", "sigmoid": "platt"}),
+        words=("auto", "none", "platt", "isotonic"),
+        before="none",
+    )
+    categorical: str | tuple[str, ...] = parameter(
+        "auto",
+        'Columns that are categories. "auto" is text and stored categories, names are these columns too. A category '
+        "becomes one-hot inputs of value sqrt(1/2); if it has more than 100 values, the rare ones share inputs by a "
+        "hash.",
+        columns,
+        words=("auto", "none"),
+        form="COL,...",
+        kind="list",
+        before="auto",
+        group="Data",
+        usual=True,
+    )
+    missing: str = parameter(
+        "indicator",
+        "Missing features: mean and 0/1 input, mean, or error. The mean is that of the column.",
+        word,
+        words=("indicator", "mean", "error"),
+        before="indicator",
+        group="Data",
+        usual=True,
+    )
+    dates: str = parameter(
+        "calendar",
+        "Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.",
+        word,
+        words=("calendar", "seconds"),
+        before="calendar",
+        group="Data",
+    )
+    seed: int = parameter(
+        0,
+        "Seed of all random choices.",
+        whole(0),
+        form="N",
+        kind="int",
+    )
+    dtype: str = parameter(
+        "float32",
+        "Precision in which features are read. If not given, it is float64 if the first rows have digits that float32 "
+        "cannot hold.",
+        word,
+        words=("float32", "float64"),
+        group="Data",
+    )
+
+
+PARAMETERS: Mapping[str, Parameter] = parameter_table(Parameters)
+"""Name -> parameter, in the order of the recipe."""
+
+REMOVED: Mapping[str, str] = {
+    "to_sklearn": "dkernel.to_onnx: onnxruntime runs its graph in Python too",
+    "MaclaurinFeatures": "KernelFeatures(features='maclaurin')",
+    "TensorSketchFeatures": "KernelFeatures(features='tensorsketch')",
+    "rank": "NystromFeatures(rank=...) of Python, before a linear model",
+    "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
+    "form": "FourierFeatures(form=...) of Python, before a linear model",
+    "warm_start": "partial_fit, which goes on from a fit with new rows",
+}
+"""Name that is no more, of a function, method or parameter -> what takes its place."""
+
+
+def hint_for_removed(name: str) -> str:
+    """' Use ...' for a name that is no more, or nothing.
+
+    Examples
+    --------
+    >>> hint_for_removed("to_sklearn"), hint_for_removed("gamma")
+    (' Use dkernel.to_onnx: onnxruntime runs its graph in Python too.', '')
+    """
+    return f" Use {REMOVED[name]}." if name in REMOVED else ""

@@ -1,1 +1,0 @@
-"""The learning problem: targets, sizes, sample and objective."""

@@ -1,0 +1,399 @@
+"""`solver="exact"`: the optimum, for rows that are few enough to hold their Gram matrix.
+
+Equal rows are one row with the sum of their weights, and rows stand in an order that only their content decides. So
+everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
+files are equal. With Nystrom features every row is a landmark, unless fewer are asked for; none is held out. The
+optimum is found in float64, to convergence: by Newton's method on the Gram matrix where all rows are landmarks, else by
+the batch solvers; of losses with kinks by an interior-point method on the Gram matrix. Alpha is chosen by the loss on
+rows left out of a fit.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data import from_arrays
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import RecipeError
+from dkernel.features import FeatureMap, NystromMap
+from dkernel.features.base import Coordinates
+from dkernel.model.model import ScaledComponents
+from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import FEW_ROWS
+from dkernel.numerics.array_types import F64
+from dkernel.numerics.rows import contents
+from dkernel.solvers.batch_methods import minimize
+from dkernel.solvers.driver import OneStepState, Solver, SolverResult
+from dkernel.solvers.finite_check import check_finite
+from dkernel.solvers.interior_point import Interior
+from dkernel.solvers.newton import Newton
+from dkernel.solvers.objective import Problem, count_correct
+from dkernel.solvers.preconditioner import metric_factor
+from dkernel.solvers.reservoir_split import count_weighted, part_of, rows_of
+from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.kept_block import pieces_of
+from dkernel.training.selection.joint_loss import JUDGING_READINGS, JUDGING_TOLERANCE
+
+MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
+
+EXACT_ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
+"""alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
+BEGIN = 1e-2  # where it begins, or one above the best alpha of the choice
+
+ALIKE = 1.01  # a loss of up to this many times the smallest is as good
+WORSE_ALPHAS = 2  # alphas in a row that are worse than the best so far end the search
+EXACT_TOLERANCE, MOST_READINGS = 1e-9, 300  # of the last move of scores, and readings of the batch solvers
+JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
+MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
+JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
+
+
+def is_few(source: Source) -> bool:
+    """True if the rows of a source can all be held, several times over."""
+    return source.n_counted <= FEW_ROWS and source.n_counted * source.row_bytes <= MOST_GRAM_BYTES
+
+
+def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
+    """The rows of a source of up to 4,096: each different one once, with the sum of its weights if these are not all 1.
+
+    Raises
+    ------
+    RecipeError
+        for more rows
+    DataError
+        where all weights are 0
+    """
+    source = count_weighted(source, executor)
+    n = source.n_counted
+    if n > FEW_ROWS:
+        raise RecipeError(
+            f"solver='exact' is for up to {FEW_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
+            "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
+        )
+    rows = _distinct(rows_of(source, executor, n))
+    # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
+    columns = source.columns if source.objects else None
+    made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
+    return replace(
+        made,
+        columns=source.columns,
+        label=source.label,
+        encoding=source.encoding,
+        notes=source.notes,
+        passed_over=source.passed_over,
+        weight=None if rows.weight is None else source.weight or "weight",
+    )
+
+
+def _distinct(rows: Block) -> Block:
+    """Different rows in the order of a hash of their content, in which nothing is sorted."""
+    first: dict[bytes, int] = {}
+    place = np.empty(len(rows.X), np.intp)
+    for i, key in enumerate(_contents(rows)):
+        place[i] = first.setdefault(key, i)
+    weight = np.bincount(place, rows.weight, minlength=len(place))
+    order = np.array([first[key] for key in sorted(first)])
+    weight = weight[order]
+    return Block(rows.X[order], None if rows.y is None else rows.y[order], None if (weight == 1).all() else weight)
+
+
+def _contents(rows: Block) -> list[bytes]:
+    """A hash of each row and the rank of its label, so neither the names of classes nor the unit of a target counts."""
+    X, y = rows.X, rows.y
+    ranks = np.zeros(len(X), np.int64)
+    if y is not None:
+        ranks = np.unique(y, axis=None if y.ndim == 1 else 0, return_inverse=True)[1].astype(np.int64).ravel()
+    return [
+        hashlib.blake2b(x + rank.tobytes(), digest_size=16).digest() for x, rank in zip(contents(X), ranks, strict=True)
+    ]
+
+
+class Exact(Solver[OneStepState]):
+    """The optimum on all rows, in memory and deduplicated; their order does not matter."""
+
+    stage = "exact"
+
+    @classmethod
+    def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
+        return 1
+
+    @classmethod
+    def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
+        n, D = float(sizes.n), sizes.components
+        return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
+
+    @classmethod
+    def client_squares(cls, columns: int) -> int:  # noqa: ARG003
+        return 9
+
+    def start(self) -> OneStepState:
+        return OneStepState()
+
+    def plan(self, state: OneStepState) -> Callable[[], Any] | None:
+        return self._optimum if state.value is None else None
+
+    def advance(self, state: OneStepState, optimum: dict[str, Any]) -> OneStepState:
+        return replace(state, value=optimum, history=tuple(optimum["history"]), steps=1)
+
+    def finish(self, state: OneStepState) -> SolverResult:
+        value = state.value
+        assert value is not None
+        history = list(state.history)
+        facts = {"exact": value["facts"]}
+        return SolverResult(
+            value["v"],
+            value["alpha"],
+            1.0,
+            self.stage,
+            history,
+            value["judged"],
+            facts,
+            tried=history[-1].get("path", {}),
+            left_out=value["left_out"],
+        )
+
+    def _optimum(self) -> dict[str, Any]:
+        fit, rows, progress = self.fit, self.fit.split.sample, self.fit.run.progress
+        problem, coordinates = fit.of_sample, fit.coordinates
+        if isinstance(coordinates.metric, np.ndarray):
+            metric_factor(coordinates.metric)  # refuses a kernel that is none
+        progress.phase("choose alpha" if fit.alpha == "auto" else "leave rows out")
+        search = _AlphaSearch.of(problem, coordinates, rows)
+        losses: dict[float, float] = {}
+        if fit.alpha == "auto":
+            search.search(fit.near)
+            losses = search.losses
+            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
+            # The largest of equally good alphas has the smallest coefficients, and its optimum takes the fewest steps.
+            least = ALIKE * min(losses.values())
+            alpha = max(each for each, loss in losses.items() if loss <= least)
+        else:
+            alpha = float(fit.alpha)
+            search.judge(alpha)
+        progress.phase("solve")
+        matrix = search.matrix if search.is_whole else _SplitRows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, EXACT_TOLERANCE, search.starts.get(alpha) if losses else None)
+        loss, right, weight, n = matrix.figures(matrix.F @ v, matrix.Y, matrix.weight)
+        line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
+        history: list[dict[str, Any]] = [{**line, "steps": readings}]
+        if losses:
+            path = {f"{each:g}": value for each, value in losses.items()}
+            history.append(
+                {"holdout": "exact", "iterate": "exact", "alpha": alpha, **search.figures[alpha], "path": path}
+            )
+        facts = {
+            "alpha": sorted(losses, reverse=True) or [alpha],
+            "steps": readings,
+            "moved": moved,
+            "converged": moved <= EXACT_TOLERANCE,
+        }
+        return {
+            "v": v,
+            "alpha": alpha,
+            "history": history,
+            "judged": search.figures[alpha] if losses else {},
+            "facts": facts,
+            "left_out": search.left_out.get(alpha),
+        }
+
+
+@dataclass(eq=False)
+class _AlphaSearch:
+    """The loss of each alpha on rows that were left out of a fit, and the scores of these rows.
+
+    A third of many rows is left out once; of fewer rows up to five parts one after the other.
+
+    Parameters
+    ----------
+    matrix : the rows that are looked at
+    is_whole : whether these are all rows, with all landmarks
+    components : how many all landmarks, or other components, are
+    part : of each row that is looked at, the number of the fit that is made without it
+    folds : rows of each fit, and the rows that it is made without
+    fold_starts : where the next fit of each fold begins
+    losses : mean, on rows that a fit was made without;  figures : of all of these rows
+    starts : of the fit of all rows
+    left_out : of alphas that are as good as the best so far, see `SolverResult`
+    """
+
+    problem: Problem
+    matrix: "_SplitRows"
+    is_whole: bool
+    components: int
+    part: NDArray[np.intp]
+    folds: list[tuple["_SplitRows", tuple[F64, F64, F64]]]
+    fold_starts: list[F64 | None]
+    losses: dict[float, float] = field(default_factory=dict)
+    figures: dict[float, dict[str, float]] = field(default_factory=dict)
+    starts: dict[float, F64] = field(default_factory=dict)
+    left_out: dict[float, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, whole: Problem, coordinates: Coordinates, rows: Block) -> "_AlphaSearch":
+        """The search of a problem on some of the rows, with some of the landmarks where they are many."""
+        n_rows = len(rows.X)
+        rows, problem = _first_rows(rows, whole)
+        n = len(rows.X)
+        problem = problem if _is_expansion(problem, rows.X) else _with_few_landmarks(problem)
+        if problem is not whole:
+            coordinates = problem.components.map.coordinates()
+        matrix = _SplitRows.of(problem, coordinates, rows)
+        k = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
+        part = np.arange(n) % max(k, min(THIRD, n))
+        folds = [matrix.halves(part == i, rows) for i in range(k)]
+        is_whole, components = problem is whole and n == n_rows, whole.components.map.n_components
+        return cls(problem, matrix, is_whole, components, part, folds, [None] * k)
+
+    def judge(self, alpha: float) -> None:
+        """Fit this alpha without each part of the rows, and judge it by them."""
+        sums, scores, fits = [], [], []
+        for i, (fitted, judged) in enumerate(self.folds):
+            self.fold_starts[i] = v = fitted.optimum(alpha, JUDGING_TOLERANCE, self.fold_starts[i])[0]
+            scores.append(judged[0] @ v)
+            sums.append(self.matrix.figures(scores[-1], *judged[1:]))
+            fits.append(self._of_all_components(v, self.part != i))
+        if self.matrix.expands:
+            self.starts[alpha] = fits[0]
+        loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
+        self.losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
+        if np.isfinite(loss):
+            parts = [np.flatnonzero(self.part == i) for i in range(len(self.folds))]
+            self.left_out[alpha] = {"rows": np.concatenate(parts), "scores": np.concatenate(scores)}
+            self.left_out[alpha] |= {"folds": np.repeat(np.arange(len(parts)), list(map(len, parts))), "fits": fits}
+            least = ALIKE * min(self.losses.values())
+            self.left_out = {a: out for a, out in self.left_out.items() if self.losses[a] <= least}
+        merit = self.problem.targets.merit(right, int(count))
+        self.figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit}
+
+    def _of_all_components(self, v: F64, kept: NDArray[np.bool_]) -> F64:
+        """Coefficients of all components and the intercept; those that were left out, or not looked at, are 0."""
+        coef = self.matrix.coordinates.expand(v[:-1])
+        all_of_them = np.zeros((self.components + 1, v.shape[1]))
+        all_of_them[np.flatnonzero(kept) if self.matrix.expands else slice(len(coef))] = coef
+        all_of_them[-1] = v[-1]
+        return all_of_them
+
+    def search(self, near: float | None) -> None:
+        """Judge the alphas downwards from one above `near`, and then upwards, while the loss falls."""
+        losses = self.losses
+        first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in EXACT_ALPHAS)
+        for alpha in EXACT_ALPHAS[first:]:
+            self.judge(alpha)
+            if len(losses) > WORSE_ALPHAS and min(list(losses.values())[-WORSE_ALPHAS:]) > min(losses.values()):
+                break
+        for alpha in reversed(EXACT_ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
+            below = losses[max(losses)]
+            self.judge(alpha)
+            if losses[alpha] > below:
+                break
+
+
+def _first_rows(rows: Block, problem: Problem) -> tuple[Block, Problem]:
+    """The first rows, and where all rows are landmarks the problem with these."""
+    n, map = len(rows.X), problem.components.map
+    if n <= MOST_JUDGED:
+        return rows, problem
+    if _is_expansion(problem, rows.X):
+        problem = _with_landmarks(problem, map, MOST_JUDGED)
+    return part_of(rows, slice(MOST_JUDGED)), problem
+
+
+def _with_landmarks(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
+    """The problem with the first landmarks alone."""
+    few = NystromMap(map.kernel, map.landmarks[:landmarks])
+    return replace(problem, components=ScaledComponents(problem.components.scaling, few))
+
+
+def _with_few_landmarks(problem: Problem) -> Problem:
+    """The problem with as many landmarks as are needed to tell one alpha from another."""
+    map = problem.components.map
+    if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
+        return problem
+    return _with_landmarks(problem, map, JUDGED_COMPONENTS)
+
+
+def _is_expansion(problem: Problem, X: Any) -> bool:
+    """True if the rows are the landmarks, in their order."""
+    map = problem.components.map
+    if map.landmarks is None or map.rank is not None or map.n_components != len(X):
+        return False
+    Z = map.landmarks  # these may have been given, in another order
+    given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
+    return not given or np.array_equal(problem.components.scaling.apply(X), Z)
+
+
+@dataclass(frozen=True, eq=False)
+class _SplitRows:
+    """Rows as matrices in float64: features with their 1 last in the solver's coordinates, targets, weights.
+
+    Parameters
+    ----------
+    F : (n, m + 1);  Y : (n, outputs);  weight : (n,)
+    expands : whether the features are the Gram matrix of these very rows
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    F: F64
+    Y: F64
+    weight: F64
+    expands: bool
+
+    @classmethod
+    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_SplitRows":
+        X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
+        w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
+        F = _features(problem, coordinates, X, "float64")
+        check_finite(problem.components.map.kernel, "features", F.sum())
+        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
+
+    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_SplitRows", tuple[F64, F64, F64]]:
+        """Split into the rows that are kept, and features, targets and weights of the rows that are left out.
+
+        Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
+        """
+        F, G = self.F[~out], _features(self.problem, self.coordinates, rows.X[out], "float32").astype(np.float64)
+        if self.expands:
+            columns = np.append(~out, True)
+            F, G = F[:, columns], G[:, columns]
+        return replace(self, F=F, Y=self.Y[~out], weight=self.weight[~out]), (G, self.Y[out], self.weight[out])
+
+    def optimum(self, alpha: float, tolerance: float, start: F64 | None = None) -> tuple[F64, int, float]:
+        """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
+        loss, w = self.problem.loss, self.weight / self.weight.sum()
+        if loss.boxed:
+            return self._boxed_optimum(alpha, tolerance, w)
+        if self.expands:
+            reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
+            return reached.v, reached.steps, reached.moved
+        most = MOST_READINGS if tolerance <= EXACT_TOLERANCE else JUDGING_READINGS
+        state = minimize(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
+        return state.v, state.passes, float(state.decrement.max())
+
+    def _boxed_optimum(self, alpha: float, tolerance: float, w: F64) -> tuple[F64, int, float]:
+        """The optimum for a loss with kinks, on the Gram matrix of the rows."""
+        F, M = self.F[:, :-1], self.coordinates.metric
+        if self.expands:
+            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+            return reached.v, reached.steps, reached.moved
+        dual = F / M if isinstance(M, float) else np.linalg.solve(M, F.T).T
+        K = dual @ F.T
+        reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+        return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
+
+    def figures(self, S: F64, Y: F64, weight: F64) -> tuple[float, float, float, int]:
+        """Sums over some rows of scores S: weighted loss, right answers, weight; and how many they are."""
+        loss = float(weight @ self.problem.loss.judging_value(Y, S).sum(axis=1))
+        return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
+
+
+def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> F64:
+    """The features of raw rows with their 1 last, (n, m + 1)."""
+    F = problem.components.with_intercept(X, dtype)
+    return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

@@ -1,0 +1,157 @@
+"""The problem of a fit as its solvers get it, and the run that it is solved in."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.data.scratch import Scratch
+from dkernel.features.base import Coordinates
+from dkernel.model.journal import Journal
+from dkernel.numerics.array_types import F64
+from dkernel.solvers.objective import LossStatistic, LossSums, Problem
+from dkernel.solvers.reservoir_split import ReservoirSplit
+from dkernel.solvers.sgd_round import PSGD, coefficients_of
+from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.kept_block import KeptBlock
+from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
+from dkernel.streaming.stored_rows import DiskPlace
+
+Callback = Callable[[dict[str, Any]], Any]
+
+
+@dataclass(eq=False)
+class FitRun:
+    """Where a fit computes, what it shows and what it keeps.
+
+    Parameters
+    ----------
+    key : of all tasks, made of everything that decides their results
+    callback : called with each line of the history as it is made; where it returns True the solver stops
+    scratch : folder for rows on disk; where none is given each worker has its own
+    chosen : what was left open, and what it became, in words
+    stopped : whether the callback has said True
+    """
+
+    executor: Executor
+    key: str
+    progress: Any
+    journal: Journal = field(default_factory=Journal)
+    callback: Callback | None = None
+    scratch: Scratch = field(default_factory=Scratch)
+    chosen: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+
+    def listen(self, callback: Callback | None) -> None:
+        """Let the solvers of the run call this, and know when it has said True."""
+
+        if callback is None:
+            return
+
+        def call(line: dict[str, Any]) -> Any:
+            answer = callback(line)
+            self.stopped |= answer is True
+            return answer
+
+        self.callback = call
+
+    def place(self, key: str) -> DiskPlace:
+        """The place of rows that are stored under this key by each process."""
+        beside = None if self.executor.processes() else self.scratch.beside
+        return DiskPlace(self.scratch.given or beside, key)
+
+    def note(self, name: str, text: str) -> None:
+        """Store and report a choice."""
+        self.chosen[name] = text
+        self.progress.choice(name, text)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledProblem:
+    """A problem, and the rows of the sample by which it is prepared.
+
+    Parameters
+    ----------
+    problem : of the rows of the source; leaves the holdout out
+    coordinates : of the map
+    split : rows of the reservoir, with the landmarks
+    """
+
+    run: FitRun
+    problem: Problem
+    coordinates: Coordinates
+    split: ReservoirSplit
+
+    @cached_property
+    def of_sample(self) -> Problem:
+        """The problem of the rows in `split`, which leaves none of them out."""
+        return replace(self.problem, threshold=-1)
+
+    def keep(self, block: Block, name: str) -> KeptBlock:
+        """A block that the workers have until it is closed."""
+        return KeptBlock(self.run.executor, block, f"{self.run.key}-{name}")
+
+    def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
+        """Loss and right answers on a block, of each group of heads of v."""
+        return block.fold(LossStatistic(self.of_sample), name, coefficients_of(self.coordinates, v))
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """Preconditioners, step and start of the solvers that begin with them.
+
+    Parameters
+    ----------
+    solver : for the alphas that are left
+    start : fitted to the sample, (n + 1, heads)
+    facts : figures of the preconditioners
+    certificate : of the landmarks, where it is known
+    sample_path : alpha -> loss on rows outside the sample, where several were tried
+    """
+
+    solver: PSGD
+    start: F64 = field(default_factory=lambda: np.zeros(0))
+    facts: Mapping[str, float] = field(default_factory=dict)
+    certificate: dict[str, float] | None = None
+    sample_path: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class FitProblem(SampledProblem):
+    """The problem of a fit: loss, map, rows and preconditioners.
+
+    Parameters
+    ----------
+    reader : of the rows, in the order of the schedules
+    alpha : a number or "auto"
+    near : best alpha of the choice, None where it judged nothing
+    dtype : of the arithmetic of solvers that go to the optimum
+    patience : passes without a lower loss on the holdout, 0 for no limit
+    watched : whether the holdout is judged within a pass too
+    setup : without preconditioners for a solver that needs none
+    schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
+    order : of the rows, in words, where it is not the usual one
+    """
+
+    sizes: Sizes
+    reader: BlockReader
+    alpha: float | str
+    near: float | None
+    dtype: str
+    patience: int
+    watched: bool
+    setup: Setup
+    schedules: Sequence[Schedule] = ()
+    order: str = ""
+
+    @property
+    def pieces(self) -> Sequence[RowSlice]:
+        """All pieces of the source."""
+        if self.schedules:
+            return tuple(piece for pieces in self.schedules[0].rounds for piece in pieces)
+        return cut_pieces([unit.rows for unit in self.reader.source.units])

@@ -1,0 +1,178 @@
+"""`solver="pcg"` and `"lbfgs"`: one reading of all rows per iteration, until converged. Also the polish."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dkernel.model.serialization import stored
+from dkernel.numerics.array_types import F64
+from dkernel.solvers.alpha_path import AlphaPath
+from dkernel.solvers.batch_methods import LBFGS, PCG, Batch, BatchState, batch_solver
+from dkernel.solvers.driver import Solver, SolverResult, State, best_of_alphas
+from dkernel.solvers.fit_problem import FitProblem
+from dkernel.solvers.objective import ExactGradient, Gradient, GradientSum
+from dkernel.solvers.sgd_round import coefficients_of, mean_gradient
+from dkernel.solvers.sizes import Sizes
+
+MOST_PASSES = 100
+"""Readings where the recipe sets no limit of its own: its `passes` is 1."""
+
+# Below this decrement, in standard deviations of targets or in margins, the columns of a dtype tell no difference.
+DECREMENT_TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
+
+
+@stored("FullBatchState")
+@dataclass(frozen=True, eq=False)
+class FullBatchState(State):
+    """The position of the readings.
+
+    Parameters
+    ----------
+    holdout : figures of the best alpha on the holdout; None before they are known
+    ended : True if a callback has stopped the readings
+    """
+
+    state: BatchState
+    holdout: dict[str, float] | None = None
+    ended: bool = False
+
+
+class FullBatch(Solver[FullBatchState]):
+    """The minimizer for each alpha; the one with the smallest loss on the holdout is kept.
+
+    Parameters
+    ----------
+    settings : preconditioners and alphas, each alpha once
+    first : v to begin at, (n + 1, heads)
+    limit : readings at most
+    """
+
+    stage = "batch"
+    kind: ClassVar[type[Batch]]
+
+    def __init__(self, fit: FitProblem) -> None:
+        super().__init__(fit)
+        self.settings, self.first, self.limit = self._begin()
+        self.machine = self._kind()(self.settings, DECREMENT_TOLERANCE[fit.dtype])
+        self.statistic = ExactGradient(fit.problem) if fit.dtype == "float64" else Gradient(fit.problem)
+
+    def _begin(self) -> tuple[AlphaPath, F64, int]:
+        of_fit, start = self.fit.setup.solver, self.fit.setup.start
+        paths = [list(of_fit.alphas).index(alpha) for alpha in dict.fromkeys(of_fit.alphas)]
+        heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
+        settings = of_fit.only([(j, 1.0) for j in paths])
+        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.fit.sizes)
+
+    def _kind(self) -> type[Batch]:
+        return self.kind
+
+    @classmethod
+    def readings(cls, sizes: Sizes) -> int:
+        return sizes.passes if sizes.passes > 1 else MOST_PASSES
+
+    def start(self) -> FullBatchState:
+        return FullBatchState(self.machine.start(self.first))
+
+    def plan(self, state: FullBatchState) -> Callable[[], Any] | None:
+        if self._is_over(state):
+            done = state.holdout is not None
+            return None if done else partial(self.judge, state.state.v, f"{self.stage}-judge")
+        self._show(state)
+        points = self.machine.candidates(state.state)
+        wanted: Any = coefficients_of(self.fit.coordinates, points)
+        if isinstance(self.statistic, ExactGradient):
+            wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
+        return partial(self.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
+
+    def _is_over(self, state: FullBatchState) -> bool:
+        return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
+
+    def stop(self, state: FullBatchState) -> FullBatchState:
+        return replace(state, ended=True)
+
+    def _show(self, state: FullBatchState) -> None:
+        turn = f"{state.state.passes + 1}/{self.limit}"
+        self.show(f"pass {turn}", lambda: self.fit.reader.source.n_rows, **{"pass": turn})
+
+    def advance(self, state: FullBatchState, result: Any) -> FullBatchState:
+        if self._is_over(state):
+            figures, lines = best_of_alphas(self.fit.problem.targets, self.settings.alphas, result, self.machine.name)
+            return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
+        total: GradientSum = result
+        loss = total.loss / max(total.weight, 1e-300)
+        made = self.machine.advance(state.state, loss, mean_gradient(self.fit.coordinates, total))
+        figures = {"rows": total.n, "loss": float(loss[0])}
+        figures |= self.fit.problem.targets.merit(float(total.right[0]), total.n)
+        line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
+        return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
+
+    def finish(self, state: FullBatchState) -> SolverResult:
+        made, alphas, outputs = state.state, self.settings.alphas, self.settings.outputs
+        converged, decrement = self.machine.is_over(made), float(made.decrement.max())
+        if not converged:
+            self._warn(made.passes, decrement)
+        lines = [line for line in state.history if "holdout" in line]
+        alpha, tried = (lines[0]["alpha"], lines[0]["path"]) if lines else (alphas[0], {})
+        j = list(alphas).index(alpha)
+        v = np.ascontiguousarray(made.v[:, j * outputs : (j + 1) * outputs])
+        facts = {"solver": {"passes": made.passes, "decrement": decrement, "converged": converged}}
+        history = list(state.history)
+        return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=tried)
+
+    def _warn(self, passes: int, decrement: float) -> None:
+        self.fit.run.progress.message(
+            f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
+            "the optimum"
+        )
+
+
+class ConjugateGradients(FullBatch):
+    """Preconditioned conjugate gradients."""
+
+    kind = PCG
+
+
+class LimitedMemory(FullBatch):
+    """L-BFGS."""
+
+    kind = LBFGS
+
+
+class Polish(FullBatch):
+    """Full-batch solver that starts at the result of passes, for its alpha.
+
+    Parameters
+    ----------
+    before : result of the passes
+    """
+
+    stage = "polish"
+
+    def __init__(self, fit: FitProblem, before: SolverResult) -> None:
+        self.before = before
+        super().__init__(fit)
+
+    def _begin(self) -> tuple[AlphaPath, F64, int]:
+        of_fit, before = self.fit.setup.solver, self.before
+        only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
+        return only, before.v, self.fit.sizes.polish
+
+    def _kind(self) -> type[Batch]:
+        return batch_solver(self.settings.loss)
+
+    def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
+        self.show("polish", lambda: self.limit * self.fit.reader.source.n_rows)
+
+    def finish(self, state: FullBatchState) -> SolverResult:
+        result, before = super().finish(state), self.before
+        both: dict[str, Any] = {
+            "history": [*before.history, *result.history],
+            "facts": {**before.facts, **result.facts},
+        }
+        return replace(result, share=before.share, tried=before.tried, **both)
+
+    def _warn(self, passes: int, decrement: float) -> None:
+        """A polish has as many passes as are cheap, and need not converge."""

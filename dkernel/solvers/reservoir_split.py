@@ -1,0 +1,109 @@
+"""Division of the reservoir into holdout, leverage rows, landmarks and the preconditioner's sample."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block, no_weight
+from dkernel.data.source import Source
+from dkernel.solvers.sizes import Sizes
+from dkernel.streaming.block_reader import read_once
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.survey import Reservoir, Survey
+
+
+@dataclass(frozen=True, eq=False)
+class ReservoirSplit:
+    """Blocks of raw rows, which are disjoint; where rows are few, landmarks and sample overlap.
+
+    Parameters
+    ----------
+    threshold : hashes up to it are the holdout's, -1 for none
+    fitted : the rows that are no holdout, in the order of hashes
+    pool : the rows that landmarks and sample are taken from, in the order of hashes
+    """
+
+    holdout: Block
+    held: Block
+    landmarks: Block
+    sample: Block
+    fitted: Block
+    pool: Block
+    threshold: int
+
+    @property
+    def unseen(self) -> Block:
+        """Rows that the preconditioner's sample does not hold, of the larger block of them."""
+        # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
+        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(8192))
+
+    def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
+        """Make these rows of the pool the landmarks; the sample keeps its size and takes the other rows first."""
+        others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
+        sample = np.concatenate([others, rows])[: len(self.sample.X)]
+        return replace(self, landmarks=part_of(self.pool, rows), sample=part_of(self.pool, sample))
+
+
+def part_of(block: Block, rows: NDArray[np.intp] | slice) -> Block:
+    """Some rows of a block."""
+
+    def of(values: Any) -> Any:
+        return None if values is None else values[rows]
+
+    return Block(block.X[rows], of(block.y), of(block.weight))
+
+
+def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
+    """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone tells its role."""
+    n_holdout = min(sizes.holdout, len(reservoir) - 1)
+    start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
+    rest = np.arange(start, len(reservoir))
+    if not len(rest):
+        rest = np.arange(n_holdout, len(reservoir))
+    landmarks = rest[: sizes.components]
+    # The sample begins behind the landmarks, whose leverage differs from other rows', and takes them last.
+    sample = np.concatenate([rest[sizes.components :], landmarks])[: sizes.sample]
+    return ReservoirSplit(
+        reservoir.part(slice(0, n_holdout)),
+        reservoir.part(slice(n_holdout, start)),
+        reservoir.part(landmarks),
+        reservoir.part(sample),
+        reservoir.part(slice(n_holdout, None)),
+        reservoir.part(slice(int(rest[0]), None)),
+        int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
+    )
+
+
+class PositiveWeights(Statistic[int, int]):
+    """Number of rows with a weight above 0."""
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> int:  # noqa: ARG002
+        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+
+def count_weighted(source: Source, executor: Executor) -> Source:
+    """The source with its rows of positive weight counted, by one reading where it has weights.
+
+    All sizes of a fit, the holdout's first of all, follow the rows that count. A row's role is decided by its hash
+    alone, so their number has to be there before any role is given.
+    """
+    if source.weight is None or source.counted is not None:
+        return source
+    n = read_once(source, PositiveWeights(), executor, f"dkernel-survey-0-{source.token}")
+    if not n:
+        raise no_weight(source.n_rows)
+    return replace(source, counted=n)
+
+
+def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
+    """Read the source once, and take up to `most` rows of positive weight with the smallest hashes."""
+    n = source.n_counted
+    key = f"dkernel-survey-1-{source.token}-{seed}-{most}"
+    return read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))

@@ -1,0 +1,351 @@
+"""Setup of the passes from the reservoir: preconditioner, step and warm start."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.features.base import MOST_DENSE, Coordinates
+from dkernel.model.journal import Journal
+from dkernel.numerics.array_types import F64
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
+from dkernel.solvers.finite_check import check_finite
+from dkernel.solvers.fit_problem import FitProblem, SampledProblem, Setup
+from dkernel.solvers.gram import Gram
+from dkernel.solvers.objective import CovarianceProduct
+from dkernel.solvers.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
+from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
+from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, is_large
+from dkernel.solvers.sketch import CovarianceSum, sketch_covariance, sketch_features
+from dkernel.streaming.cost import ASK_SECONDS, SPEEDS
+from dkernel.streaming.kept_block import pieces_of
+from dkernel.training.selection.landmark_selection import certificate
+
+Sampled = TypeVar("Sampled", bound=SampledProblem)
+
+ALPHA_PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""alpha="auto" looks at these on the sample."""
+MIDDLE_ALPHA = ALPHA_PATH[len(ALPHA_PATH) // 2]  # where only one has room, and no choice has looked at any
+
+# Effective dimensions are at most this share of the columns; a small source needs fewer, as its steps have few rows.
+LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
+# A polish reads all rows of a small source, so two rows a component are enough for its Gram matrix: 4,096 components of
+# california have the same error as with 12,000 rows, in 9 CPU seconds in place of 14.
+GRAM_ROWS = 2
+GRAM_LEAVES = 2  # pieces of the Gram matrix: each has D x D numbers, and fresh pages for them cost seconds
+# Rows of the sample for each effective dimension; without the damped directions 16 are needed. The sample of a large
+# source has few rows a column, and may have more dimensions: the passes can tell there what is noise.
+TARGET, LARGE_TARGET = 8, 5
+NEAR_RHO = 4  # alphas of a large source are at most this many times ρ
+# The path ends at the first alpha that is this many times the choice's. More components mostly need the same alpha or
+# a smaller one, but a path that ends at the choice's own has 25 times the squared error of a smooth function (2,000
+# rows).
+ABOVE = 9.0
+# Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are 0
+# (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
+COVARIANCE_ROUNDING = 2.0**-26
+LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
+WARM_ROUNDS, WARM_EPOCHS = 16, 2  # rounds and epochs of the start on the sample
+SMALL_EPOCHS = 8  # epochs of a sample that is much of the data
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are damped
+WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
+WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
+MOST_HEADS = 64  # alphas times outputs; a round of more takes longer than one of a single head
+# A smaller holdout cannot tell two alphas apart, so the sample's choice stands. Fits of a small source come nearer to
+# their optima, and 250 rows tell the losses of neighbours apart.
+ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
+SHARE = 0.25  # heads for noisy labels take this share of the step
+MOMENTUM_STEPS = 16.0  # heads for clean labels go this many steps with momentum
+LITTLE_FLOPS = ASK_SECONDS * SPEEDS["global"]  # a smaller round of the start is done by the client
+FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
+
+
+def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
+    """The problem with its work in this process, if that is `small` or workers would not be quicker."""
+    executor = sampled.run.executor.for_rows_here(small, large=not needs_sketch(sampled.coordinates))
+    return replace(sampled, run=replace(sampled.run, executor=executor))
+
+
+def load_or_prepare(sampled: SampledProblem, journal: Journal, stage: str, compute: Callable[[], Setup]) -> Setup:
+    """The result of `compute`, or the one that the journal has of it."""
+
+    def parts() -> dict[str, Any]:
+        setup = compute()
+        solver = {name: getattr(setup.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
+        return {f.name: getattr(setup, f.name) for f in fields(setup)} | {"solver": solver}
+
+    kept = journal.stage(stage, parts)
+    # Metric and loss are made again.
+    solver = PSGD(metric=sampled.coordinates.metric, loss=sampled.problem.loss, **kept["solver"])
+    return Setup(**{**kept, "solver": solver})
+
+
+def prepare(
+    sampled: SampledProblem, alphas: Sequence[float], n: int, flops: float = 0.0, polished: bool = False
+) -> Setup:
+    """Make the preconditioners of these alphas, the safe step, and a start that is fitted to the sample.
+
+    Parameters
+    ----------
+    n : rows of the source
+    flops : of the fit
+    polished : whether a polish of all rows follows the passes
+    """
+    coordinates, rows = sampled.coordinates, len(sampled.split.sample.X)
+    estimate = _wide(sampled, n) if needs_sketch(coordinates) else _dense(sampled, n, flops, polished)
+    rho = estimate.rho
+    alphas = _worth_trying(alphas, rho, n, rows)
+    # One factor for all alphas of a large source: none of them is far above ρ.
+    one = is_large(n, rows)
+    ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
+    made = estimate.at(sorted(set(ridges)))
+    base = min(made)
+    made[base], largest = damp_directions(sampled, made[base])
+    # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
+    made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
+    preconditioners = [made[ridge] for ridge in ridges]
+    problem = sampled.problem
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, problem.targets.outputs)
+    # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
+    start = np.concatenate([P.solve(estimate.moment) for P in preconditioners], axis=1)
+    # One epoch, a piece a round, where a pass follows that sees many more rows.
+    rounds, epochs = (max(1, rows // PIECE_ROWS), 1) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    start = warm_start(sampled, solver, start, range(epochs), rounds)
+    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
+    return Setup(solver, start, facts, estimate.certificate)
+
+
+def prepare_fit(fit: FitProblem, flops: float, in_rounds: bool) -> Setup:
+    """Make the setup of a fit, for the alphas that go through its passes.
+
+    Parameters
+    ----------
+    flops : of the fit
+    in_rounds : whether its solver updates after each round of a pass
+    """
+    outputs, sizes, fit = fit.problem.targets.outputs, fit.sizes, _on_client(fit)
+    alphas = (float(fit.alpha),) if fit.alpha != "auto" else alpha_path(outputs, fit.near)
+    setup = prepare(fit, alphas, sizes.n, flops, sizes.polish > 0)
+    solver, best, path = setup.solver, 0, {}
+    if len(solver.alphas) > 1:  # judged on rows that the sample does not hold
+        with fit.keep(fit.split.unseen, "unseen") as block:
+            sums = fit.losses(block, setup.start, "alphas")
+        losses = (sums.loss / sums.weight).tolist()
+        path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
+        best = int(np.argmin(sums.loss))
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(fit.split.holdout.X), not in_rounds)
+    heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+    solver, start = solver.only(paths), np.ascontiguousarray(setup.start[:, heads])
+    if not sizes.large and sizes.polish < SMALL_EPOCHS:
+        start = warm_start(fit, solver, start, range(WARM_EPOCHS, SMALL_EPOCHS))
+    return replace(setup, solver=solver, start=start, sample_path=path)
+
+
+@dataclass(frozen=True)
+class _CovarianceEstimate:
+    """Parts of the preconditioners of a fit.
+
+    Parameters
+    ----------
+    rho : ridge that the sample allows
+    moment : mean of features times targets over the sample, (n + 1, outputs)
+    at : ridges, ascending -> the preconditioner of each; call it once: it overwrites the covariance
+    certificate : of the landmarks, where its squares were there
+    """
+
+    rho: float
+    moment: F64
+    at: Callable[[Sequence[float]], dict[float, Preconditioner]]
+    certificate: dict[str, float] | None = None
+
+
+def needs_sketch(coordinates: Coordinates) -> bool:
+    """True if a square of the coordinates has no room, so that a sketch of the sample must do."""
+    return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
+
+
+def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _CovarianceEstimate:
+    problem, coordinates, split, executor = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run.executor
+    rows = len(split.sample.X)
+    large = is_large(n, rows)
+    if polished and not large:
+        rows = min(rows, max(FEWEST_SAMPLED, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
+    with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
+        gram = Gram(problem, executor.threads_each(GRAM_LEAVES))
+        total = sample.fold(gram, "gram", size=-(-rows // GRAM_LEAVES))
+    weight = max(total.weight, 1e-300)
+    total.gram /= weight
+    covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
+    moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
+    each, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
+    target = min(rows / each, share * len(covariance))
+    metric, map, root, certified = coordinates.metric, problem.components.map, None, None
+    if not isinstance(metric, float):
+        root = metric_factor(metric)
+        if map.landmarks is not None and len(split.held.X):
+            certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
+    noise = COVARIANCE_ROUNDING if map.gram_dtype == "float32" else 0.0
+    rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorize(sampled, covariance, ridges), certified)
+
+
+def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
+    """Estimate the covariance by a sketch of the first rows of the sample."""
+    problem, coordinates, split, run = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run
+    rows = len(split.sample.X)
+    sketch = sketch_covariance(run.executor, run.key, problem, coordinates, split.sample)
+    with sampled.keep(split.sample, "sample") as sample:
+        moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), "moment"))
+    share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
+    rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
+    held = sketch.project(sketch_features(problem, coordinates, split.held.X[:WIDE_HELD]))
+    return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
+
+
+def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
+    """The alphas that alpha="auto" looks at: fewer with many outputs, and only the choice's own with very many.
+
+    Parameters
+    ----------
+    near : best alpha of few components; alphas far above it cost a factor and heads, and do not win
+
+    Examples
+    --------
+    >>> alpha_path(1), alpha_path(1, 1e-7), alpha_path(26, 1e-8)
+    ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07, 1e-06), (1e-09, 1e-06))
+    >>> alpha_path(100, 1e-2), alpha_path(100, 1e-5), alpha_path(100)
+    ((0.001,), (1e-05,), (1e-06,))
+    """
+    path = ALPHA_PATH[:: max(1, -(-len(ALPHA_PATH) * outputs // MOST_HEADS))]
+    if len(path) == 1:
+        return (min(ALPHA_PATH, key=lambda alpha: abs(np.log(alpha / (near or MIDDLE_ALPHA)))),)
+    return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
+
+
+def alpha_paths(
+    best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int, exact: bool = False
+) -> list[tuple[int, float]]:
+    """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
+
+    Parameters
+    ----------
+    large : whether the source is. Larger alphas converge in fewer epochs, so a longer fit, or one of many more rows,
+        needs a smaller alpha than the sample (kin40k 10.8 -> 9.4 hundredths, 10,000 rows of covtype 22.2 -> 20.1 %)
+    holdout : rows that will tell them apart
+    exact : whether they go to their optima, of which the sample's start, that stops early, says little
+    """
+    if exact and holdout:
+        return [(j, 1.0) for j in range(len(alphas))]
+    several = holdout >= (ENOUGH_HOLDOUT if large else FEW_HOLDOUT)
+    wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
+    if several and outputs <= FEW_OUTPUTS:
+        wanted += (
+            [(best - 2, 1.0), (best - 2, MOMENTUM_STEPS), (best, SHARE)]
+            if large
+            else [(best - 1, 1.0), (best - 2, 1.0)]
+        )
+    elif several and outputs <= SOME_OUTPUTS:
+        wanted += [(best - 1, SHARE if large else 1.0)]
+    return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})
+
+
+def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
+    """The alphas of the path that may win for a source of n rows: with many rows none that is far above ρ."""
+    if not is_large(n, sample) or len(alphas) == 1:
+        return alphas
+    few = [alpha for alpha in alphas if alpha <= NEAR_RHO * rho]
+    return few or alphas[:1]
+
+
+def _factorize(sampled: SampledProblem, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+    most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
+    held = _held_components(sampled, part_of(sampled.split.held, slice(most)))
+    made: dict[float, Preconditioner] = {}
+    for ridge in ridges:
+        # A quarter of the rows is enough for all but the first, which most alphas share.
+        rows = held if not made else held[: max(1, len(held) // 4)]
+        made[ridge] = factorize(covariance, sampled.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
+    return made
+
+
+def in_coordinates(coordinates: Coordinates, gram: F64) -> F64:
+    """The Gram matrix of columns and their 1, in the solver's coordinates."""
+    if coordinates.basis is None:
+        return gram
+    n = coordinates.n
+    out = np.empty((n + 1, n + 1))
+    out[:n, :n] = coordinates.congruence(gram[:-1, :-1])
+    out[:n, n] = out[n, :n] = coordinates.reduce(gram[:-1, -1])
+    out[n, n] = gram[-1, -1]
+    return out
+
+
+def _held_components(sampled: SampledProblem, block: Block) -> F64:
+    components, coordinates = sampled.problem.components, sampled.coordinates
+    F = components.with_intercept(block.X, components.pass_dtype)
+    if coordinates.basis is None:
+        return F
+    return np.concatenate([coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
+
+
+def damp_directions(sampled: SampledProblem, P: Preconditioner) -> tuple[Preconditioner, float]:
+    """P, scaled down where unseen rows have a larger curvature than the sample, and the largest such curvature.
+
+    Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
+    (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
+    that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
+    """
+    q, steps = WIDE_DIRECTIONS if needs_sketch(sampled.coordinates) else DIRECTIONS, KRYLOV_STEPS
+    if P.n <= q * steps:
+        q, steps = P.n, 1
+    basis, images = _krylov_space(sampled, P, q, steps)
+    values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
+    # The first values of a Krylov space are near their eigenvalues. The later ones fall behind, and the next of them
+    # says how large the rest is.
+    kept = q if steps == 1 else round(KEPT * q)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    large = values[:kept] > 1
+    rest = max(1.0, float(values[min(kept, len(values) - 1)]))
+    directions = basis @ rotation[:, :kept][:, large]
+    return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
+
+
+def _krylov_space(sampled: SampledProblem, P: Preconditioner, q: int, steps: int) -> tuple[F64, F64]:
+    """A basis of the block Krylov space of L^{-1} S L^{-T} from q random vectors, and the products with it."""
+    problem, coordinates, n = sampled.of_sample, sampled.coordinates, P.n
+    basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
+    block = stream(problem.seed, "directions").standard_normal((n, q))
+    with sampled.keep(sampled.split.unseen, "unseen") as rows:
+        for step in range(steps):
+            own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+            for _ in range(2):  # twice, since the first time may leave only rounding errors
+                block = np.linalg.qr(block - known @ (known.T @ block))[0]
+            basis[:, own] = block
+            coefficients = coefficients_of(coordinates, P.half_transposed(block))
+            total = rows.fold(CovarianceProduct(problem), f"directions-{step}", coefficients)
+            check_finite(problem.components.map.kernel, "products of columns", total)
+            total /= max(float(total[-1, 0]), 1e-300)
+            block = images[:, own] = P.half(np.concatenate([coordinates.reduce(total[:-2]), total[-2:-1]]))
+    return basis, images
+
+
+def warm_start(sampled: SampledProblem, solver: PSGD, start: F64, epochs: range, rounds: int = WARM_ROUNDS) -> F64:
+    """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
+    problem, rows = sampled.of_sample, sampled.split.sample
+    map = problem.components.map
+    flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
+    sampled = _on_client(sampled, flops <= rounds * LITTLE_FLOPS)
+    pieces = pieces_of(len(rows.X), TILE_ROWS)
+    turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
+    state, learned = solver.start(start), SGDProblem(problem, sampled.coordinates, [solver])
+    with sampled.keep(rows, "sample") as sample, SGD(sample, [learned], f"{sampled.run.key}-warm") as sgd:
+        for epoch in epochs:
+            state = solver.start(state.v)
+            order = stream(problem.seed, "warm", epoch).permutation(len(turns))
+            for done, i in enumerate(order):
+                (state,), _ = sgd.round([state], turns[i], f"{epoch}-{done}", len(turns), 1 / (1 + epoch))
+    return solver.candidates(state, len(turns))["average"] if epochs else start

@@ -1,0 +1,521 @@
+"""Execution on a Dask cluster by ordinary tasks: any `Client`, workers that may die, and an error instead of a hang.
+
+Every task is a pure function with a run_spec, so what dies with a worker is computed again: no scatter, no actors, no
+queues, no plugins. The client waits with a clock: when there are no workers, or nothing finishes for `patience`
+seconds, it says so.
+"""
+
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from dask.base import annotate, get_annotations
+from dask.delayed import Delayed
+from dask.local import get_sync
+
+from dkernel.errors import ClusterError, UnsupportedError
+from dkernel.numerics.threads import usable_cores
+from dkernel.streaming.cost import CLIENT_BASE, WORKER_BASE, Cost
+from dkernel.streaming.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
+from dkernel.streaming.execution.connection import PATIENCE, TICK, Connection
+from dkernel.streaming.execution.failures import KilledCallError, RefusedWorkerError, answer_in_time
+from dkernel.streaming.execution.local import ThreadsExecutor
+from dkernel.streaming.execution.payload import Payload
+from dkernel.streaming.execution.process import Settings, quiet_logs
+from dkernel.streaming.execution.tasks import Slot, identity, run_task
+from dkernel.streaming.execution.user_modules import user_modules
+from dkernel.streaming.execution.values import Future, Remote, RemoteSet
+from dkernel.streaming.execution.versions import versions
+from dkernel.streaming.execution.workers import WorkerPool
+
+STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
+READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
+# Bytes of a value that travel inside the calls of a round: a task of its own costs two more messages.
+MESSAGE_BYTES = 2**20
+
+Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
+
+
+class RemoteExecutor(Executor):
+    """Base class of executors whose workers are other processes: what a plan asks them."""
+
+    name = "cluster"
+    in_process = False
+    base_bytes = (WORKER_BASE, CLIENT_BASE)
+
+    def on_this_process(self) -> Executor:
+        return ThreadsExecutor(min(self.slots, usable_cores()))
+
+    def keeps_work_here(self, large: bool) -> bool:
+        # The rows are here already, and a large result takes longer to travel than to make.
+        return large and usable_cores() >= self.slots
+
+    def for_rows_here(self, small: bool, large: bool) -> Executor:
+        return self.on_this_process() if small or self.keeps_work_here(large) else self
+
+    def received_bytes(self, n_bytes: int) -> int:
+        return self.slots * n_bytes
+
+    def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
+        if cost.shared_bytes is not None and self.keeps_work_here(cost.large_result):
+            return 0, cost.shared_bytes(self.slots)
+        return self.worker_threads * cost.task_bytes, 0
+
+    def worker_peak(self, worker: Sequence[int], client: Sequence[int]) -> int:  # noqa: ARG002 - the client is another
+        return max(worker)
+
+    def fewer_slots(self, least: int) -> Iterator[int]:
+        most = self.slots
+        while least < most:
+            yield least
+            least *= 2
+
+
+class ClusterExecutor(RemoteExecutor):
+    """Computes the calls on the workers of a `distributed.Client`, which stays the caller's to close.
+
+    Parameters
+    ----------
+    client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
+    patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
+    least : workers to wait for at the start
+    own : whether the workers were started for this run: they log for nobody else, and are replaced
+    """
+
+    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1, own: bool = False) -> None:
+        if client.asynchronous:
+            raise UnsupportedError(
+                "dkernel waits for its results, which an asynchronous Client cannot do: "
+                "pass Client(..., asynchronous=False)."
+            )
+        super().__init__()
+        self.client, self.patience = client, patience
+        self.address = client.scheduler.address
+        self.settings = Settings(tuple(versions().items()), user_modules(), quiet=own)
+        asked = get_annotations()
+        if "workers" in asked:
+            raise UnsupportedError(
+                "dkernel chooses the workers of its tasks, where their rows are: dask.annotate(workers=...) cannot. "
+                "Start workers with --resources, and annotate resources={...}."
+            )
+        self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
+        self._connection = Connection(client, patience)
+        self._workers = WorkerPool(
+            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
+        )
+        self._handles = RemoteSet(client)
+        self._news = threading.Event()
+        self._open = ExitStack()
+        self._open.enter_context(quiet_logs())
+        try:
+            self._workers.wait_for_workers(least)
+        except BaseException:
+            self.close()
+            raise
+        self._connection.stay_alive(partial(self._workers.pin, None))
+
+    @property
+    def slots(self) -> int:
+        return max(1, sum(self.processes().values()))
+
+    @property
+    def memory_limit(self) -> int | None:  # type: ignore[override]
+        """The smallest limit of a worker: its own, or that of its container, which it shares where it has no own."""
+        workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
+        there = {address: workers[address] for address in self.processes() if address in workers}
+        together = Counter(worker["host"] for worker in there.values())
+        limits = []
+        for address, worker in there.items():
+            most = self._workers.memory.get(address, sys.maxsize)
+            limits.append(min(most, int(worker["memory_limit"] or most // together[worker["host"]])))
+        return min((limit for limit in limits if limit < sys.maxsize), default=None)
+
+    def worker_memory(self) -> int | None:
+        with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong
+            workers = answer_in_time(lambda: self.client.scheduler_info(n_workers=-1), TICK)["workers"].values()
+            return max((int(worker["metrics"].get("memory", 0)) for worker in workers), default=None)
+        return None
+
+    def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
+        return 1
+
+    def processes(self) -> dict[str, int]:
+        return self._workers.used()
+
+    @contextmanager
+    def using(self, slots: int) -> Iterator[None]:
+        before, self._workers.most = self._workers.most, slots
+        try:
+            yield
+        finally:
+            self._workers.most = before
+
+    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+        remotes = [self._remote(handle) for handle in handles]
+        there = self.processes()
+        unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
+        if unknown:
+            futures: list[Future] = [remote.future for remote in unknown]
+            holders = self._who_has(futures)
+            for remote, future in zip(unknown, futures, strict=True):
+                remote.at = min((worker for worker in holders.get(future.key, ()) if worker in there), default=None)
+        return [remote.at for remote in remotes]
+
+    def holders(self, units: Sequence[Delayed]) -> list[list[str]]:
+        needs = [self._persisted_values(unit) for unit in units]
+        futures = {future.key: future for some in needs for future in some}
+        if not futures:
+            return [[] for _ in units]
+        self._wait_for(list(futures.values()))
+        where = self._who_has(list(futures.values()))
+        sizes = self._connection.ask(lambda: self.client.nbytes(list(futures), summary=False))
+        largest = []
+        for some in needs:
+            held = Counter[str]()
+            for key in {future.key for future in some}:
+                held.update(dict.fromkeys(where.get(key, ()), sizes.get(key, 0)))
+            largest.append(sorted(worker for worker, size in held.items() if size == max(held.values())))
+        return largest
+
+    def _who_has(self, futures: Sequence[Future]) -> Mapping[str, Sequence[str]]:
+        """The workers that have each value; none of one that is cancelled, as all are when the scheduler is lost."""
+        holders: Mapping[str, Sequence[str]] = self._connection.ask(
+            lambda: self.client.who_has([future for future in futures if future.status != "cancelled"])
+        )
+        return holders
+
+    def _persisted_values(self, unit: Delayed) -> list[Future]:
+        """The values on the cluster that the caller has persisted and the unit needs; a ClusterError if one is lost."""
+        kind = import_module("distributed").Future
+        futures = [value for value in unit.__dask_graph__().values() if isinstance(value, kind)]
+        if any(future.status == "cancelled" for future in futures):
+            raise ClusterError(
+                f"Rows that were persisted on the cluster at {self.address} are lost: they were cancelled, or its "
+                "scheduler ended. Persist them again, and fit again."
+            )
+        return futures
+
+    def _wait_for(self, futures: Sequence[Future]) -> None:
+        """Wait until these have a place, or nothing has happened for `patience` seconds; what reads them says why."""
+        quiet, known = time.monotonic(), -1
+        while (done := sum(future.done() for future in futures)) < len(futures):
+            self._connection.reach()
+            if done != known:
+                quiet, known = time.monotonic(), done
+            if time.monotonic() - quiet > self.patience:
+                return
+            time.sleep(TICK / 5)
+
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), read_on: Sequence[str | None] = ()
+    ) -> tuple[list[Any], list[Handle]]:
+        self._workers.warn_of_refused()
+        with self._send_all(calls) as works:
+            handles = [self._unit(task, at) for task, at in zip(ahead, self._spread(len(ahead), read_on), strict=True)]
+            self._connection.release()
+            while True:
+                done = self._wait_for_calls(works, all_of_them=True)
+                values = self._gather(done)
+                if values is not None:
+                    return values, handles
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        self._workers.warn_of_refused()
+        rest = iter(calls)
+        with self._send_all(()) as works:
+            while True:
+                more = islice(rest, max(0, READY * self.slots - len(works)))
+                works += [self._send(call, works=works) for call in more]
+                if not works:
+                    return
+                done = self._wait_for_calls(works, all_of_them=False)
+                values = self._gather(done)
+                if values is not None:
+                    works[:] = [work for work in works if work not in done]
+                    self._connection.release_later(work.future for work in done)
+                    self._connection.release()
+                    yield from values
+
+    def keep(self, value: Any, key: str) -> Handle:
+        payload, at = Payload.of((identity, (value,))), self._place(())
+
+        def submit(attempt: int, at: str | None) -> Future:
+            name = f"dkernel-state-{key.removeprefix('dkernel-')}-{self._connection.token}"
+            return self._submit(run_task, (self.settings, payload), name, attempt, at)
+
+        return self._remember(Remote(key, submit, at, value=value, payload=payload))
+
+    def leave(self, calls: Sequence[Call]) -> list[Handle]:
+        works: list[Remote] = []
+        for call in calls:
+            works.append(self._remember(self._send(call, len(calls), works)))
+        return list[Handle](works)
+
+    def hand_over(self, call: Call) -> None:
+        payload = Payload.of((call.function, call.args))
+        future = self._submit(run_task, (self.settings, payload), call.key, 0, call.at, priority=1)
+        import_module("distributed").fire_and_forget(future)
+
+    def release(self, handles: Iterable[Handle]) -> None:
+        for handle in handles:
+            self._connection.release_later(self._remote(handle).detach())
+
+    def close(self) -> None:
+        for handle in self._handles:
+            self._connection.release_later(handle.detach())
+        self._connection.close()
+        self._open.close()
+
+    # Sending of tasks.
+
+    @contextmanager
+    def _send_all(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
+        """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
+        works: list[Remote] = []
+        try:
+            for call in calls:
+                works.append(self._send(call, len(calls), works))
+            yield works
+        finally:  # also what ends the other calls after an error: a task without a reference is forgotten
+            self._connection.release_later(work.future for work in works if work.future is not None)
+
+    def _place(self, works: Sequence[Remote]) -> str | None:
+        """Where to send a call that may run anywhere: None for Dask to say, or of the workers that are used the one
+        with the fewest of these calls."""
+        there = self.processes()
+        if len(there) == len(self._workers.fit):
+            return None
+        busy = Counter(work.at for work in works)
+        return min(there, key=lambda worker: busy[worker] / there[worker], default=None)
+
+    def _send(self, call: Call, calls: int = 1, works: Sequence[Remote] = ()) -> Remote:
+        needs: dict[Remote, int] = {}
+
+        def slot(handle: Handle) -> Any:
+            remote = self._remote(handle)
+            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= MESSAGE_BYTES:
+                return remote.value
+            return Slot(needs.setdefault(remote, len(needs)))
+
+        payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
+        # Dask's groups end at the first word that is none. Each fit has names of its own: a client that gathers a value
+        # for two equal fits in threads gives both one array, and a sum may be modified by the fit that has it.
+        group, run = self.group(), self._connection.token
+        name = f"dkernel-{group}-({call.key})-{run}" if group else call.key
+
+        def submit(attempt: int, at: str | None) -> Future:
+            over = [remote for remote in needs if attempt and remote.future is None]  # needed only once more
+            values = [remote.ensure() for remote in needs]
+            future = self._submit(run_task, (self.settings, payload, *values), name, attempt, at)
+            self._connection.release_later(value for remote in over for value in remote.detach())
+            future.add_done_callback(lambda _: self._news.set())
+            return future
+
+        work = Remote(call.key, submit, call.at or self._place(works), needs)
+        work.ensure()
+        return work
+
+    def _submit(
+        self, function: Any, args: Sequence[Any], key: str, attempt: int, at: str | None, priority: int = 0
+    ) -> Future:
+        name = f"{key}-again-{attempt}" if attempt else key
+        with warnings.catch_warnings():
+            # Dask advises to scatter large values, but what is scattered is lost with its worker.
+            warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
+            with self._annotate(priority):
+                return self._connection.reach().submit(function, *args, key=name, pure=True, **self._workers.pin(at))
+
+    def _annotate(self, priority: int) -> Any:
+        """The caller's annotations, with a task of ours before or after the others of the run."""
+        resources = {"resources": self._workers.resources} if self._workers.resources else {}
+        return annotate(priority=self._priority + priority, **resources)
+
+    def _unit(self, task: Delayed, at: str | None) -> Handle:
+        """The value of a task of a source, which a worker computes when it has nothing better to do.
+
+        A task alone gets a name of this run. Those of a collection keep theirs, by which Dask knows its shuffles: then
+        it is where another run of this client has asked for it.
+        """
+        graph = dict(task.__dask_graph__())
+        payload = Payload.of((get_sync, (graph, task.key))) if len(graph) == 1 else None
+        others = [] if payload is not None else self._handles.of_others([task.key])
+
+        def submit(attempt: int, at: str | None) -> Future:
+            if payload is not None:
+                name = f"{task.key}-{self._connection.token}"
+                return self._submit(run_task, (self.settings, payload), name, attempt, at, priority=-1)
+            self._persisted_values(task)
+            with self._annotate(-1):
+                return self._connection.reach().compute(task, **self._workers.pin(at))
+
+        handle = self._remember(Remote(task.key, submit, others[0].at if others else at))
+        handle.ensure()
+        return handle
+
+    def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
+        """Choose a worker for each unit: the one that is wanted, if it is there, else the one with fewest units for its
+        threads."""
+        threads = self.processes() if units else {}
+        held = dict.fromkeys(sorted(threads), 0)
+        for handle in self._handles:
+            if handle.payload is None and handle.future is not None and handle.at in held:
+                held[handle.at] += 1
+        workers: list[str | None] = []
+        for unit in range(units):
+            at = wanted[unit] if wanted else None
+            if at not in held:
+                at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
+            if at is not None:
+                held[at] += 1
+            workers.append(at)
+        return workers
+
+    def _remember(self, handle: Remote) -> Remote:
+        self._handles.add(handle)
+        return handle
+
+    def _remote(self, handle: Handle) -> Remote:
+        if isinstance(handle, Item):
+            return self._remote(handle.whole)
+        if not isinstance(handle, Remote):
+            raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
+        return handle
+
+    # Waiting for results.
+
+    def _wait_for_calls(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
+        """Wait until all calls have a value, or at least one has; cancelled ones are sent again meanwhile.
+
+        What is lost with its worker Dask computes again itself, where it can.
+        """
+        quiet, known = time.monotonic(), -1
+        while True:
+            self._news.clear()
+            self._connection.reach()
+            for work in works:
+                if work.future.status == "error":
+                    self._send_failed_again(work)
+                elif work.future.status == "cancelled":
+                    self._again(work, "it was cancelled, or the connection to the scheduler broke")
+            done = [work for work in works if work.future.status == "finished"]
+            if len(done) == len(works) or (done and not all_of_them):
+                return done
+            finished = len(done) + sum(h.future is not None and h.future.done() for h in self._handles)
+            if finished != known:
+                quiet, known = time.monotonic(), finished
+            self._mend_stuck(works, quiet)
+            self._check_alive(quiet, [work.key for work in works if work not in done])
+            self._news.wait(TICK)
+
+    def _gather(self, works: Sequence[Remote]) -> list[Any] | None:
+        """The values; None where some were lost since they were there."""
+        if not works:
+            return []
+        try:
+            return list(answer_in_time(lambda: self.client.gather([work.future for work in works]), self.patience))
+        except Exception as error:
+            for work in works:
+                if work.future.status == "finished":
+                    self._count(work, f"its value did not arrive: {error}")
+            time.sleep(TICK)
+            return None
+
+    def _send_failed_again(self, work: Remote) -> None:
+        """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
+        error = self._connection.ask(work.future.exception)
+        if error is None:
+            return  # it was cancelled meanwhile, and is sent again
+        if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
+            named = next((part for part in (work, *self._handles) if part.is_named(str(error.task))), None)
+            raise KilledCallError.of(error, None if named is None else named.key) from None
+        if isinstance(error, RefusedWorkerError):
+            self._workers.refuse(error.worker, str(error))
+            self._again(work, "its worker was refused")
+        elif isinstance(error, ImportError) and self._workers.any_refused():
+            self._again(work, f"its worker was refused: {error}")
+        elif may_pass(error) and work.retries < RETRIES:
+            time.sleep(PAUSE * 2**work.retries)
+            work.retries += 1
+            self.faults.append(f"tried again after {type(error).__name__}: {error}")
+            self._connection.ask(lambda: self.client.retry([work.future]))  # also a value it needs, if that failed
+        else:
+            raise error
+
+    def _again(self, work: Remote, why: str) -> None:
+        self._count(work, why)
+        self._connection.release_later(work.detach())
+        work.ensure()
+
+    def _count(self, work: Remote, why: str) -> None:
+        self.faults.append(f"the call {work.key!r} was sent again: {why}")
+        work.count(why)
+
+    def _mend_stuck(self, works: Sequence[Remote], quiet: float) -> None:
+        """Give tasks that wait for lost workers to other workers.
+
+        Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
+        worker that joins if it is the one that the task was meant for, and so never.
+        """
+        there = self._workers.known()
+        if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
+            return
+        lost = self._stuck([*self._handles, *works], there)
+        self._workers.replaced = False
+        if not lost:
+            return
+        # A key that somebody holds keeps the worker that it was first meant for. So all are released before any is
+        # sent again; the client does both in their order, once it has come to the releases.
+        self._connection.release_later(part.future for part in lost)
+        self._connection.release()
+        self._connection.ask(self.client.nthreads)
+        for part in lost:
+            part.detach()
+        self._wait_for_other_runs({part.key for part in lost}, there)
+        for work in lost.intersection(works):
+            self._count(work, "its worker is gone")
+        for handle in lost.difference(works):
+            handle.count("its worker is gone")
+        for work in works:
+            if work in lost:
+                work.ensure()
+
+    def _wait_for_other_runs(self, keys: Container[str], there: Container[str]) -> None:
+        """Wait until the other runs of this client have released these too, as each does when it finds them stuck."""
+        began = time.monotonic()
+        while any(other.is_stuck(there) for other in self._handles.of_others(keys)):
+            if time.monotonic() - began > self.patience:
+                return
+            self._connection.reach()
+            time.sleep(TICK / 5)
+
+    def _stuck(self, parts: Sequence[Remote], there: Container[str]) -> set[Remote]:
+        """Those that wait for a worker that is gone, or need a value that does."""
+        waiting = {part for part in parts if part.waits}
+        if self._workers.replaced and self._workers.refused:
+            return waiting  # each was meant for those that are gone and for no others
+        stuck: set[Remote] = set()
+        # What was lost was perhaps sent to another worker than the one that had it, or in an earlier fit.
+        more = {part for part in waiting if part.is_stuck(there)}
+        while more:
+            stuck |= more
+            more = {part for part in waiting - stuck if stuck.intersection(part.needs)}
+        return stuck
+
+    def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
+        """A ClusterError when nothing has happened for `patience` seconds."""
+        quiet = time.monotonic() - quiet_since
+        if quiet < self.patience:
+            return
+        raise ClusterError(
+            f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
+            + (f", the first is {waiting[0]!r}" if waiting else "")
+            + f". Check the workers of {self.address} and run the same command again."
+        )

@@ -1,0 +1,274 @@
+"""Makes the executor that a run asks for, and closes it at the end of the run.
+
+Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
+"""
+
+import importlib
+import json
+import logging
+import os
+import signal
+import ssl
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import dask
+
+from dkernel.errors import ClusterError, DataError, RecipeError
+from dkernel.numerics.allocator import ONE_HEAP
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.execution.cluster import ClusterExecutor
+from dkernel.streaming.execution.connection import PATIENCE
+from dkernel.streaming.execution.in_task import leave_pool, worker_of_task
+from dkernel.streaming.execution.local import ThreadsExecutor
+
+# The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
+# from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
+MEMORY_SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": 0.9,
+    "distributed.worker.memory.terminate": 0.98,
+}
+# By default Dask's own profiling and monitoring take a twentieth of the cores that the tasks run on.
+BESIDE = {
+    "distributed.worker.profile.interval": "200ms",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "2s",
+}
+# A stolen call copies its blocks: a pass over 20 million rows was a tenth longer. Shares are even beforehand
+# (streaming/shares.py).
+PLACED = {"distributed.scheduler.work-stealing": False}
+# Arrow's own allocators keep what a read has freed; the system's gives it back.
+ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+# The C library reads this before a worker's first line runs.
+BEFORE = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ONE_HEAP.items()}
+# A worker that died has been given up by Dask's local cluster, for good, if another is not up in 15 seconds; on a busy
+# machine starting one takes longer. The executor's patience says when to give up.
+KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
+# Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
+# reading 40 MiB of the client.
+SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
+OWN = {**MEMORY_SETTINGS, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}
+CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
+_WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
+_WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
+CLOSE_TIMEOUT = 10.0  # seconds that a closing cluster may take before it is left to itself
+
+
+@contextmanager
+def connect(
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    workers: int | None = None,
+    memory_limit: str | int | None = None,
+    patience: float = PATIENCE,
+    tls: Mapping[str, str] | None = None,
+    client_memory_limit: str | int | None = None,
+) -> Iterator[Executor]:
+    """The executor that the run options ask for, closed with the block.
+
+    Parameters
+    ----------
+    scheduler : address of a Dask scheduler that runs already
+    scheduler_file : the file that it wrote (`dask scheduler --scheduler-file`)
+    workers : that many single-threaded processes on this machine, started here
+    memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none); of this one without them
+    patience : seconds without workers or progress before a ClusterError
+    tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
+        Dask's own configuration says
+    client_memory_limit : of this process; a fit whose plan needs more is refused
+
+    Without any of these the threads of this process do the work.
+
+    Examples
+    --------
+    >>> with connect() as executor:
+    ...     executor.name
+    'threads'
+    """
+    asked = {"scheduler": scheduler, "scheduler_file": scheduler_file, "workers": workers}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) > 1:
+        raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
+    with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
+        executor: Executor
+        if client is None:
+            executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
+        else:
+            executor = ClusterExecutor(client, patience, least=workers or 1, own=workers is not None)
+        executor.client_memory_limit = bytes_of(client_memory_limit)
+        with executor:
+            yield executor
+
+
+@contextmanager
+def client_at(
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    workers: int | None = None,
+    memory_limit: str | int | None = None,
+    tls: Mapping[str, str] | None = None,
+    patience: float = 0.0,
+) -> Iterator[Any]:
+    """The Dask client that `connect` would work with, whatever its workers are like; None for threads.
+
+    A scheduler that is not there is refused after CONNECT_TIMEOUT. One that goes away is waited for as long as
+    `patience` says: a client has one time for both, so the first connection is another's.
+    """
+    if workers is not None:
+        with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
+            yield client
+    elif scheduler or scheduler_file:
+        place, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
+        if patience > CONNECT_TIMEOUT:
+            with _client(place, CONNECT_TIMEOUT, security):
+                pass
+        with _client(place, max(patience, CONNECT_TIMEOUT), security) as client:
+            yield client
+    else:
+        yield None
+
+
+def dashboard_of(client: Any) -> str | None:
+    """Address of Dask's pages about a cluster, None where there are none."""
+    with suppress(KeyError, AttributeError, ValueError):
+        link: str | None = client.dashboard_link
+        return link
+    return None
+
+
+def bytes_of(limit: str | int | None) -> int | None:
+    """An amount of memory as a number; None for no limit."""
+    from dask.utils import parse_bytes
+
+    if limit is None or limit in (0, "0"):
+        return None
+    try:
+        return int(parse_bytes(limit))
+    except ValueError:
+        raise RecipeError(f"memory_limit={limit!r} is not an amount of memory; write 2GiB, 512MiB or bytes.") from None
+
+
+def default_executor() -> Executor:
+    """Executor of the caller's `Client` if this process has one, else of threads.
+
+    In a task of a cluster the threads are those of its worker, also where joblib's "dask" backend leaves a client: were
+    the tasks that fit to wait for tasks of their own, they would hold every thread that these need, and wait for ever.
+    A task that takes a client as its current one (`with get_client().as_current():`) asks for the cluster, and leaves
+    its thread to others.
+    """
+    worker = worker_of_task()
+    if "distributed" in sys.modules:
+        with suppress(ValueError):
+            client = _distributed().Client.current(allow_global=worker is None)
+            if worker is not None:
+                leave_pool()
+            return ClusterExecutor(client)
+    return ThreadsExecutor(None if worker is None else worker.state.nthreads)
+
+
+@contextmanager
+def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any]:
+    if workers < 1:
+        raise RecipeError(f"workers={workers}: at least one process is needed.")
+    distributed = _distributed()
+    try:
+        with dask.config.set(OWN), _without_interrupts():
+            cluster = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                memory_limit="auto" if memory_limit is None else memory_limit,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+                env=ENVIRONMENT,
+            )
+    except (OSError, RuntimeError) as error:
+        raise ClusterError(
+            f"The {workers} worker processes did not start: {error}. In a script of your own, call this below "
+            'if __name__ == "__main__": since every worker imports the script.'
+        ) from error
+    try:
+        with dask.config.set({**OWN, **KEEP_PLACES}):  # workers may be begun later
+            yield cluster
+    finally:
+        with suppress(TimeoutError):
+            cluster.close(timeout=CLOSE_TIMEOUT)
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads that begin in this block, and so the processes that these start, never get SIGINT.
+
+    Ctrl-C reaches every process of a terminal: this one ends its workers, which would print tracebacks before.
+    """
+    resource_tracker.ensure_running()  # started later, it would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _security(tls: Mapping[str, str] | None) -> Any:
+    """Certificates of a client, of files that exist and hold an authority, a certificate and its key."""
+    if not tls:
+        return None
+    ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]
+    try:
+        ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)
+    except OSError as error:  # also what OpenSSL says of a file's content
+        for file in (ca, cert, key):
+            if not os.access(file, os.R_OK):
+                raise DataError(f"{file}: this file for TLS is not there or cannot be read.") from None
+        raise DataError(
+            f"{ca}, {cert}, {key}: not an authority, a certificate and its key in PEM form ({error}). "
+            "deploy/tls/make-certs.sh makes such files."
+        ) from None
+    return _distributed().Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
+
+
+@contextmanager
+def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
+    """A client that waits `seconds` for its scheduler, at the start and whenever the connection breaks."""
+    try:
+        client = _distributed().Client(place, timeout=timeout, security=security)
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        encrypted = security is not None or str(place).startswith("tls://")
+        if isinstance(error, (RuntimeError, TypeError)) and not encrypted:
+            raise
+        raise ClusterError(
+            f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
+            "Check the address and that `dask scheduler` runs there and can be reached from here. "
+            + (_WITH_TLS if encrypted else _WITHOUT_TLS)
+        ) from None
+    try:
+        yield client
+    finally:
+        with suppress(TimeoutError):
+            client.close(timeout=CLOSE_TIMEOUT)
+
+
+def _distributed() -> Any:
+    return importlib.import_module("distributed")
+
+
+def _address_in(scheduler_file: str) -> str:
+    """The address in a scheduler file; it may still be about to be written."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT
+    while True:
+        try:
+            return str(json.loads(Path(scheduler_file).read_text())["address"])
+        except (OSError, ValueError, KeyError) as error:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"No scheduler address in {scheduler_file} ({type(error).__name__}). "
+                    f"Start one with: dask scheduler --scheduler-file {scheduler_file}"
+                ) from None
+        time.sleep(0.1)

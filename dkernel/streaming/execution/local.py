@@ -1,0 +1,135 @@
+"""The executors of this process: a plain loop, which is the specification, and threads."""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from dask.base import compute
+from dask.delayed import Delayed, delayed
+from dask.local import get_sync
+from dask.threaded import get as get_threaded
+
+from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.validation import silent_overflow
+from dkernel.streaming.execution.base import Call, Executor, Handle, Held, resolve, retry
+
+# Dask's schedulers are passed as functions: looking one up by its name imports distributed.
+
+
+class _LocalExecutor(Executor):
+    """Base class of the executors of this process: a handle is the value itself."""
+
+    def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
+        return Held(value)
+
+    def leave(self, calls: Sequence[Call]) -> list[Handle]:
+        return [Held(value) for value in self.compute(calls)[0]]
+
+    def release(self, handles: Iterable[Handle]) -> None:
+        """Nothing to do: the value goes with the last handle."""
+
+
+class SerialExecutor(_LocalExecutor):
+    """A for-loop in this thread: the definition of what every other executor returns.
+
+    Examples
+    --------
+    >>> run = SerialExecutor()
+    >>> results, _ = run.compute([Call("pow-1", pow, (run.keep(3, "three"), 2)), Call("pow-2", pow, (2, 5))])
+    >>> results
+    [9, 32]
+    """
+
+    name = "serial"
+    slots = 1
+
+    def compute(
+        self,
+        calls: Sequence[Call],
+        ahead: Sequence[Delayed] = (),
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+    ) -> tuple[list[Any], list[Handle]]:
+        results = [retry(_bind(call), self.faults) for call in calls]
+        read = [retry(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
+        return results, [Held(value) for value in read]
+
+
+class ThreadsExecutor(_LocalExecutor):
+    """Dask's threaded scheduler in this process; nothing to start.
+
+    Parameters
+    ----------
+    n : threads; every core that this process may use when None
+    memory_limit : bytes that the plan may count on
+
+    Examples
+    --------
+    >>> ThreadsExecutor(2).compute([Call("pow-1", pow, (3, 2)), Call("pow-2", pow, (2, 5))])
+    ([9, 32], [])
+    """
+
+    name = "threads"
+    slots = 1
+
+    def __init__(self, n: int | None = None, memory_limit: int | None = None) -> None:
+        super().__init__()
+        self.slots = n or usable_cores()
+        self.memory_limit = memory_limit
+
+    def compute(
+        self,
+        calls: Sequence[Call],
+        ahead: Sequence[Delayed] = (),
+        read_on: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+    ) -> tuple[list[Any], list[Handle]]:
+        if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
+            return retry(partial(self._at_once, [_bind(call) for call in calls]), self.faults), []
+        # A function without arguments: Dask then has nothing to hash, copy or look into.
+        tasks = [delayed(_bind(call), name=f"run-{call.key}", traverse=False) for call in calls]
+        units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
+        values = retry(
+            partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False),
+            self.faults,
+        )
+        return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        rest, begun = iter(calls), set[Future[Any]]()
+        with ThreadPoolExecutor(self.slots) as pool:
+            try:
+                while True:
+                    # Retried each for itself: what the others have done stands.
+                    more = islice(rest, self.slots + 1 - len(begun))
+                    begun |= {pool.submit(retry, _bind(call), self.faults) for call in more}
+                    if not begun:
+                        return
+                    over, begun = wait(begun, return_when=FIRST_COMPLETED)
+                    yield from [future.result() for future in over]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _at_once(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        with ThreadPoolExecutor(self.slots) as pool:
+            futures = [pool.submit(call) for call in calls]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _value(handle: Any) -> Any:
+    if not isinstance(handle, Held):
+        raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
+    return handle.value
+
+
+def _bind(call: Call) -> Callable[[], Any]:
+    return partial(_call, call.function, *(resolve(arg, _value) for arg in call.args))
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    with silent_overflow():
+        return function(*args)

@@ -1,0 +1,186 @@
+"""Tasks prepare their worker process, under a lease that ends when no task has come for a while.
+
+A run leaves nothing on a cluster that others use: no plugin that would outlive a client that is killed. Each task
+prepares its process, which costs nothing where that was done before, and LEASE seconds after the last task of any run
+the process is again as it was.
+"""
+
+import importlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from dkernel.errors import ClusterError
+from dkernel.numerics.allocator import kept_pages
+from dkernel.numerics.resource_limits import memory_limit
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.execution import process_cache
+from dkernel.streaming.execution.failures import RefusedWorkerError
+from dkernel.streaming.execution.in_task import worker_of_task
+from dkernel.streaming.execution.user_modules import UserModule, install, remove_installed
+from dkernel.streaming.execution.versions import require_equal, versions
+
+T = TypeVar("T")
+
+LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
+_task_modules = ["dkernel.data.readers.npy", "dkernel.data.readers.parquet"]
+"""Modules that tasks need: readers, and those that call `import_ahead`."""
+
+# These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
+_LOUD = (
+    "distributed.batched",
+    "distributed.client",
+    "distributed.comm",
+    "distributed.core",
+    "distributed.nanny",
+    "distributed.scheduler",
+    "distributed.utils",
+    "distributed.worker",
+    "distributed.worker.memory",
+    "distributed.worker.state_machine",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that the tasks of a run need in their process.
+
+    Parameters
+    ----------
+    versions : name and version of each package that decides a result
+    modules : of the user, imported before a task is unpickled
+    lease : seconds without a task after which the process is as it was before
+    quiet : Dask's logs of failures are not printed, in processes that the run has started
+    """
+
+    versions: tuple[tuple[str, str], ...]
+    modules: tuple[UserModule, ...] = ()
+    lease: float = LEASE
+    quiet: bool = False
+
+
+class _Process:
+    """Changes that tasks have made to this process, and the thread that restores it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._met: Settings | None = None
+        self._changes: ExitStack | None = None
+        self._active = 0
+        self._end = 0.0
+
+    def require(self, settings: Settings) -> None:
+        """Check the versions and install the modules of the settings; raise RefusedWorkerError where that fails."""
+        with self._lock:
+            if settings == self._met:
+                return
+            worker = str(worker_of_task().address)
+            try:
+                require_equal(dict(settings.versions), worker, versions())
+                install(settings.modules)
+            except ClusterError as error:
+                raise RefusedWorkerError(worker, str(error)) from None
+            self._met = settings
+
+    @contextmanager
+    def lease(self, settings: Settings) -> Iterator[None]:
+        """Set one BLAS thread and kept pages inside this block and for the seconds of the lease after it."""
+        with self._lock:
+            if self._changes is None:
+                self._changes = ExitStack()
+                # On a worker of others the logs are theirs: their tasks would fail without a word.
+                for change in (one_blas_thread(), kept_pages(), *([quiet_logs()] if settings.quiet else [])):
+                    self._changes.enter_context(change)
+                threading.Thread(target=self._restore, name="dkernel-lease", daemon=True).start()
+            self._active += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active -= 1
+                self._end = max(self._end, time.monotonic() + settings.lease)
+                self._lock.notify()
+
+    def _restore(self) -> None:
+        with self._lock:
+            while self._active or time.monotonic() < self._end:
+                self._lock.wait(None if self._active else self._end - time.monotonic())
+            if self._changes is not None:
+                self._changes.close()
+                self._changes = None
+                process_cache.drop_all()
+                self._met = None
+                remove_installed()
+
+
+_process = _Process()
+
+
+def call_prepared(settings: Settings, function: Callable[[], T]) -> T:
+    """function() in a process that meets these settings; a RefusedWorkerError where this one does not."""
+    _process.require(settings)
+    with _process.lease(settings):
+        return function()
+
+
+def check_process(settings: Settings, modules: Sequence[str]) -> int:
+    """The first task of a worker: bytes of memory that its machine or container leaves it.
+
+    A RefusedWorkerError unless it can run the others, whose modules are imported ahead.
+    """
+    call_prepared(settings, partial(import_modules_of_tasks, modules))
+    return memory_limit()
+
+
+_quiet = threading.Lock()
+_levels: dict[str, int] = {}
+_quiet_blocks = 0
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Dask's own logs of failures stay off stderr while at least one such block is open."""
+    global _quiet_blocks
+    with _quiet:
+        if not _quiet_blocks:
+            _levels.update((name, logging.getLogger(name).level) for name in _LOUD)
+        _quiet_blocks += 1
+        for name in _LOUD:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        with _quiet:
+            _quiet_blocks -= 1
+            if not _quiet_blocks:
+                for name, level in _levels.items():
+                    logging.getLogger(name).setLevel(level)
+
+
+def import_ahead(module: str) -> None:
+    """Have workers import this module of tasks before the first of them; of a client that has imported it."""
+    _task_modules.append(module)
+
+
+def task_modules() -> tuple[str, ...]:
+    """The modules that workers are to import ahead."""
+    return tuple(_task_modules)
+
+
+def import_modules_of_tasks(modules: Sequence[str]) -> None:
+    """Import these on all workers at the same time, before the first tasks would wait for them."""
+    for name in modules:
+        importlib.import_module(name)
+    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(np.zeros(1, np.float32))
+
+
+def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+    """Warn here, and on a worker of a cluster at its clients too."""
+    importlib.import_module("distributed").warn(message, category, stacklevel=stacklevel + 1)

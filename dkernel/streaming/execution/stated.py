@@ -1,0 +1,41 @@
+"""Workers that are known by their numbers alone, for a plan."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from dkernel.streaming.execution.cluster import RemoteExecutor
+from dkernel.streaming.execution.local import SerialExecutor
+
+
+class StatedExecutor(RemoteExecutor, SerialExecutor):
+    """A cluster of a stated number of workers, as a plan asks about it; what it is given is computed in this process.
+
+    Parameters
+    ----------
+    threads : of each worker
+    memory_limit : bytes of each worker
+    """
+
+    def __init__(self, threads: Mapping[str, int], memory_limit: int | None) -> None:
+        super().__init__()
+        self.memory_limit = memory_limit
+        self._hold(threads)
+
+    def _hold(self, threads: Mapping[str, int]) -> None:
+        self._threads, self.slots = dict(threads), sum(threads.values())
+
+    def processes(self) -> dict[str, int]:
+        return self._threads
+
+    @contextmanager
+    def using(self, slots: int) -> Iterator[None]:
+        before = self._threads
+        used: dict[str, int] = {}
+        for worker, n in before.items():
+            if sum(used.values()) < slots:
+                used[worker] = n
+        self._hold(used)
+        try:
+            yield
+        finally:
+            self._hold(before)

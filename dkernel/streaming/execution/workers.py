@@ -1,0 +1,217 @@
+"""The workers of a run: the first task of each checks its versions and modules, and accepts or refuses it."""
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from dkernel.errors import ClusterError, DKernelWarning
+from dkernel.streaming.execution.connection import Connection
+from dkernel.streaming.execution.failures import RefusedWorkerError
+from dkernel.streaming.execution.process import Settings, check_process, task_modules
+
+FRESH = 1.0  # seconds for which an answer about the workers counts as new
+START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
+REPLACED = 5  # times that each of a run's own workers is begun anew: one that Dask gives up each time is of no use
+LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices them
+
+
+class WorkerPool:
+    """Workers that were accepted, those refused with the reason, and those whose first task has not ended.
+
+    Parameters
+    ----------
+    settings : that a worker must meet
+    faults : gets a line for each worker that does not, and for each that is lost
+    tell : is called with the line of one that is lost
+    resources : of Dask that each task takes; workers that never have as many are not used
+    own : workers that were started for this run; others are begun in place of those that Dask gives up
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        faults: list[str],
+        tell: Callable[[str], None],
+        resources: Mapping[str, float] | None = None,
+        own: int = 0,
+    ) -> None:
+        self.resources, self.own = dict(resources or {}), own
+        self.connection, self.settings, self.faults, self.tell = connection, settings, faults, tell
+        self.fit: dict[str, int] = {}
+        self.memory: dict[str, int] = {}
+        """Bytes that each worker which was fit may use, by the limits of its machine or container."""
+        self.refused: dict[str, str] = {}
+        self.replaced = False
+        """All workers that were fit are gone."""
+        self.most: int | None = None
+        """Threads that are used at most; None for all."""
+        self._given_up: list[Any] = []
+        self._used: list[str] = []
+        self._checks: dict[str, tuple[int, Any]] = {}
+        self._asked = -FRESH
+        self._there: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._numbers = 0
+        self._lock = threading.RLock()
+
+    def known(self, fresh: float = FRESH) -> dict[str, int]:
+        """Threads of each fit worker that is there, as it was at most `fresh` seconds ago."""
+        with self._lock:
+            if time.monotonic() - self._asked >= fresh:
+                self._there = dict(self.connection.ask(self.connection.client.nthreads))
+                if self.resources:
+                    self._there = {worker: n for worker, n in self._there.items() if self._has_resources(worker)}
+                self._asked = time.monotonic()
+                self._begin_checks()
+                if len(self._there) < self.own:
+                    self._replace()
+            self._end_checks()
+            return dict(self.fit)
+
+    def used(self) -> dict[str, int]:
+        """Threads of each worker that gets calls: of as many as have `most` in all, and of the same while they stay.
+
+        Each run has an order of its own, so that the runs of one cluster do not meet on the same workers.
+        """
+        fit = self.known()
+        if self.most is None:
+            return fit
+        order = [worker for worker in self._used if worker in fit]
+        if sum(fit[worker] for worker in order) < self.most:
+            others = fit.keys() - set(order)
+            order += sorted(others, key=lambda worker: sha256(f"{self.connection.token}{worker}".encode()).digest())
+        chosen: dict[str, int] = {}
+        threads = 0
+        for worker in order:
+            if threads >= self.most:
+                break
+            chosen[worker] = fit[worker]
+            threads += fit[worker]
+        self._used = list(chosen)
+        return chosen
+
+    def _has_resources(self, worker: str) -> bool:
+        info = self.connection.ask(lambda: self.connection.client.scheduler_info(n_workers=-1))["workers"]
+        has = info.get(worker, {}).get("resources", {})
+        return all(has.get(name, 0) >= amount for name, amount in self.resources.items())
+
+    def _begin_checks(self) -> None:
+        there = self._there
+        self.replaced = self.replaced or bool(self.fit and not self.fit.keys() & there.keys())
+        for worker in self.fit.keys() - there.keys():
+            self.faults.append(f"the worker {worker} is gone; what it had is computed again")
+            self.tell(self.faults[-1])
+        self.fit = {worker: there[worker] for worker in self.fit if worker in there}
+        self.refused = {worker: why for worker, why in self.refused.items() if worker in there}
+        self._checks = {worker: check for worker, check in self._checks.items() if worker in there}
+        for worker in there.keys() - self.fit.keys() - self.refused.keys() - self._checks.keys():
+            self._numbers += 1
+            key = f"dkernel-check-{self.connection.token}-{self._numbers}"
+            client = self.connection.reach()
+            self._checks[worker] = (
+                there[worker],
+                client.submit(
+                    check_process, self.settings, task_modules(), key=key, workers=[worker], pure=False, priority=1
+                ),
+            )
+
+    def _replace(self) -> None:
+        """Begin a worker for each that Dask has given up: a nanny ends with a worker that loses its scheduler."""
+        cluster = self.connection.client.cluster
+        nannies = list(cluster.workers.values())
+        new = [nanny for nanny in nannies if nanny.status.name == "closed" and nanny not in self._given_up]
+        if new and len(self._given_up) < REPLACED * self.own:
+            self._given_up += new
+            self.faults.append(f"{len(new)} worker(s) were given up by Dask; as many others are begun")
+            cluster.scale(len(nannies) + len(new))
+
+    def _end_checks(self) -> None:
+        done = {worker: future for worker, (_, future) in self._checks.items() if future.done()}
+        sound = [worker for worker, future in done.items() if future.status == "finished"]
+        if sound:
+            # What a worker had is lost with it: it is then asked no more.
+            memory = self.connection.ask(
+                lambda: self.connection.client.gather({worker: done[worker] for worker in sound}, errors="skip")
+            )
+            self.memory |= memory
+        for worker, future in done.items():
+            threads, _ = self._checks.pop(worker)
+            if worker in sound:
+                self.fit[worker] = threads
+            elif future.status == "error":
+                error = self.connection.ask(future.exception)
+                words = str(error) if isinstance(error, RefusedWorkerError) else f"{type(error).__name__}: {error}"
+                self.refused[worker] = words if worker in words else f"The worker {worker} cannot be used ({words})."
+
+    def warn_of_refused(self) -> None:
+        """Say which workers were refused since the last calls."""
+        self.known()
+        for worker, why in self.refused.items():
+            if worker not in self._warned:
+                self._warned.add(worker)
+                self.faults.append(why)
+                warnings.warn(f"A worker is not used. {why}", DKernelWarning, stacklevel=4)
+
+    def refuse(self, worker: str, why: str) -> None:
+        """Send no more calls to this worker."""
+        with self._lock:
+            self.fit.pop(worker, None)
+            self.refused[worker] = why
+        self.warn_of_refused()
+
+    def any_refused(self) -> bool:
+        """True if some worker is refused, once all that are there have been asked."""
+        deadline = time.monotonic() + START
+        while (self.known(0.0) or True) and self._checks and time.monotonic() < deadline:
+            time.sleep(LOOK)
+        return bool(self.refused)
+
+    def pin(self, at: str | None) -> dict[str, Any]:
+        """The worker that a task is meant for, as arguments of `Client.submit`; others do it when that is gone.
+
+        Where some were refused, one of the others, whichever.
+        """
+        if self.refused and self.fit:
+            return {"workers": sorted(self.fit), "allow_other_workers": False}
+        return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
+
+    def wait_for_workers(self, least: int) -> None:
+        """Wait until `least` are fit and the others have had a while to answer; a ClusterError when none is."""
+        patience, address = self.connection.patience, self.connection.address
+        began = time.monotonic()
+        while True:
+            self.known(LOOK)
+            waited = time.monotonic() - began
+            enough = len(self.fit) >= least and (not self._checks or waited > min(START, patience))
+            if enough or (self.fit and waited > patience):
+                break
+            if self.refused and not self._checks and not self.fit:
+                raise RefusedWorkerError(min(self.refused), "\n".join(self.refused.values()))
+            if waited > patience:
+                raise ClusterError(self._nobody(patience, address))
+            time.sleep(LOOK)
+        self.warn_of_refused()
+
+    def _nobody(self, patience: float, address: str) -> str:
+        if self._checks:
+            return (
+                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task in "
+                f"{patience:.0f} seconds. Are they busy, or are their processes stopped?"
+            )
+        if self.resources:
+            return f"No worker of {address} has the resources {self.resources} that dask.annotate asks for."
+        return (
+            f"The scheduler at {address} has no workers, and none came in {patience:.0f} seconds. "
+            f"Start some: dask worker {address}"
+        )
+
+    def who_waits(self) -> str:
+        """The subject of a sentence about nothing that happens."""
+        refused = "".join(f" ({why})" for why in self.refused.values())
+        if not self.fit:
+            return f"There have been no workers{refused}"
+        return f"None of the {len(self.fit)} workers has finished anything{refused}"

@@ -1,0 +1,255 @@
+"""The fit of cells: after the shuffle each cell is one task, and no task waits for another."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import astuple, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.losses.losses import Loss
+from dkernel.model.journal import Journal
+from dkernel.model.local.cells import Cell, CellSettings, fit_cell, pack_cells, unpack_cells
+from dkernel.model.local.partition import CellTree, Visit, grow
+from dkernel.numerics.array_types import F32, F64
+from dkernel.solvers.driver import State, StateMachine, solve
+from dkernel.solvers.fit_problem import Callback
+from dkernel.streaming.execution.base import Call, Executor, Handle
+from dkernel.training.cells.rows import CellRows, CellRun, SortedRows, rows_of_cell
+from dkernel.training.residual import Residual
+
+JUDGED_EVERY = 8  # every eighth row of a cell is one to judge its settings by
+
+
+@dataclass(frozen=True, eq=False)
+class CellProblem:
+    """Data that the tasks of all cells share.
+
+    Parameters
+    ----------
+    loss : whose residuals are learned
+    root : of the metric, float32 (p, p)
+    limit : rows of a cell
+    overlap : rows of its bands, as a share of its own
+    seed : of the directions
+    mean_weight : of a row
+    outputs : of the scores
+    """
+
+    loss: Loss
+    root: F32
+    limit: int
+    overlap: float
+    seed: int
+    mean_weight: float
+    outputs: int
+
+    def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
+        """Cut the rows of a part into cells of at most `limit` rows."""
+        tree, visits, _ = grow(
+            rows.X, self.root, self.limit, 1, self.overlap, self.seed, visit=rows.visit, number=number
+        )
+        return tree, [self._nearest(visit) for visit in visits]
+
+    def _nearest(self, visit: Visit) -> Visit:
+        """The rows of the cell, and as many rows of its bands, nearest to the cuts, as the overlap allows."""
+        own = int(visit.own.sum())
+        most = own + int(self.overlap * own)
+        if len(visit.rows) <= most:
+            return visit
+        some = np.sort(np.argsort(visit.depth, kind="stable")[:most])
+        return Visit(visit.rows[some], visit.depth[some])
+
+    def fit(self, rows: CellRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
+        """Fit the machine of a cell to some of these rows."""
+        weight = rows.weight[some].astype(np.float64) / self.mean_weight
+        return fit_cell(rows.X[some], self.root, self.loss, rows.Y[some], rows.scores[some], weight, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class CellFit:
+    """Fitted cells.
+
+    Parameters
+    ----------
+    tree : of all cells
+    cells : in the order of their numbers
+    history : a line for each task
+    """
+
+    tree: CellTree
+    cells: list[Cell]
+    history: list[dict[str, Any]]
+
+
+def fit_task(
+    problem: CellProblem, runs: Sequence[Sequence[CellRun]], parts: Sequence[tuple[int, int]], settings: CellSettings
+) -> dict[int, dict[str, Any]]:
+    """Fit the cells of some parts of the shuffle; return their arrays. Runs on a worker.
+
+    Parameters
+    ----------
+    parts : each with its number in the tree
+    """
+    fitted = {}
+    for part, number in parts:
+        rows = rows_of_cell(runs, part)
+        tree, visits = problem.cells(rows, number)
+        cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
+        fitted[part] = {**tree.arrays(), **pack_cells(cells)}
+    return fitted
+
+
+def judge_task(
+    problem: CellProblem, runs: Sequence[Sequence[CellRun]], part: int, number: int, settings: CellSettings
+) -> F64:
+    """Fit a cell without some of its own rows, and judge it by these; (3, rows), see `judge_settings`."""
+    rows = rows_of_cell(runs, part)
+    visit = problem.cells(rows, number)[1][0]
+    judged = np.zeros(len(visit.rows), bool)
+    judged[np.flatnonzero(visit.own)[JUDGED_EVERY // 2 :: JUDGED_EVERY]] = True
+    cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
+    scores = rows.scores[own], (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
+    losses = [problem.loss.judging_value(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in scores]
+    return np.array([rows.weight[own], *losses])
+
+
+def judge_settings(
+    executor: Executor,
+    problem: CellProblem,
+    numbers: Sequence[int],
+    parts: Mapping[int, Sequence[Handle]],
+    settings: CellSettings,
+    key: str,
+) -> F64:
+    """Judge settings by held-out rows of some parts of the shuffle.
+
+    Parameters
+    ----------
+    parts : each with the runs that have its rows
+
+    Returns
+    -------
+    weight of each held-out row, its loss without cells, and its loss with them, float64 (3, rows)
+    """
+    held = executor.keep(problem, f"{key}-judge-problem")  # its cells are smaller than those of the fit
+    name = "-".join(map(str, astuple(settings)))
+    calls = [
+        Call(f"{key}-judge-{part}-{name}", judge_task, (held, list(runs), part, numbers[part], settings))
+        for part, runs in parts.items()
+    ]
+    judged = executor.compute(calls)[0]
+    executor.release([held])
+    return np.concatenate(judged, axis=1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellState(State):
+    """State of the fit after some parts.
+
+    Parameters
+    ----------
+    parts : arrays of their cells
+    ended : whether a callback has ended the fit
+    """
+
+    parts: tuple[dict[str, Any], ...] = ()
+    ended: bool = False
+
+
+class CellSolver(StateMachine[CellState, CellFit]):
+    """Solver of all cells. Each part of the shuffle is a task, and the largest come first."""
+
+    def __init__(self, residual: Residual, problem: CellProblem, rows: SortedRows, settings: CellSettings) -> None:
+        self.residual, self.problem, self.rows, self.settings = residual, problem, rows, settings
+        self.name = "cells"  # of its stage in the journal
+        self.executor = residual.run.executor
+        self.order = np.argsort(-rows.sizes, kind="stable").tolist()
+        self._held: list[Handle] = []
+        self._results: Generator[dict[int, dict[str, Any]]] | None = None
+        self._early: dict[int, dict[str, Any]] = {}  # parts that came before others of a smaller number
+
+    def start(self) -> CellState:
+        return CellState()
+
+    def plan(self, state: CellState) -> Callable[[], dict[str, Any]] | None:
+        return None if state.ended or state.steps == len(self.order) else partial(self._part, state.steps)
+
+    def advance(self, state: CellState, fitted: dict[str, Any]) -> CellState:
+        after = self._after(state, fitted)
+        self.residual.run.progress.advance(after.history[-1]["rows"], cell=f"{after.steps}/{len(self.order)}")
+        return after
+
+    def stop(self, state: CellState) -> CellState:
+        return replace(state, ended=True)
+
+    def finish(self, state: CellState) -> CellFit:
+        problem, tree, nu, p = self.problem, self.rows.tree, self.settings.nu, len(self.problem.root)
+        none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
+        empty = Cell(problem.root, np.zeros((0, p), np.float32), np.zeros((0, problem.outputs), np.float32), 1.0, nu)
+        trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
+        for number, part in zip(self.order, state.parts, strict=False):
+            trees[number] = CellTree.build(part)
+            cells[number] = unpack_cells(part, nu)
+        return CellFit(tree.join(trees), [cell for some in cells for cell in some], list(state.history))
+
+    def load(self, journal: Journal) -> CellState:
+        state = self.start()
+        for part in journal.parts(self.name):
+            state = self._after(state, part)
+        return state
+
+    def save(self, journal: Journal, state: CellState) -> None:
+        if journal.keeps:
+            journal.add_part(self.name, state.parts[-1])
+
+    def close(self) -> None:
+        """Forget the tasks that are not done, and their arguments."""
+        if self._results is not None:
+            self._results.close()
+        self.executor.release(self._held)
+
+    def _after(self, state: CellState, part: dict[str, Any]) -> CellState:
+        at, parts = state.steps, (*state.parts, part)
+        cells = sum(len(each["ends"]) for each in parts)
+        rows = int(self.rows.sizes[self.order[at]])
+        line = {"cells": cells, "parts": at + 1, "of": len(self.order), "rows": rows}
+        return CellState(history=(*state.history, line), steps=at + 1, parts=parts)
+
+    def _part(self, at: int) -> dict[str, Any]:
+        """Wait for the cells of a part. The first call starts the tasks of this part and of all that follow."""
+        if self._results is None:
+            self._results = self.executor.as_they_come(self._calls(at))
+        while self.order[at] not in self._early:
+            self._early |= next(self._results)
+        return self._early.pop(self.order[at])
+
+    def _calls(self, first: int) -> Iterator[Call]:
+        self.rows.sort()
+        self.residual.run.progress.phase("cells", int(self.rows.sizes.sum()))
+        key = f"{self.rows.key}-fit"
+        held = self.executor.keep(self.problem, f"{key}-problem")
+        self._held.append(held)
+        for parts in self.rows.batches(self.order[first:]):
+            numbered = [(part, self.rows.numbers[part]) for part in parts]
+            args = held, self.rows.collect(parts), numbered, self.settings
+            yield Call(f"{key}-{parts[0]}-{len(parts)}", fit_task, args)
+
+
+def fit_cells(
+    residual: Residual,
+    problem: CellProblem,
+    rows: SortedRows,
+    settings: CellSettings,
+    callback: Callback | None = None,
+) -> CellFit:
+    """Fit all cells.
+
+    Parameters
+    ----------
+    callback : called with a line for each part, in their order; if it returns True the other cells stay empty
+    """
+    with closing(CellSolver(residual, problem, rows, settings)) as solver:
+        return solve(solver, residual.run.journal, callback)

@@ -1,0 +1,225 @@
+"""The shuffle of the rows to their cells: sorted runs on the disks of the processes that read them.
+
+A task that reads a unit writes the rows of all its cells, sorted by cell and row number, to the local disk of its
+worker, which no other process has to see. For each cell the workers pick its rows from their runs, and the task of the
+cell sorts them by row number. So the rows of a cell, and their order, are the same whichever workers wrote them, and a
+task may run twice. If a worker is lost, its units are read again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.model.local.cell_machine import CellInputs
+from dkernel.model.local.partition import CellTree, Visit
+from dkernel.numerics.array_types import F32
+from dkernel.solvers.objective import Coefficients, Problem
+from dkernel.streaming.execution.base import Call, Handle
+from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.stored_rows import DiskPlace, StoredBlock, StoredRows, load_piece
+from dkernel.training.residual import Residual
+
+PICKS = 8  # lists of rows that a cell is picked from, at most: with more workers a task fits several cells
+
+
+@dataclass(frozen=True, eq=False)
+class RowRouter:
+    """What sends the rows of a unit to their cells.
+
+    Parameters
+    ----------
+    start : of the global stage
+    tree : of the cells
+    """
+
+    problem: Problem
+    start: Coefficients
+    inputs: CellInputs
+    tree: CellTree
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The rows that a cell learns from, in the order of their numbers.
+
+    Parameters
+    ----------
+    X : scaled (n, p)
+    Y : targets (n, outputs);  scores : of the global stage (n, outputs)
+    weight : (n,)
+    visit : all of them, and their depth in the bands
+    """
+
+    X: F32
+    Y: F32
+    scores: F32
+    weight: F32
+    visit: Visit
+
+
+@dataclass(frozen=True, eq=False)
+class CellRun:
+    """Rows that are sorted to cells.
+
+    Parameters
+    ----------
+    cells : numbers of the cells that have some, ascending
+    ends : of the rows of each of them
+    rows : of all
+    """
+
+    cells: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    rows: StoredRows | NDArray[Any]
+
+    @classmethod
+    def of(cls, cells: Sequence[int], parts: Sequence[NDArray[Any]], dtype: np.dtype[Any]) -> "CellRun":
+        """A run of the rows of these cells."""
+        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+        return cls(np.array(cells, np.int64), ends, np.concatenate([np.empty(0, dtype), *parts]))
+
+    def part(self, cell: int) -> NDArray[Any]:
+        """The rows of a cell."""
+        at = int(np.searchsorted(self.cells, cell))
+        if at == len(self.cells) or self.cells[at] != cell:
+            return self.rows[:0]
+        return self.rows[int(self.ends[at - 1]) if at else 0 : int(self.ends[at])]
+
+
+def run_dtype(p: int, outputs: int) -> np.dtype[Any]:
+    """A row of a run."""
+    columns = [("number", "<i8", ()), ("weight", "<f4", ()), ("depth", "<f4", ())]
+    return np.dtype([*columns, ("X", "<f4", (p,)), ("Y", "<f4", (outputs,)), ("scores", "<f4", (outputs,))])
+
+
+class SortedRows:
+    """The rows of the source where the workers have them, sorted to the cells of a tree.
+
+    Parameters
+    ----------
+    residual : whose source they are of, and whose progress shows the reading
+    numbers : of the tree's cells, by which these are cut again
+    key : of these rows
+    n : rows of the source
+    """
+
+    def __init__(self, residual: Residual, router: RowRouter, numbers: Sequence[int], key: str, n: int) -> None:
+        self.executor, self.key, self.numbers = residual.run.executor, key, numbers
+        self.inputs, self.tree = router.inputs, router.tree
+        self._residual, self._router, self._n = residual, router, n
+        self._runs: list[Handle] = []
+        self._counts: NDArray[np.int64] | None = None
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of rows of each cell; a checkpoint keeps it."""
+        sizes: NDArray[np.int64] = self._residual.run.journal.stage("cells-rows", self.sort)
+        return sizes
+
+    def sort(self) -> NDArray[np.int64]:
+        """Read the source and sort its rows, unless that is done; return the number of rows of each cell."""
+        if self._counts is None:
+            residual, inside = self._residual, dict[int, list[RowSlice]]()
+            for piece in residual.pieces:
+                inside.setdefault(piece.place.unit, []).append(piece)
+            residual.run.progress.phase("sort rows to cells", self._n)
+            held = self.executor.keep(self._router, f"{self.key}-router")
+            place = residual.run.place(self.key)
+            self._runs, counts = residual.fit.reader.leave_each(
+                write_run,
+                f"{self.key}-run",
+                residual.run.progress,
+                lambda unit: (held, place, inside.get(unit, [])),
+                count_cell_rows,
+            )
+            self.executor.release([held])
+            self._counts = np.zeros(self._router.tree.n_cells, np.int64)
+            for cells, rows in counts:
+                self._counts[cells] += rows
+        return self._counts
+
+    def batches(self, cells: Sequence[int]) -> list[list[int]]:
+        """The cells of each task: with more workers than PICKS a task fits several cells."""
+        together = max(1, self.executor.workers // PICKS)
+        return [list(cells[at : at + together]) for at in range(0, len(cells), together)]
+
+    def collect(self, cells: Sequence[int]) -> list[Handle]:
+        """Collect the rows of these cells: lists of runs that together have them."""
+        self.sort()
+        if not self.executor.processes():
+            return self._runs
+        places = self.executor.places(self._runs)
+        # A run whose worker is lost is made again where it is picked from, each by itself.
+        groups: dict[Any, list[int]] = {}
+        for number, at in enumerate(places):
+            groups.setdefault(number if at is None else at, []).append(number)
+        calls = []
+        for numbers in groups.values():
+            name = sha256(repr((list(cells), numbers)).encode()).hexdigest()[:16]
+            runs = [self._runs[number] for number in numbers]
+            calls.append(Call(f"{self.key}-pick-{name}", pick, (runs, list(cells)), places[numbers[0]]))
+        return self.executor.leave(calls)
+
+    def close(self) -> None:
+        """Forget the rows."""
+        self.executor.release(self._runs)
+        self._runs, self._counts = [], None
+
+
+def write_run(
+    blocks: Sequence[Block | StoredBlock], router: RowRouter, place: DiskPlace, pieces: Sequence[RowSlice]
+) -> CellRun:
+    """Sort the rows of a unit and write them; runs on a worker."""
+    parts = [_rows(*load_piece(blocks[piece.place.block], piece), router) for piece in pieces]
+    dtype = run_dtype(len(router.inputs.center), router.problem.targets.outputs)
+    rows = np.concatenate([np.empty(0, dtype), *parts])
+    rows = rows[np.argsort(rows["number"], kind="stable")]
+    visits = dict(router.tree.visits(np.ascontiguousarray(rows["X"])))
+    sorted_rows = []
+    for cell in sorted(visits):
+        some = rows[visits[cell].rows]
+        some["depth"] = visits[cell].depth
+        sorted_rows.append(some)
+    run = CellRun.of(sorted(visits), sorted_rows, dtype)
+    assert isinstance(run.rows, np.ndarray)
+    return replace(run, rows=StoredRows(run.rows, place))
+
+
+def count_cell_rows(runs: Sequence[CellRun]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the rows of each cell in these runs; runs on a worker."""
+    cells = np.concatenate([run.cells for run in runs])
+    numbers, which = np.unique(cells, return_inverse=True)
+    rows = np.concatenate([np.diff(run.ends, prepend=0) for run in runs])
+    return numbers, np.bincount(which, rows, len(numbers)).astype(np.int64)
+
+
+def pick(lists: Sequence[Sequence[CellRun]], cells: Sequence[int]) -> list[CellRun]:
+    """Pick the rows of these cells from some runs; runs on a worker."""
+    dtype = lists[0][0].rows.dtype
+    parts = [np.concatenate([run.part(cell) for runs in lists for run in runs]) for cell in sorted(cells)]
+    return [CellRun.of(sorted(cells), parts, dtype)]
+
+
+def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
+    """The rows of a piece that cells learn from, in the dtype of a run."""
+    X, Y, weight, keep = router.problem.all_rows(block, piece)
+    scores = router.problem.components.scores(X, *router.start)
+    out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
+    out["number"] = (piece.first + piece.step * np.arange(piece.n))[keep]
+    out["weight"] = 1.0 if weight is None else weight[keep, 0]
+    out["X"], out["Y"], out["scores"] = router.inputs(X)[keep], Y[keep], scores[keep]
+    return out
+
+
+def rows_of_cell(lists: Sequence[Sequence[CellRun]], cell: int) -> CellRows:
+    """The rows of a cell from all runs that have some, in the order of their numbers; runs on a worker."""
+    rows = np.concatenate([run.part(cell) for runs in lists for run in runs])
+    rows = rows[np.argsort(rows["number"], kind="stable")]
+    X, Y, scores = (np.ascontiguousarray(rows[name]) for name in ("X", "Y", "scores"))
+    return CellRows(X, Y, scores, rows["weight"].copy(), Visit(np.arange(len(rows)), rows["depth"].copy()))

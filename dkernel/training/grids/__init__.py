@@ -1,0 +1,1 @@
+"""The grids of a fit: its inputs, its trial on a sample, the fit to a residual and the update."""

@@ -1,0 +1,156 @@
+"""The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.losses.losses import Loss, parse_loss
+from dkernel.model.local import binning, grids, inputs
+from dkernel.model.local_settings import STAGES, Cells, Grids, LocalSettings
+from dkernel.model.recipe import Recipe
+from dkernel.numerics.loops import CompiledLoop
+from dkernel.solvers.budget import affords, model_bytes_of
+from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.streaming.cost import SCORE_SPEED, Cost
+from dkernel.streaming.schedule import Partition, RowSlice
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.cells.stage import cell_cost, fit_cell_stage
+from dkernel.training.grids.stage import check_groups, fit_grid_stage, grid_cost
+from dkernel.training.residual import Residual
+from dkernel.training.selection.sampled_stages import (
+    MOST_CELL_ROWS,
+    SampledStage,
+    learn_cell_metric,
+    learn_relevances,
+    try_cells,
+    try_grids,
+)
+from dkernel.training.selection.stage_settings import RaceFindings
+from dkernel.training.selection.ways import is_open
+from dkernel.training.stage_result import LocalStage, best_stage
+
+LOCAL_PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
+# Rows of the holdout without which "auto" tries no local stage: a twentieth of the rows that are too many for an exact
+# solution. With 400 of 8,000 rows the paired differences kept the stages that gained, and no stage that did harm
+# (scripts/bench/CHOICES.md).
+AUTO_HOLDOUT = 200
+LOW_HOLDOUT = 3000  # of a low effort: with fewer rows a local stage and the race for it take half of the seconds
+# Bytes of the scores of all rows that "auto" may keep: one worker may have all rows, and has to stay within 1 GiB.
+MOST_ROW_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class LocalKind:
+    """An entry of the catalogue of local stages: how a stage is fitted, and its cost.
+
+    Parameters
+    ----------
+    settings : its class in `dkernel.model.local_settings`
+    fit : (residual, survey, recipe, callback, findings of a race) -> LocalStage
+    cost : (rows, features, recipe, outputs) -> Cost, for the plan
+    race : its fit in a race; None for a stage that runs in no race
+    loops : compiled loops that it needs
+    check : (recipe, source) -> None; refuses settings that do not fit the rows
+    """
+
+    settings: type[LocalSettings]
+    fit: Callable[..., LocalStage]
+    cost: Callable[[int, int, Recipe, int], Cost]
+    race: SampledStage | None = None
+    loops: tuple[CompiledLoop, ...] = ()
+    check: Callable[[Recipe, Source], None] | None = None
+
+
+GRID_KIND = LocalKind(
+    Grids,
+    fit_grid_stage,
+    grid_cost,
+    SampledStage(learn_relevances, try_grids),
+    loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
+    check=check_groups,
+)
+CELL_KIND = LocalKind(Cells, fit_cell_stage, cell_cost, SampledStage(learn_cell_metric, try_cells, MOST_CELL_ROWS))
+
+LOCAL_STAGES: dict[str, LocalKind] = {kind.settings.word: kind for kind in (GRID_KIND, CELL_KIND)}
+"""Word of a recipe -> its local stage."""
+
+
+def races() -> dict[str, SampledStage]:
+    """The local stages that run in a race, by word."""
+    return {word: kind.race for word, kind in LOCAL_STAGES.items() if kind.race is not None}
+
+
+def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
+    """Refuse a local stage that does not go with the loss or the rows."""
+    if not recipe.names_local:
+        return
+    stage = LOCAL_STAGES[recipe.local_stage]
+    if stage.check is not None:
+        stage.check(recipe, source)
+    source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
+    STAGES[recipe.local_stage].check(recipe.local, loss)
+
+
+def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
+    """Cost of a local stage, and of the scores of the global stage before it, which budgets do not count."""
+    cost = LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs)
+    scores = flops_of(sizes.n, sizes.p, sizes.components) / SCORE_SPEED
+    return replace(cost, more_seconds=cost.more_seconds + scores)
+
+
+def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[Cost], outputs: int) -> dict[str, Cost]:
+    """Costs of the local stages that a fit tries, by word: the one of the recipe, or for "auto" all affordable ones.
+
+    Parameters
+    ----------
+    others : costs of the other stages of the fit
+    """
+    kinds = [word for word in recipe.local_words(races()) if word in LOCAL_STAGES]
+    costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
+    if recipe.local != "auto":
+        return costs
+    fits = parse_loss(recipe.loss).smooth and source.layout.numeric
+    least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
+    if not (is_open(recipe) and fits) or sizes.holdout < least:
+        return {}
+    room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
+    tried: dict[str, Cost] = {}
+    for kind, cost in costs.items():
+        rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES
+        if cost.model_bytes <= room and rows_fit and affords(recipe, cost, [*others, *tried.values()]):
+            tried[kind] = cost
+    return tried
+
+
+def fit_local(
+    residual: Residual,
+    survey: SurveyResult,
+    recipe: Recipe,
+    stages: Mapping[str, RaceFindings],
+) -> LocalStage:
+    """Fit local stages and return the best; if the callback returns True in one, no other starts.
+
+    Parameters
+    ----------
+    stages : word of each stage to try -> findings of the race for it
+    """
+    answers: list[Any] = []
+    callback = residual.run.callback
+
+    def report(line: dict[str, Any]) -> Any:
+        answers.append(callback(line) if callback else None)
+        return answers[-1]
+
+    tried: list[LocalStage] = []
+    for kind, findings in stages.items():
+        if True not in answers:
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, findings))
+    return best_stage(tried)
+
+
+def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
+    """The pieces of a source that a local stage reads; if it was shuffled on disk, they are those of its rounds."""
+    if rounds:
+        return [piece for turn in rounds for piece in turn]
+    return Partition(units, [max(1, -(-n // LOCAL_PIECE_ROWS)) for rows in units for n in rows], strided=False)

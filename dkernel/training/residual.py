@@ -1,0 +1,127 @@
+"""The residual of the global stage, which the local stages learn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.rows import array_digest
+from dkernel.solvers.fit_problem import FitProblem, FitRun
+from dkernel.solvers.objective import Coefficients, Problem, count_correct
+from dkernel.solvers.reservoir_split import part_of
+from dkernel.solvers.sgd_round import coefficients_of
+from dkernel.solvers.targets import residual_bound
+from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.grids.inputs import GROUP_SAMPLE
+from dkernel.training.selection.evaluation import paired_difference
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualRows:
+    """Some rows in memory.
+
+    Parameters
+    ----------
+    X : raw features (rows, p)
+    Y : targets (rows, outputs)
+    weight : float64 (rows,)
+    scores : of the global stage, float32 (rows, outputs)
+    """
+
+    X: NDArray[Any]
+    Y: F32
+    weight: F64
+    scores: F32
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """The residual of a global stage.
+
+    Parameters
+    ----------
+    fit : the problem that the global stage has solved
+    start : coefficients of the global stage
+    pieces : of the source, which together have all of its rows
+    sampled : raw rows in memory, without the holdout
+    weight : of all rows together; None if each has the weight 1
+    bound : largest absolute value of a residual
+    key : of the fit and of its global stage
+    """
+
+    fit: FitProblem
+    start: Coefficients
+    pieces: Sequence[RowSlice]
+    sampled: Block
+    weight: float | None
+    bound: float
+    key: str
+
+    @classmethod
+    def of(
+        cls, fit: FitProblem, v: F64, pieces: Sequence[RowSlice], survey: SurveyResult, weight: float | None
+    ) -> "Residual":
+        """The residual of the global stage with these coefficients.
+
+        Parameters
+        ----------
+        v : of the global stage. The key has their digest, since a callback may end the passes early
+        weight : of all rows together; None if each has the weight 1
+        """
+        start, sampled = coefficients_of(fit.coordinates, v), part_of(fit.split.fitted, slice(GROUP_SAMPLE))
+        bound, key = residual_bound(fit.problem.targets, survey), f"{fit.run.key}-{array_digest(start[0])}"
+        return cls(fit, start, pieces, sampled, weight, bound, key)
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, map and targets of the global stage."""
+        return self.fit.problem
+
+    @property
+    def run(self) -> FitRun:
+        """The run of the fit."""
+        return self.fit.run
+
+    @cached_property
+    def sample(self) -> ResidualRows:
+        """The sampled rows."""
+        return self._rows(self.sampled)
+
+    @cached_property
+    def holdout(self) -> ResidualRows:
+        """The rows to judge by."""
+        return self._rows(self.fit.split.holdout)
+
+    @property
+    def judges(self) -> bool:
+        """True if the holdout has enough rows to judge by."""
+        return len(self.fit.split.holdout.X) >= 50  # rows below which nothing is judged
+
+    def _rows(self, block: Block) -> ResidualRows:
+        problem = self.fit.of_sample
+        X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
+        ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
+        return ResidualRows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
+
+    def figures(self, scores: F32) -> dict[str, float]:
+        """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
+        rows, targets = self.holdout, self.problem.targets
+        if not len(rows.Y):
+            return {}
+        loss = self.problem.loss.judging_value(rows.Y, scores).sum(axis=1, dtype=np.float64)
+        of_holdout = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
+        return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
+
+    def gain(self, scores: F32) -> tuple[float, float, float]:
+        """Mean loss of the holdout by the global stage, by other scores, and standard error of the difference."""
+        rows = self.holdout
+        loss, share = self.problem.loss.judging_value, rows.weight / rows.weight.sum()
+        before, after = (loss(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
+        _, error = paired_difference(after, before, rows.weight)
+        return float(share @ before), float(share @ after), error

@@ -1,0 +1,63 @@
+"""A candidate of a choice, and the result of the choice."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.kernels import Kernel
+from dkernel.model.serialization import stored
+from dkernel.training.selection.stage_settings import RaceFindings
+from dkernel.training.selection.ways import Way
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A kernel with numbers, and the scaling before it.
+
+    Parameters
+    ----------
+    family : the kernel as the recipe has it, with words for numbers
+    factor : gamma as a multiple of the median value
+    metric : of the scaling: "identity", "diagonal" or "full"
+    weights : of the columns in the metric, of sum 1, or None
+    plain : whether its components may be the features themselves, as those of a linear kernel
+    """
+
+    family: Kernel
+    kernel: Kernel
+    scaling: Scaling
+    factor: float
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+    plain: bool = False
+
+
+@stored("SelectedModel")
+@dataclass(frozen=True, eq=False)
+class SelectedModel:
+    """The result of a choice.
+
+    Parameters
+    ----------
+    why : part of the choice -> the reason in words
+    enough : components beyond which there is little to gain; None if that is not known
+    ways : to fit, at most two; without a race the way of the recipe
+    fallback : way to fit too if no local stage of `ways` gains anything; None for none
+    findings : of the race, for the local stage of each way
+    alpha : of the best ridge regression; None if nothing was judged
+    loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
+    """
+
+    kernel: Kernel
+    scaling: Scaling
+    why: dict[str, str]
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+    enough: int | None = None
+    ways: tuple[Way, ...] = ()
+    fallback: Way | None = None
+    findings: dict[Way, RaceFindings] = field(default_factory=dict)
+    alpha: float | None = None
+    loss: str | None = None

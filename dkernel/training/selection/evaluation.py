@@ -1,0 +1,321 @@
+"""The evaluation of a candidate: ridge regression on a few components, judged on other rows by the loss of the fit."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features import Drawing, Scaling
+from dkernel.features.base import COMPONENT_STRIP
+from dkernel.features.nystrom import NystromMap
+from dkernel.kernels import Kernel
+from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
+from dkernel.losses.losses import Loss
+from dkernel.model.model import ScaledComponents
+from dkernel.numerics import linalg
+from dkernel.numerics.array_types import F32, F64
+from dkernel.solvers.gram import GramSum, gram_of
+from dkernel.solvers.sizes import flops_of
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.cost import COMPONENT64_FLOPS, L1_FLOPS
+from dkernel.training.selection.descent import until_worse
+
+MOMENT_ROWS, MOMENT_PARTS = 4096, 2  # rows whose gradients are averaged, and parts of them for two threads
+MOST_PLAIN = 4096  # features, or rows, whose square judges a linear kernel
+JUDGING_ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas that judge a candidate, until the loss rises
+SQUARE_PARTS = 2  # parts of the rows; each has a square of its own
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """The fidelity of an evaluation: components (landmarks are the first rows), rows to fit on and rows to judge on.
+
+    Parameters
+    ----------
+    halved : whether half of the landmarks are judged too
+    """
+
+    components: int
+    rows: int
+    judged: int
+    halved: bool = False
+
+    def within(self, components: int, split: "FitValidationSplit") -> "Fidelity":
+        """The fidelity with no more components than a fit will have, nor rows than there are."""
+        rows, judged = min(self.rows, len(split.X)), min(self.judged, len(split.X_judged))
+        return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
+
+    def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
+        """Predicted flops of a candidate: components in float64, their Gram matrix, a factorization for each alpha.
+
+        Drawn components cost as much as in a pass.
+        """
+        c, rows = self.components, self.rows + self.judged
+        value = (2.0 if is_radial(kernel) else L1_FLOPS) * p + COMPONENT64_FLOPS["choice"]
+        components = flops_of(rows, p, c) if drawn else rows * c * value
+        return components + float(self.rows) * c * c + len(JUDGING_ALPHAS) * c**3 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class FitValidationSplit:
+    """Rows to fit on and rows to judge on, each with weights or none."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_judged: NDArray[Any]
+    y_judged: NDArray[Any]
+    weight: NDArray[np.float64] | None = None
+    weight_judged: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
+        """Take a third of the rows to judge on and the others to fit on, as many as the fidelity asks for at most."""
+        assert rows.y is not None
+        judged = min(most.judged, max(1, len(rows.X) // 3))
+        end = judged + min(most.rows, len(rows.X) - judged)
+        w = rows.weight
+        weights = (None, None) if w is None else (w[judged:end], w[:judged])
+        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
+
+    def part(self, fidelity: Fidelity) -> "FitValidationSplit":
+        """The first rows of both, as many as the fidelity asks for."""
+        n, m, weight, judged = fidelity.rows, fidelity.judged, self.weight, self.weight_judged
+        weights = None if weight is None else weight[:n], None if judged is None else judged[:m]
+        return FitValidationSplit(self.X[:n], self.y[:n], self.X_judged[:m], self.y_judged[:m], *weights)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateLoss:
+    """The smallest mean loss over the path of alpha, and the coefficients (components, outputs) that have it.
+
+    Parameters
+    ----------
+    intercept : float64 (outputs,)
+    wrong : for several classes, the rows whose largest score is not that of their label
+    losses : of the rows that judge
+    gain, error : the difference to the loss of half as many components, and its standard error; infinite if the
+        fidelity is not halved
+    """
+
+    loss: float
+    coef: NDArray[np.float64]
+    alpha: float = 0.0
+    intercept: NDArray[np.float64] | float = 0.0
+    wrong: NDArray[np.bool_] | None = None
+    losses: NDArray[np.float64] | None = None
+    gain: float = np.inf
+    error: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class StageScores:
+    """Scores of a global stage that was fitted to some rows.
+
+    Parameters
+    ----------
+    fitted : of these rows, float32 (rows, outputs)
+    judged : of the rows that judge, float32 (judged, outputs)
+    """
+
+    fitted: F32
+    judged: F32
+
+
+Over = Callable[..., Iterator[Any]]
+IN_TURN: Over = map  # instead of the `map` of a pool of threads
+Judged = tuple[CandidateLoss, F64 | None]  # of one alpha, with the coefficients and the intercept
+
+
+def evaluate_candidate(
+    kernel: Kernel,
+    scaling: Scaling,
+    split: FitValidationSplit,
+    loss: Loss,
+    targets: Targets,
+    fidelity: Fidelity,
+    threads: int = 1,
+    drawing: Drawing | None = None,
+    plain: bool = False,
+    near: float | None = None,
+) -> CandidateLoss:
+    """Fit and judge one candidate; runs on a worker. More threads change no bit; more than SQUARE_PARTS are no use.
+
+    Components are drawn or those of landmarks, as the fit will have them.
+
+    Parameters
+    ----------
+    near : best alpha of another candidate of this family, where the path begins; None for the whole path
+    """
+    split = split.part(fidelity)
+    components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
+    map = components.map
+    judged, Y_judged = components.with_intercept(split.X_judged, components.pass_dtype), targets.of(split.y_judged)
+    nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
+    silent = partial(np.seterr, over="ignore", invalid="ignore")
+    with (
+        ThreadPoolExecutor(min(threads, SQUARE_PARTS), initializer=silent) as pool,
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
+        over = IN_TURN if threads == 1 else pool.map  # another thread would compute an alpha too many
+        covariance, moment = _means(components, split, targets, over)
+        metric = np.zeros_like(covariance)
+        own = map.coordinates().metric
+        metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
+
+        def at(alpha: float) -> Judged:
+            w = _ridge(covariance, metric, moment, alpha)
+            if w is None:
+                return nothing, None
+            S = judged @ w
+            losses = loss.judging_value(Y_judged, S)
+            mean, losses = (
+                _mean(losses, split.weight_judged),
+                losses.reshape(len(losses), -1).mean(axis=1, dtype=np.float64),
+            )
+            several = targets.classes is not None and targets.outputs > 1
+            wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
+            judged_loss = CandidateLoss(mean, w[:-1], alpha, w[-1], wrong, losses)
+            return (judged_loss, w) if np.isfinite(mean) else (nothing, None)
+
+        best, whole = _best_alpha(partial(over, at), near)
+    if not fidelity.halved or map.n_components < 2 or whole is None:
+        return best
+    some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
+    square = np.ix_(some, some)
+    half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)
+    if half_of is None:
+        return best
+    assert best.losses is not None
+    of_half = loss.judging_value(Y_judged, judged[:, some] @ half_of)
+    gain, error = paired_difference(
+        of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, split.weight_judged
+    )
+    return replace(best, gain=gain, error=error)
+
+
+def paired_difference(one: F64, other: F64, weight: F64 | None) -> tuple[float, float]:
+    """The mean difference of two losses of the same rows, and its standard error.
+
+    Examples
+    --------
+    >>> paired_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
+    (3.0, 0.7071067811865476)
+    """
+    difference = one - other
+    share = np.ones(len(difference)) if weight is None else weight
+    share = share / share.sum()
+    mean = float(share @ difference)
+    return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
+
+
+def _components(
+    kernel: Kernel, scaling: Scaling, split: FitValidationSplit, components: int, drawing: Drawing | None, plain: bool
+) -> ScaledComponents:
+    if drawing is not None:
+        return ScaledComponents(scaling, drawing.map(kernel, components))
+    rows, p = len(split.X), split.X.shape[1]
+    landmarks: NDArray[Any]
+    if plain and p <= min(rows, MOST_PLAIN):
+        landmarks = np.eye(p)  # with unit vectors the components of a linear kernel are the scaled features
+    else:  # with more features than rows the best linear function is an expansion in the rows
+        landmarks = scaling.apply(split.X[: rows if plain and rows <= MOST_PLAIN else components])
+    return ScaledComponents(scaling, NystromMap(kernel, landmarks))
+
+
+def candidate_scores(
+    kernel: Kernel,
+    scaling: Scaling,
+    split: FitValidationSplit,
+    result: CandidateLoss,
+    fidelity: Fidelity,
+    drawing: Drawing | None = None,
+    plain: bool = False,
+) -> StageScores:
+    """Score the rows by a candidate that was fitted; runs on a worker."""
+    split = split.part(fidelity)
+    components = _components(kernel, scaling, split, fidelity.components, drawing, plain)
+    w = np.concatenate([result.coef, np.broadcast_to(result.intercept, (1, result.coef.shape[1]))])
+    dtype = components.pass_dtype
+    fitted, judged = (
+        np.concatenate(
+            [
+                (components.with_intercept(X[i : i + COMPONENT_STRIP], dtype) @ w)
+                for i in range(0, len(X), COMPONENT_STRIP)
+            ]
+        )
+        for X in (split.X, split.X_judged)
+    )
+    return StageScores(fitted.astype(np.float32), judged.astype(np.float32))
+
+
+def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
+    """Go down the alphas from the one above `near` until the loss rises, and upwards if the first is the best.
+
+    An alpha that waits for a thread when the loss rises is not computed.
+    """
+    first = 0 if near not in JUDGING_ALPHAS else max(0, JUDGING_ALPHAS.index(near) - 1)
+    best = min(until_worse(over(JUDGING_ALPHAS[first:]), _loss), key=_loss)
+    if best[0].alpha == JUDGING_ALPHAS[first]:
+        best = min(until_worse(chain([best], over(JUDGING_ALPHAS[:first][::-1])), _loss), key=_loss)
+    return best
+
+
+def _loss(judged: Judged) -> float:
+    return judged[0].loss
+
+
+def _ridge(covariance: F64, metric: F64, moment: F64, alpha: float) -> F64 | None:
+    """Coefficients and intercept; None if this alpha is too small for the spectrum of this kernel."""
+    A = alpha * metric
+    A += covariance
+    A[-1, -1] += 1e-12
+    try:
+        return np.asarray(linalg.solve_here(A, moment))  # SciPy's would hold the lock of Python
+    except sl.LinAlgError:
+        return None
+
+
+def _means(components: ScaledComponents, split: FitValidationSplit, targets: Targets, over: Over) -> tuple[F64, F64]:
+    """Means over the rows, in SQUARE_PARTS, of the products of components, and of components with targets."""
+    # In float32, as in the fit, if that takes a quarter of the time.
+    dtype, Y, rows = components.pass_dtype, targets.of(split.y), len(split.X)
+    weight = None if split.weight is None else split.weight[:, None]
+
+    def part(first: int, stop: int) -> GramSum:
+        own = slice(first, stop)
+        return gram_of(components, split.X[own], Y[own], None if weight is None else weight[own], dtype)
+
+    ends = [rows * i // SQUARE_PARTS for i in range(SQUARE_PARTS + 1)]
+    total = reduce(GramSum.merge, over(part, ends, ends[1:]))
+    total.gram /= total.weight
+    return total.gram, total.moment / total.weight
+
+
+def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+    return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
+
+
+def moment_of(
+    kernel: Kernel,
+    scaling: Scaling,
+    split: FitValidationSplit,
+    coef: NDArray[np.float64],
+    fidelity: Fidelity,
+    seed: int,
+    part: int,
+) -> NDArray[np.float64]:
+    """The gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows, float64 (p, p)."""
+    fitted = split.X[: fidelity.rows]
+    # Landmarks are the first rows; of the others each part scales its own.
+    X, Z = (
+        scaling.apply(rows, "float64").astype(np.float64, copy=False)
+        for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])
+    )
+    return gradient_moment(kernel, X, Z, coef, seed)

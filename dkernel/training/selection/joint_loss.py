@@ -1,0 +1,93 @@
+"""The linear kernel with a loss that sees all classes at once, beside the best kernel of one class against the rest.
+
+If the borders between many classes are planes, the border between one class and all others seldom is one. Then no
+machine of one class against the rest is as good as a linear machine of all classes at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.losses.losses import Loss
+from dkernel.solvers.batch_methods import minimize
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.cost import COMPONENT64_FLOPS
+from dkernel.training.selection.candidates import Candidate
+from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
+
+# A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
+JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
+LEAST_JUDGED = 200  # rows: with fewer the standard errors are some hundredths
+JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # tried one after the other, until the loss rises
+
+
+def linear_flops(p: int, outputs: int, fidelity: Fidelity) -> float:
+    """Predicted flops of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
+    values = 3.0 * outputs * (4 * p + COMPONENT64_FLOPS["choice"])
+    return fidelity.rows * (len(JOINT_ALPHAS) * JUDGING_READINGS * values + float(p) * p)
+
+
+def fit_linear(
+    scaling: Scaling, split: FitValidationSplit, loss: Loss, targets: Targets, fidelity: Fidelity, alpha: str | float
+) -> CandidateLoss:
+    """Fit and judge the linear kernel for each alpha, until the loss rises; runs on a worker."""
+    split = split.part(fidelity)
+    F, G = (
+        np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
+        for X in (split.X, split.X_judged)
+    )
+    Y, Y_judged = targets.of(split.y).astype(np.float64), targets.of(split.y_judged)
+    w = np.ones(len(F)) if split.weight is None else split.weight
+    best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
+    for each in (alpha,) if isinstance(alpha, float) else JOINT_ALPHAS:
+        start = minimize(F, Y, w / w.sum(), loss, each, 1.0, JUDGING_TOLERANCE, JUDGING_READINGS, start).v
+        S = G @ start
+        mean = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=split.weight_judged))
+        if not mean < best.loss:
+            break
+        best = CandidateLoss(mean, start[:-1], each, start[-1], wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class JointTrial:
+    """The linear kernel with a joint loss, beside the best kernel with the usual one.
+
+    Parameters
+    ----------
+    loss : the joint one
+    result : of the linear kernel;  usual : of the best kernel on the same rows
+    share : of the rows, that were fitted
+    """
+
+    candidate: Candidate
+    loss: Loss
+    result: CandidateLoss
+    usual: CandidateLoss
+    share: float
+
+    @property
+    def alpha(self) -> float:
+        """Alpha for all rows: more rows want a smaller one, as a support vector machine's C stays as it is."""
+        return self.share * self.result.alpha
+
+    @property
+    def wrong(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Rows that the linear kernel and the best kernel label wrong."""
+        assert self.result.wrong is not None
+        assert self.usual.wrong is not None
+        return self.result.wrong, self.usual.wrong
+
+    def is_better(self) -> bool:
+        """True if it has fewer wrong labels by more than one standard error."""
+        one, other = self.wrong
+        gain = other.astype(np.float64) - one
+        return bool(gain.mean() > gain.std() / np.sqrt(len(gain)))
+
+    def explain(self, usual: Candidate, loss: Loss) -> str:
+        """The errors of both, in words."""
+        one, other = self.wrong
+        text = f"{self.loss.text} with {self.candidate.kernel!r}: error {one.mean():.4g} on {len(one):,} other rows"
+        return f"{text}, and {other.mean():.4g} of {loss.text} with {usual.kernel!r}"

@@ -1,0 +1,150 @@
+"""The judge of a choice: it fits candidates to rows of the reservoir, on the executor, and remembers their losses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Drawing, Scaling
+from dkernel.kernels import Kernel
+from dkernel.losses.losses import Loss
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.execution.base import Call, Executor
+from dkernel.training.selection.candidates import Candidate
+from dkernel.training.selection.evaluation import (
+    MOMENT_PARTS,
+    CandidateLoss,
+    Fidelity,
+    FitValidationSplit,
+    evaluate_candidate,
+    moment_of,
+    paired_difference,
+)
+from dkernel.training.selection.joint_loss import fit_linear, linear_flops
+
+
+class Trial(NamedTuple):
+    """A candidate and what it had at one fidelity."""
+
+    candidate: Candidate
+    result: CandidateLoss
+
+    @property
+    def loss(self) -> float:
+        return self.result.loss
+
+
+@dataclass(eq=False)
+class Judge:
+    """Fits and judges candidates, within a budget of predicted flops.
+
+    Parameters
+    ----------
+    split : rows to fit on and to judge on
+    p : columns of the rows; of sparse rows the numbers in a row
+    components : of the whole fit; no fidelity has more
+    drawing : of the fit's components, None for landmarks
+    budget : flops that the whole choice may take
+    spent : flops that it has taken
+    levels : trials that were judged together, the best first
+    """
+
+    split: FitValidationSplit
+    loss: Loss
+    targets: Targets
+    p: int
+    components: int
+    drawing: Drawing | None
+    budget: float
+    executor: Executor
+    key: str
+    spent: float = 0.0
+    calls: int = 0
+    judged: list[Candidate] = field(default_factory=list)
+    levels: list[list[Trial]] = field(default_factory=list)
+    known: dict[tuple[Candidate, Fidelity, bool], Trial] = field(default_factory=dict)
+
+    def __enter__(self) -> "Judge":
+        self.kept = self.executor.keep(self.split, f"{self.key}-reservoir")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.executor.release([self.kept])
+
+    def within(self, fidelity: Fidelity) -> Fidelity:
+        """The fidelity with no more components than the fit will have, nor rows than there are."""
+        return fidelity.within(self.components, self.split)
+
+    def affordable_fidelity(self, fidelity: Fidelity, families: Sequence[Kernel], least: int) -> Fidelity:
+        """Halve a fidelity, down to `least` components, until fits of these kernels are within the budget."""
+        drawn, left = self.drawing is not None, self.budget - self.spent
+        while fidelity.components > least and sum(fidelity.flops(f, self.p, drawn) for f in families) > left:
+            fidelity = replace(fidelity, components=fidelity.components // 2, rows=max(fidelity.rows // 2, 2048))
+        return fidelity
+
+    def trials(self, candidates: Sequence[Candidate], fidelity: Fidelity, drawn: bool = True) -> list[Trial]:
+        """Fit and judge candidates, the best first; unless `drawn`, all have landmarks."""
+        fidelity = self.within(fidelity)
+        self.calls += 1
+        self.judged += candidates
+        drawing = self.drawing if drawn else None
+        new = [c for c in candidates if (c, fidelity, drawn) not in self.known]
+        self.spent += sum(fidelity.flops(c.family, self.p, drawing is not None) for c in new)
+        threads = self.executor.threads_each(max(1, len(new)))
+        rest = self.kept, self.loss, self.targets, fidelity, threads, drawing
+        calls = [
+            Call(
+                f"{self.key}-{self.calls}-{i}",
+                evaluate_candidate,
+                (c.kernel, c.scaling, *rest, c.plain, self._near_alpha(c)),
+            )
+            for i, c in enumerate(new)
+        ]
+        for candidate, result in zip(new, self.executor.compute(calls)[0], strict=True):
+            self.known[candidate, fidelity, drawn] = Trial(candidate, result)
+        level = sorted((self.known[c, fidelity, drawn] for c in candidates), key=lambda trial: trial.loss)
+        self.levels.append(level)
+        return level
+
+    def is_better(self, one: Trial, other: Trial) -> bool:
+        """True if a trial has a smaller loss than another one of the same rows by more than one standard error."""
+        if one.result.losses is None or other.result.losses is None:  # one of them could not be fitted
+            return one.loss < other.loss
+        gain, error = paired_difference(other.result.losses, one.result.losses, self.split.weight_judged)
+        return gain > error
+
+    def _near_alpha(self, candidate: Candidate) -> float | None:
+        """The best alpha of its family so far."""
+        results = [trial.result for trial in self.known.values() if trial.candidate.family is candidate.family]
+        return min(results, key=lambda result: result.loss).alpha if results else None
+
+    def gradient_moment(self, trial: Trial, fidelity: Fidelity, seed: int) -> NDArray[np.float64]:
+        """The gradient moment of the function that a trial fitted, float64 (p, p)."""
+        if self.drawing is not None:  # the moment is that of an expansion in landmarks
+            trial = self.trials([trial.candidate], fidelity, drawn=False)[0]
+        candidate, result = trial
+        calls = [
+            Call(
+                f"{self.key}-moment-{self.calls}-{part}",
+                moment_of,
+                (candidate.kernel, candidate.scaling, self.kept, result.coef, self.within(fidelity), seed, part),
+            )
+            for part in range(MOMENT_PARTS)
+        ]
+        first, *others = self.executor.compute(calls)[0]
+        total: NDArray[np.float64] = sum(others, first)
+        return total
+
+    def joint_linear(
+        self, scaling: Scaling, loss: Loss, fidelity: Fidelity, alpha: str | float
+    ) -> CandidateLoss | None:
+        """Fit and judge the linear kernel with a loss of all classes at once; None if the budget is spent."""
+        self.spent += linear_flops(self.p, self.targets.outputs, fidelity)
+        if self.spent > self.budget:
+            return None
+        work = scaling, self.kept, loss, self.targets, fidelity, alpha
+        call = Call(f"{self.key}-joint-{fidelity.rows}", fit_linear, work)
+        result: CandidateLoss = self.executor.compute([call])[0][0]
+        return result

@@ -1,0 +1,147 @@
+"""Choice of the kernel, scale, gamma and metric that a recipe leaves open: candidates judged on reservoir rows.
+
+Every candidate is fitted by ridge regression on a few components, landmarks' or drawn ones as the fit's will be, the
+whole path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. The rungs of
+`rungs.py` say which candidates, on how many components and rows, and which of them go on. What all that may cost is a
+share of the fit's predicted flops, never a time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dkernel.data.block import Block
+from dkernel.data.encoding import Encoding
+from dkernel.features import Drawing, is_complete
+from dkernel.losses.losses import Loss
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.budget import choice_flops
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.cost import Cost
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.selection.candidate_space import GAMMA_FACTORS, CandidateSpace, gamma_is_open, usable_kernels
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit
+from dkernel.training.selection.judge import Judge, Trial
+from dkernel.training.selection.race import Race
+from dkernel.training.selection.reasons import explain_choice
+from dkernel.training.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
+from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem
+from dkernel.training.selection.ways import Way, WayCost
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What is to be chosen, and for which fit.
+
+    Parameters
+    ----------
+    rows : of the reservoir, in the order of hashes
+    components, flops : D of the fit to come, and the predicted work of the rest of it
+    drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
+    encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
+    joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
+    ways : to fit the machine, from which the choice takes one or two, and what each costs
+    problem, stages : of their local stages
+    """
+
+    recipe: Recipe
+    survey: SurveyResult
+    rows: Block
+    targets: Targets
+    loss: Loss
+    components: int
+    flops: float
+    drawing: Drawing | None = None
+    encoding: Encoding | None = None
+    joint: Loss | None = None
+    ways: Mapping[Way, WayCost] = field(default_factory=dict)
+    problem: SampleProblem | None = None
+    stages: Mapping[str, SampledStage] = field(default_factory=dict)
+
+
+def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
+    """Kernel and scaling with every "auto", "median" and "scale" replaced."""
+    recipe, survey, rows, loss = choice.recipe, choice.survey, choice.rows, choice.loss
+    drawing, ways, problem = choice.drawing, choice.ways, choice.problem
+    space = CandidateSpace(recipe, survey, rows, drawing, choice.encoding)
+    candidates = space.candidates()
+    if len(ways) < 2 and len(candidates) == 1 and space.metric_of(candidates[0]) == "identity":
+        return SelectedModel(candidates[0].kernel, candidates[0].scaling, {}, ways=tuple(ways))
+    # An exact map is its kernel, as landmarks have it, and has the components that it has.
+    drawn = None if drawing is None or is_complete(drawing.features) else drawing
+    split, budget = FitValidationSplit.of(rows, LAST_RUNG), choice_flops(recipe, choice.flops)
+    with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
+        race = None
+        if problem is not None:
+            race = Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
+        search = Search(space, judge, candidates, race=race, joint_loss=choice.joint)
+        selected = _selected_model(search, climb(search))
+    if race is None:
+        return replace(selected, ways=tuple(ways))
+    fallback = race.fallback(search.enough or choice.components)
+    return replace(selected, ways=race.ways_to_fit(), fallback=fallback, findings=race.findings)
+
+
+def climb(search: Search) -> Trial:
+    """Climb the rungs that are open; return the best candidate of the last one."""
+    leaders: list[Trial] = []
+    for rung in RUNGS:
+        left_out = rung.of_kernel and leaders and search.race is not None and not search.race.has_kernel
+        if not left_out and rung.is_open(search, leaders):
+            leaders = rung.climb(search, leaders, rung.fidelity)
+    return leaders[0]
+
+
+def _selected_model(search: Search, best: Trial) -> SelectedModel:
+    """The best candidate, or the linear kernel with a joint loss, and why."""
+    candidate, joint = best.candidate, search.joint
+    why = {} if search.race is None else {"way": search.race.explain()}
+    if joint is not None:
+        why |= {"loss": joint.explain(candidate, search.judge.loss)}
+        linear = joint.candidate
+        return SelectedModel(linear.kernel, linear.scaling, why, alpha=joint.alpha, loss=joint.loss.text)
+    why |= explain_choice(search, best)
+    return SelectedModel(
+        candidate.kernel,
+        candidate.scaling,
+        why,
+        candidate.metric,
+        candidate.weights,
+        enough=search.enough,
+        alpha=best.result.alpha,
+    )
+
+
+def choice_cost(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> Cost:
+    """Cost of a choice, from sizes: its rungs as they usually go, the later ones within the budget.
+
+    At the last rung a candidate has a covariance, a metric, a copy of it, a factor, and the components of the rows that
+    judge it.
+
+    Parameters
+    ----------
+    rows : of the sample
+    components : of the fit to come
+    drawn : whether its components are drawn
+    """
+    kernels = usable_kernels(recipe, p)
+    is_open = any(gamma_is_open(recipe, kernel) for kernel in kernels)
+    candidates = len(kernels) * (2 if recipe.scale == "auto" else 1) * (len(GAMMA_FACTORS) if is_open else 1)
+    learns = recipe.metric not in ("auto", "identity") or (is_open and recipe.metric == "auto")
+    if candidates == 1 and not learns:
+        return Cost("choice")
+    judged = min(LAST_RUNG.judged, max(1, rows // 3))
+    fitted = min(LAST_RUNG.rows, max(1, rows - judged))
+
+    def flops_of_fit(fidelity: Fidelity) -> float:
+        within = Fidelity(
+            min(fidelity.components, components, fitted), min(fidelity.rows, fitted), min(fidelity.judged, judged)
+        )
+        return sum(within.flops(kernel, p, drawn) for kernel in kernels) / len(kernels)
+
+    words = OpenWords(candidates, len(kernels), is_open, learns)
+    first, *later = (rung.usual_fits(words) * flops_of_fit(rung.fidelity) for rung in RUNGS)
+    # A fidelity is halved until it is within what is left, so half of that is spent.
+    flops, most = first + min(sum(later), max(0.0, budget - first) / 2), min(LAST_RUNG.components, components, rows)
+    return Cost("choice", flops, task_bytes=32 * most**2 + 4 * most * judged)

@@ -1,0 +1,319 @@
+"""The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve predicts its loss.
+
+A way is a global stage (components of a kernel, the linear kernel, or none) and a local one on its residual (grids,
+cells, or none). All ways learn from the same rows and are judged on the same other rows. A way drops out where its
+curve, extrapolated to all rows, is clearly above that of the best way. The fit takes one or two of the ways that are
+left.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.numerics.array_types import F64
+from dkernel.solvers.sizes import LEAST_COMPONENTS
+from dkernel.streaming.execution.base import Call
+from dkernel.training.selection.candidates import Candidate
+from dkernel.training.selection.evaluation import (
+    Fidelity,
+    FitValidationSplit,
+    StageScores,
+    candidate_scores,
+    paired_difference,
+)
+from dkernel.training.selection.judge import Judge
+from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
+from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
+from dkernel.training.selection.ways import Way, WayCost
+
+MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
+FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
+CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
+RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
+MUCH_CHEAPER = 0.5  # share of the cost of another way
+DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
+STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
+
+
+@dataclass(eq=False)
+class Curve:
+    """Losses of a way on growing samples.
+
+    Parameters
+    ----------
+    losses : size of the sample -> losses of the rows that judge, from the smallest sample to the largest
+    """
+
+    losses: dict[int, F64] = field(default_factory=dict)
+
+    def mean(self, rows: int, weight: F64 | None) -> float:
+        """Mean loss after a fit to `rows` rows."""
+        return float(np.average(self.losses[rows], weights=weight))
+
+    def predict(self, n: int, weight: F64 | None) -> float:
+        """Predict the logarithm of the loss with n rows, by the line through the last two points in logarithms."""
+        rows = sorted(self.losses)
+        x, y = np.log(rows), np.log([max(self.mean(r, weight), 1e-300) for r in rows])
+        slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
+        return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
+
+
+@dataclass(eq=False)
+class Race:
+    """The state of a race.
+
+    Parameters
+    ----------
+    judge : that has the rows and the executor
+    problem : of the local stages
+    n : rows of the fit
+    effort : "low", "normal" or "high"
+    costs : of each way that may be taken; those of one global stage share it
+    stages : word -> local stage of these ways
+    kernels : "kernel" and "linear" -> candidate of that global stage
+    ways : that are left; at first all that have a cost
+    findings : for the local stage of each way that was judged
+    learned : word of a local stage -> what its fits share, once it is there
+    """
+
+    judge: Judge
+    problem: SampleProblem
+    n: int
+    effort: str
+    costs: Mapping[Way, WayCost]
+    stages: Mapping[str, SampledStage] = field(default_factory=dict)
+    kernels: Mapping[str, Candidate] = field(default_factory=dict)
+    ways: list[Way] = field(init=False)
+    curves: dict[Way, Curve] = field(default_factory=dict)
+    findings: dict[Way, RaceFindings] = field(default_factory=dict)
+    learned: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ways = list(self.costs)
+
+    def ways_to_fit(self) -> tuple[Way, ...]:
+        """The ways that the fit takes, of those that are left: the best, and the next one if the fit of both is cheap.
+
+        The second fit may add half of the cost of the first. A way that is much cheaper than the best is taken alone. A
+        low effort takes the cheapest way, a high one all.
+        """
+        if self.effort == "high":
+            return tuple(self.ways)
+        best = min(self.ways, key=lambda way: self.weighed_loss(way))
+        cheapest = min(self.ways, key=self.seconds)
+        if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
+            # The holdout says whether a local stage gains anything, without another fit of its global stage.
+            return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
+        others = [
+            way
+            for way in self.ways
+            if way != best and self.added_seconds(way, best) <= MUCH_CHEAPER * self.seconds(best)
+        ]
+        return (best, *sorted(others, key=lambda way: self.weighed_loss(way))[:1])
+
+    def fallback(self, components: int) -> Way | None:
+        """The way to fit if no local stage gains anything: the best way with all of its components.
+
+        The race has not judged a linear kernel without its grids, a constant without cells, or the few components
+        before cells.
+
+        Parameters
+        ----------
+        components : of a fit of components alone
+        """
+        taken = {way.learns_rest for way in self.ways_to_fit() if way.features == "kernel"}
+        if False in taken or (True in taken and components <= LEAST_COMPONENTS):
+            return None
+        whole = [way for way in self.ways if way.has_all_components]
+        return min(whole, key=self.weighed_loss, default=Way() if Way() in self.costs and self.has_kernel else None)
+
+    def added_seconds(self, way: Way, first: Way) -> float:
+        """Seconds that a way costs beside another one, whose global stage it may share."""
+        alike = way.learns_rest == first.learns_rest  # otherwise they have different numbers of components
+        share = way.features == first.features == "kernel" and Way() in self.costs and alike
+        return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
+
+    def seconds(self, way: Way) -> float:
+        """Predicted seconds of a way."""
+        return self.costs[way].seconds
+
+    def drop_kernel(self) -> None:
+        """Drop the ways with components before their kernel is chosen, if a linear kernel + grids leads at half of
+        their cost, and clearly leads components alone. The latter is judged on more rows unless the effort is low.
+
+        Cells alone do not drop them: a metric that is learned later takes components + cells on kin40k from .075 to
+        .028.
+        """
+        rival, kernels = Way("linear", "grids"), [way for way in self.ways if way.features == "kernel"]
+        if self.effort == "high" or rival not in self.ways or not kernels:
+            return
+        best = min(kernels, key=lambda way: self.weighed_loss(way))
+        if self.weighed_loss(rival) > self.weighed_loss(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(
+            best
+        ):
+            return
+        if Way() in kernels and self.effort != "low":
+            self._judge([Way(), rival], min(RIVAL_ROWS, len(self.judge.split.X)))
+        if Way() not in kernels or self.weighed_loss(Way()) - self.weighed_loss(rival) > self.uncertainty(Way(), rival):
+            self.ways = [way for way in self.ways if way.features != "kernel"]
+
+    def explain(self) -> str:
+        """Explain the result of the race."""
+        ways, taken = sorted(self.curves, key=lambda way: self.predict(way)), self.ways_to_fit()
+        losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
+        parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
+        if Way() in self.curves:
+            parts += [f"{way.local}: {self._gain(way, Way())}" for way in taken if way.local != "none"]
+        if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
+            parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
+        return "; ".join(parts)
+
+    def _gain(self, way: Way, other: Way) -> str:
+        """The predicted gain of a way over another one, and the readings of files that it takes."""
+        gain, cost = 1 - np.exp(self.predict(way) - self.predict(other)), self.costs[way]
+        more = f"{cost.local_readings} more reading{'s' if cost.local_readings != 1 else ''} for " * bool(cost.reading)
+        return f"{more}a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {other.text}"
+
+    @property
+    def has_kernel(self) -> bool:
+        """True while a way with components is left."""
+        return any(way.features == "kernel" for way in self.ways)
+
+    @property
+    def has_many_rows(self) -> bool:
+        """True where the fit has many times the rows of the largest sample."""
+        return self.n >= CLEAR_ROWS * self.sample_sizes()[-1]
+
+    def sample_sizes(self) -> list[int]:
+        """Rows of the samples that all ways can be fitted to, each twice those of the one before."""
+        most = min(MOST_RACE_ROWS, len(self.judge.split.X))
+        return [most >> 2, most >> 1, most]
+
+    def components(self, rows: int) -> int:
+        """Components of a fit to `rows` rows: a power of the rows, from FIRST_ROWS / 4 to those of the whole fit."""
+        most, first = self.judge.components, FIRST_ROWS // 4
+        path = np.log(max(most / first, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
+        return int(min(most, rows, first * (rows / FIRST_ROWS) ** path))
+
+    def forget_kernel(self) -> None:
+        """Forget the curves of ways with components, which belong to another kernel."""
+        self.curves = {way: curve for way, curve in self.curves.items() if way.features != "kernel"}
+
+    def run(self, rows: int, margin: float, of_kernel: float) -> None:
+        """Judge the ways that are left after a fit to `rows` rows, and drop those that cannot win."""
+        judged = [way for way in self.ways if way.local not in self.stages or rows <= self.stages[way.local].most_rows]
+        self._judge(judged, rows)
+        # Two points give a rough slope: grids that learn nothing from 1,024 rows may learn much from 2,048.
+        self.drop_losers(margin, of_kernel, rows if rows < self.sample_sizes()[-1] else self.n)
+
+    def judge_doubtful(self) -> None:
+        """Judge a way on the largest sample too if its curve and its last point disagree about who wins.
+
+        On 2,048 rows of kin40k cells lead components, and their slope on few rows may predict that they lose. On
+        diamonds it is the other way round.
+        """
+        most = self.sample_sizes()[-1]
+        short = [way for way in self.ways if max(self.curves[way].losses) < most]
+        if not short or len(short) == len(self.ways):
+            return
+        rival = min((way for way in self.ways if way not in short), key=lambda way: self.predict(way))
+        doubtful = [way for way in short if self._leads(way, rival) != (self.predict(way) < self.predict(rival))]
+        if doubtful:
+            self._judge(doubtful, most)
+
+    def _leads(self, way: Way, rival: Way) -> bool:
+        """True if a way has the smaller loss on the largest sample that both were fitted to."""
+        one, other, weight = self.curves[way], self.curves[rival], self.judge.split.weight_judged
+        rows = max(set(one.losses) & set(other.losses))
+        return one.mean(rows, weight) < other.mean(rows, weight)
+
+    def _judge(self, ways: Sequence[Way], rows: int) -> None:
+        """Add a point to the curve of each of these ways."""
+        self._learn()
+        starts = self._starts(ways, rows)
+        calls = [self._call(way, rows, starts[way.features]) for way in ways]
+        trials = self.judge.executor.compute(calls)[0]
+        for way, trial in zip(ways, trials, strict=True):
+            self.findings[way] = trial.findings
+            self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
+
+    def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:
+        """Drop the ways that the best one beats by more than a share of its loss and the uncertainty.
+
+        Parameters
+        ----------
+        of_kernel : share for ways with components, whose kernel may still become better
+        n : rows to predict the losses for; those of the fit if None
+        """
+        weighed = {way: self.weighed_loss(way, n) for way in self.ways}
+        best = min(self.ways, key=weighed.__getitem__)
+        self.ways = [
+            way
+            for way in self.ways
+            if weighed[way] - weighed[best]
+            <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
+        ]
+
+    def predict(self, way: Way, n: int | None = None) -> float:
+        """Predict the logarithm of the loss of a way with n rows, by default all."""
+        return self.curves[way].predict(n or self.n, self.judge.split.weight_judged)
+
+    def weighed_loss(self, way: Way, n: int | None = None) -> float:
+        """The logarithm of the predicted loss with n rows, plus the price of a way that reads files."""
+        return self.predict(way, n) + self.costs[way].price
+
+    def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
+        """Standard error of the difference of two predicted logarithms, for n rows.
+
+        It has two parts. One is the error of the mean over the rows that judge both. The other is that of the curves:
+        for each unit of the logarithm of the rows the slope of their difference may change by as much as it did before,
+        and by DRIFT at least.
+        """
+        if way == best:
+            return 0.0
+        one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
+        rows = sorted(set(one.losses) & set(other.losses))
+        _, error = paired_difference(one.losses[rows[-1]], other.losses[rows[-1]], weight)
+        of_rows = error / max(other.mean(rows[-1], weight), 1e-300)
+        apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
+        slopes = np.diff(apart) / np.diff(np.log(rows))
+        bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)
+        return float(np.hypot(of_rows, bend * max(0.0, np.log((n or self.n) / rows[-1]))))
+
+    def _learn(self) -> None:
+        """Learn what the fits of a local stage share, if a way that is left has this stage."""
+        names = sorted({way.local for way in self.ways} & (self.stages.keys() - self.learned.keys()))
+        # One of the two takes three times as long as the other, so each may use all threads.
+        args = self.problem, self.judge.kept, self.judge.executor.threads_each(1)
+        calls = [Call(f"{self.judge.key}-{name}", self.stages[name].learn, args) for name in names]
+        self.learned |= dict(zip(names, self.judge.executor.compute(calls)[0], strict=True))
+
+    def _starts(self, ways: Sequence[Way], rows: int) -> dict[str, StageScores]:
+        """Fit the global stages of these ways to a sample; return their scores."""
+        judge, wanted = self.judge, {way.features for way in ways}
+        fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
+        calls = {}
+        for features, candidate in self.kernels.items():
+            if features in wanted:
+                result = judge.trials([candidate], fidelity)[0].result
+                args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain
+                calls[features] = Call(f"{judge.key}-{features}-scores-{judge.calls}", candidate_scores, args)
+        if "none" in wanted:
+            calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.kept, judge.targets, rows))
+        return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))
+
+    def _call(self, way: Way, rows: int, start: StageScores) -> Call:
+        key = f"{self.judge.key}-{way.features}-{way.local}-{rows}-{self.judge.calls}"
+        args = self.problem, self.judge.kept
+        if way.local not in self.stages:
+            return Call(key, judge_global, (*args, start))
+        place = self.findings.get(way, NOTHING).place
+        return Call(key, self.stages[way.local].fit, (*args, rows, start, self.learned[way.local], place))
+
+
+def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
+    """Judge a global stage without a local one."""
+    return StageTrial(problem.losses(split, start.judged))

@@ -1,0 +1,198 @@
+"""The fit of local stages to rows of the reservoir, in memory: pure functions that run on a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.losses.losses import Loss
+from dkernel.model.local.binning import Binning, add_bin_scores, add_sums
+from dkernel.model.local.cell_machine import CellInputs
+from dkernel.model.local.cells import Cell, fit_cell, learn_root_of_cells
+from dkernel.model.local.grid_machine import coarse_to_fine
+from dkernel.model.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
+from dkernel.model.local.inputs import GridInputs
+from dkernel.numerics.array_types import F32, F64
+from dkernel.solvers.targets import Targets
+from dkernel.training.grids.inputs import relevances
+from dkernel.training.selection.descent import Place
+from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
+from dkernel.training.selection.stage_settings import (
+    GRID_MIDDLE,
+    GRID_RIDGES,
+    NOTHING,
+    RaceFindings,
+    best_cells_anywhere,
+    best_grids,
+    cell_settings,
+    grid_gamma,
+)
+
+CORRELATION_ROWS = 4096  # rows that the correlations of the grids of a group are estimated from
+FEW_RACE_ROWS = 2048  # with more rows the race fits more grids; a whole fit has up to 1,024
+RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
+MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
+METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
+
+
+@dataclass(frozen=True, eq=False)
+class SampleProblem:
+    """What all local stages on the sample share.
+
+    Parameters
+    ----------
+    bound : of a residual
+    scaling : to standard scores
+    inputs : of the grids
+    seed : of the grids
+    """
+
+    loss: Loss
+    targets: Targets
+    scaling: Scaling
+    inputs: GridInputs
+    bound: float
+    seed: int
+
+    def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
+        """Loss of each row that judges."""
+        values = self.loss.judging_value(self.targets.of(split.y_judged), scores)
+        return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class StageTrial:
+    """The best fit of a way to some rows.
+
+    Parameters
+    ----------
+    losses : of the rows that judge, float64 (judged,)
+    findings : for its local stage
+    """
+
+    losses: F64
+    findings: RaceFindings = NOTHING
+
+
+def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
+    """Scores of the global stage of features="none", the mean of the targets."""
+    weight = None if split.weight is None else split.weight[:rows]
+    mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
+    return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
+
+
+def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F64:
+    """Learn the relevances of the inputs of grids."""
+    return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling, threads)
+
+
+def learn_cell_metric(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
+    """Learn the root of the metric of cells."""
+    X, Y = cell_inputs(problem)(split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
+    return learn_root_of_cells(X, Y, threads)
+
+
+def cell_inputs(problem: SampleProblem) -> CellInputs:
+    """Inputs of cells: standard scores. The root of the metric is 0 for a constant feature."""
+    return CellInputs(problem.scaling.shift, problem.scaling.factor)
+
+
+def try_grids(
+    problem: SampleProblem,
+    split: FitValidationSplit,
+    rows: int,
+    start: StageScores,
+    relevance: F64,
+    place: Place | None,
+) -> StageTrial:
+    """Fit grids to the residual of a global stage, with the best settings near `place`."""
+    inputs, Y = problem.inputs, problem.targets.of(split.y[:rows])
+    n_grids = RACE_GRIDS[rows > FEW_RACE_ROWS]
+    weight = None if split.weight is None else split.weight[:rows]
+    X, X_judged = inputs(split.X[:rows]), inputs(split.X_judged)
+
+    @cache
+    def losses(place: Place) -> F64:
+        gamma = grid_gamma(relevance, inputs.categorical, place)
+        binning = coarse_to_fine(gamma, inputs.categorical, n_grids, bits_of(rows), problem.seed)
+        scores = _grid_scores(problem, binning, GRID_RIDGES[place[2]], X, X_judged, Y, weight, start)
+        return problem.losses(split, scores)
+
+    best = best_grids(_mean(losses, split), place or GRID_MIDDLE, len(relevance))
+    return StageTrial(losses(best), RaceFindings(best, relevance))
+
+
+def _grid_scores(
+    problem: SampleProblem,
+    binning: Binning,
+    ridge: float,
+    X: F32,
+    X_judged: F32,
+    Y: F32,
+    weight: F64 | None,
+    start: StageScores,
+) -> F32:
+    """Fit each group of grids by one round; return the scores of the rows that judge."""
+    fitted, judged = start.fitted.copy(), start.judged.copy()
+    loss, n, outputs = problem.loss, len(Y), Y.shape[1]
+    fixed = FixedPoint.of(problem.bound, None if weight is None else float(weight.sum()))
+    few = np.ones(min(n, CORRELATION_ROWS)) if weight is None else weight[:CORRELATION_ROWS]
+    bins = GRID_GROUP, binning.n_bins
+    for first in range(0, binning.n_grids, GRID_GROUP):
+        part = binning.part(first, first + GRID_GROUP)
+        codes = part.codes(X.T)
+        residual = -loss.derivative(Y, fitted) / np.float32(loss.curvature)
+        table = np.zeros((*bins, outputs + 1), np.int64)
+        sums = np.zeros((*bins, 1), np.int64) if fixed.packs(outputs) else table
+        add_sums(codes, fixed.rows(residual, weight), sums)
+        if fixed.packs(outputs):
+            fixed.unpack(sums, table)
+        nothing, seen = np.zeros((*bins, outputs), np.float32), np.ascontiguousarray(codes[:, :CORRELATION_ROWS])
+        change = join_steps(nothing, table, fixed, ridge * binning.n_grids, seen, few)
+        add_bin_scores(codes, change, fitted)
+        part.add_scores(X_judged.T, change, judged)
+    return judged
+
+
+def try_cells(
+    problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, root: F32, place: Place | None
+) -> StageTrial:
+    """Fit one cell of all rows to the residual of a global stage, with the settings of `place`, or the best of half."""
+    spread = np.flatnonzero(root.any(axis=0))
+    inputs, own = cell_inputs(problem), np.ascontiguousarray(root[np.ix_(spread, spread)])
+    X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
+    Y = problem.targets.of(split.y[:rows])
+    weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
+
+    @cache
+    def losses(place: Place, n: int) -> F64:
+        cell: Cell = fit_cell(X[:n], own, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
+        return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
+
+    best = place or best_cells_anywhere(_mean(lambda place: losses(place, rows // 2), split))
+    return StageTrial(losses(best, rows), RaceFindings(best))
+
+
+def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:
+    return lambda place: float(np.average(losses(place), weights=split.weight_judged))
+
+
+@dataclass(frozen=True)
+class SampledStage:
+    """A local stage in a race.
+
+    Parameters
+    ----------
+    learn : (problem, rows, threads) -> what all of its fits share
+    fit : (problem, rows, number of rows to fit, scores of the global stage, what they share, place or None) -> trial
+    most_rows : largest sample that it is fitted to
+    """
+
+    learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
+    fit: Callable[..., StageTrial]
+    most_rows: float = inf

@@ -1,0 +1,124 @@
+"""The ways to fit a machine: a global stage and a local one on its residual, each a recipe of its own."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import log2
+
+from dkernel.model.local_settings import STAGES, learns_rest
+from dkernel.model.recipe import Recipe
+from dkernel.model.serialization import stored
+from dkernel.model.solver_table import SOLVERS
+
+# Share of the loss that a way has to win if it takes twice the seconds and reads files. On covtype twice the components
+# win 15 %, and take at least twice the seconds.
+EARNED = 0.05
+# If none of these parameters is given, the whole machine is open: a fit may take other ways than components.
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
+
+
+@stored("Way")
+@dataclass(frozen=True)
+class Way:
+    """A way to fit a machine.
+
+    Parameters
+    ----------
+    features : of the global stage: "kernel" as the recipe and the choice have it, "linear", or "none"
+    local : "none" or the word of a local stage
+    """
+
+    features: str = "kernel"
+    local: str = "none"
+
+    @property
+    def text(self) -> str:
+        """The way in words.
+
+        Examples
+        --------
+        >>> Way("linear", "grids").text, Way("none", "cells").text
+        ('a linear kernel + grids', 'cells')
+        """
+        names = {"kernel": "components", "linear": "a linear kernel", "none": ""}
+        return " + ".join(name for name in (names[self.features], self.local) if name not in ("", "none"))
+
+    @property
+    def learns_rest(self) -> bool:
+        """True if few components are enough before its local stage."""
+        return learns_rest(self.local)
+
+    @property
+    def has_all_components(self) -> bool:
+        """True if it has components of a kernel, as many as components alone would have."""
+        return self.features == "kernel" and not self.learns_rest
+
+    def of(self, recipe: Recipe) -> Recipe:
+        """The recipe of this way alone."""
+        local = recipe.local_as(self.local)
+        if self.features == "linear":
+            return recipe.replace(kernel="linear", metric="identity", local=local)
+        if self.features == "none":
+            return recipe.replace(features="none", metric="identity", local=local)
+        return recipe.replace(local=local)
+
+
+@dataclass(frozen=True)
+class WayCost:
+    """What a way costs at the full size of a fit.
+
+    Parameters
+    ----------
+    seconds : predicted, on the usual cores
+    local_readings : by its local stage
+    reading : seconds of each reading of the files, 0 where the rows stay in memory
+    """
+
+    seconds: float
+    local_readings: int = 0
+    reading: float = 0.0
+
+    @property
+    def price(self) -> float:
+        """The gain in the logarithm of the loss that its seconds are worth; 0 if the rows stay in memory.
+
+        Examples
+        --------
+        >>> once, more = WayCost(800.0, reading=75.0), WayCost(3200.0, 8, reading=75.0)
+        >>> round(more.price - once.price, 2), WayCost(9.0, 8).price
+        (0.1, 0.0)
+        """
+        return EARNED * log2(self.seconds) if self.reading else 0.0
+
+
+def racing_ways() -> tuple[Way, ...]:
+    """All ways that may run a race, the simplest first.
+
+    Examples
+    --------
+    >>> [way.text for way in racing_ways()]
+    ['components', 'a linear kernel + grids', 'cells', 'components + grids', 'components + cells']
+    """
+    behind = [Way(features, stage.word) for stage in STAGES.values() for features in stage.behind]
+    return Way(), *sorted(behind, key=lambda way: way.features == "kernel")
+
+
+def is_open(recipe: Recipe) -> bool:
+    """True if the recipe leaves the whole machine open."""
+    return SOLVERS[recipe.solver].in_rounds and all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+
+
+def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
+    """The ways that a recipe leaves open, given the local stages that the budget allows; several run a race.
+
+    Examples
+    --------
+    >>> [way.text for way in ways_of(Recipe(local="grids"), ["grids"])]
+    ['a linear kernel + grids', 'components + grids']
+    >>> [way.text for way in ways_of(Recipe(local="grids", gamma=0.5), ["grids"])]
+    ['components + grids']
+    """
+    if is_open(recipe) and recipe.metric in ("auto", "identity"):
+        wanted = recipe.local_words(stages)
+        if racing := tuple(way for way in racing_ways() if way.local in wanted):
+            return racing
+    return tuple(Way(local=stage) for stage in stages or ("none",))

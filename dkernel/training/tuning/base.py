@@ -1,0 +1,96 @@
+"""Base class of the searches, which check all candidates of a grid first and keep a journal and a budget."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from dkernel.data.block import Block
+from dkernel.data.object_columns import check_gamma
+from dkernel.data.scratch import Scratch
+from dkernel.data.source import Source
+from dkernel.model.journal import Journal
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.progress import Progress
+from dkernel.training.checkpoint import run_of
+from dkernel.training.request import FitRequest, digest_of_rows
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
+
+
+@dataclass(frozen=True, eq=False)
+class SearchRequest:
+    """Data, candidates and limits of a search, as they were asked for.
+
+    Parameters
+    ----------
+    recipe : what all candidates share
+    grid : axis -> values
+    judges : rows to judge candidates by; None for those of the data
+    clock : seconds, for a budget of time
+    """
+
+    source: Source
+    recipe: Recipe
+    executor: Executor
+    grid: Mapping[str, Sequence[Any]]
+    budget: Budget
+    progress: Progress
+    scratch: Scratch
+    judges: Block | None
+    clock: Callable[[], float]
+
+
+class ParameterSearch(ABC):
+    """A search, with what its checkpoint and the fit of the winner need."""
+
+    fitted: ClassVar[bool]
+    """Whether each candidate is fitted as without a search."""
+
+    def __init__(self, asked: SearchRequest) -> None:
+        self.asked, self.source, self.executor, self.judges = asked, asked.source, asked.executor, asked.judges
+        self.progress, self.scratch, self.budget = asked.progress, asked.scratch, asked.budget
+        self.began, self.journal = asked.clock(), Journal()
+        self._choices: dict[str, SelectedModel] = {}
+        recipe, source = asked.recipe.for_columns(asked.source.columns), asked.source
+        self.candidates = candidates_of(recipe, asked.grid, source.n_in, bool(source.objects), self.fitted)
+        # Everything that a fit would refuse is refused now, for every candidate.
+        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
+        kernels = [request.recipe.kernels[0] for request in self.requests.values()]
+        for gamma in {request.recipe.gamma: None for request in self.requests.values()}:
+            check_gamma(kernels, gamma)
+        self.identity = run_of(source, recipe, digest_of_rows(self.judges))
+        values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
+        words = {name: " | ".join(dict.fromkeys(axis)) for name, axis in values.items()}
+        self.identity["recipe"] |= {"grid": words, "budget": repr(self.budget)}
+
+    @abstractmethod
+    def _request(self, recipe: Recipe) -> FitRequest:
+        """The request of a fit by this recipe; one that cannot be met is refused."""
+
+    @property
+    @abstractmethod
+    def checkpoint_bytes(self) -> int:
+        """Bytes on disk."""
+
+    @abstractmethod
+    def run(self) -> dict[str, Any]:
+        """The search, as the journal keeps it."""
+
+    def _choose_once(self, candidate: SearchCandidate, name: str, choose: Callable[[], SelectedModel]) -> SelectedModel:
+        """The candidate with numbers for its words; multiples of one gamma, which have one name, are chosen once."""
+        if name not in self._choices:
+            self._choices[name] = choose()
+        choice = self._choices[name]
+        return replace(choice, kernel=scale_gammas(choice.kernel, candidate.factor), why={})
+
+    def _has_time(self, spent: float) -> bool:
+        """True if the budget has time for a step that takes as long as the one before."""
+        return self.asked.clock() - self.began + spent <= self.budget.seconds
+
+    def _comparable(self, loss: float, error: float) -> float:
+        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
+        value = loss if len({c.recipe.loss for c in self.candidates}) == 1 else error
+        return value if math.isfinite(value) else math.inf

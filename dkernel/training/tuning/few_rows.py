@@ -1,0 +1,127 @@
+"""A search on few rows: each candidate is fitted as `train` fits it, and judged as `train` judges its alphas.
+
+The first candidate is the choice of `train` itself. Each fit chooses its alpha by the loss on rows left out of a fit,
+and that loss compares the candidates. Races of a few rounds would compare them by some tens of rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import SOLVERS
+from dkernel.solvers.fit_problem import FitRun
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.training.fit import train
+from dkernel.training.request import FitRequest, settle_source, with_solver
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
+from dkernel.training.tuning.base import ParameterSearch
+from dkernel.training.tuning.search_space import SearchCandidate
+
+SEARCH_PASSES = 2  # passes that a whole race reads, about, and that a whole search of few rows counts as
+
+
+def judges_by_rows_left_out(source: Source, recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+    """True if `train` would solve these rows exactly and choose alpha by rows that it leaves out."""
+    asked = dict(grid or {})
+    if recipe.alpha != "auto" or "alpha" in asked:
+        return False
+    losses = [recipe.replace(loss=loss) for loss in asked.get("loss", (recipe.loss,))]
+    return all(SOLVERS[with_solver(each, source).solver].in_memory for each in losses)
+
+
+class FewRowsSearch(ParameterSearch):
+    """One search on few rows."""
+
+    fitted = True
+
+    def _request(self, recipe: Recipe) -> FitRequest:
+        settled = settle_source(self.source, recipe, self.executor, None, self.judges)
+        return FitRequest.of(*settled, self.executor, validation=self.judges)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes on disk: some figures of each candidate."""
+        return 0
+
+    def run(self) -> dict[str, Any]:
+        """The search, as the journal keeps it."""
+        lines: dict[int, dict[str, Any]] = {}
+        clock = self.asked.clock
+        self._leave_out_copies()
+        total, spent = len(self.candidates), 0.0
+        for number, candidate in enumerate(self.candidates):
+            passes = SEARCH_PASSES * (number + 1) / total
+            if number and not (passes <= self.budget.passes + 1e-3 and self._has_time(spent)):
+                break
+            self.progress.phase(f"candidate {number + 1}/{total}")
+            begin = clock()
+            lines[number] = self.journal.stage(f"candidate-{number}", partial(self._judge, candidate))
+            spent = clock() - begin
+        return self._result(lines, SEARCH_PASSES * len(lines) / total)
+
+    def _leave_out_copies(self) -> None:
+        """Keep the first of candidates that are the same fit: "auto" may stand for another word of its axis."""
+        kept: dict[tuple[str, ...], SearchCandidate] = {}
+        for candidate in self.candidates:
+            chosen = self._choose_model(candidate)
+            words = candidate.recipe.replace(kernel=repr(chosen.kernel), gamma="auto", metric=chosen.metric)
+            kept.setdefault((words.to_text(), chosen.scaling.kind), candidate)
+        self.candidates = list(kept.values())
+
+    def _judge(self, candidate: SearchCandidate) -> dict[str, Any]:
+        """The line of a candidate: its alpha, and the figures of rows left out of a fit."""
+        chosen = self._choose_model(candidate)
+        rows, scratch = self.judges, self.scratch
+        fit = train(self.source, candidate.recipe, self.executor, scratch=scratch, chosen=chosen, validation=rows)
+        model = fit.model
+        judged = model.facts["holdout"]
+        error = {"rmse": judged["rmse"]} if model.classes is None else {"error": 1 - judged["accuracy"]}
+        asked = {**self._name(candidate), "alpha": model.recipe.alpha}
+        figures = {"left_out_loss": judged["loss"], **error}
+        return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
+
+    def _choose_model(self, candidate: SearchCandidate) -> SelectedModel:
+        """The candidate with numbers for its words, as a fit chooses them."""
+        request = self.requests[candidate.of_map]
+
+        def choose() -> SelectedModel:
+            run = FitRun(self.executor, request.key, self.progress, scratch=self.scratch)
+            with closing(BlockReader(self.executor, request.source, request.plan.kept)) as reader:
+                survey = read_survey(request, run, reader)
+            data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
+            return choose_model(request, run, data, split)
+
+        return self._choose_once(candidate, candidate.recipe.to_text(), choose)
+
+    def _name(self, candidate: SearchCandidate) -> dict[str, Any]:
+        """What was searched, with the metric that a word stands for."""
+        metric = self._choose_model(candidate).metric
+        return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
+
+    def _measure(self, line: Mapping[str, Any]) -> float:
+        return self._comparable(line["left_out_loss"], line.get("error", line.get("rmse")))
+
+    def _result(self, lines: Mapping[int, dict[str, Any]], passes: float) -> dict[str, Any]:
+        """The leaderboard and the winner; of equals the first, which the choice of `train` is."""
+        order = sorted(lines, key=lambda number: (self._measure(lines[number]), number))
+        board = [{"rank": rank, **lines[number]} for rank, number in enumerate(order, start=1)]
+        for number in range(len(lines), len(self.candidates)):
+            kernel = repr(self._choose_model(self.candidates[number]).kernel)
+            asked = self._name(self.candidates[number])
+            board.append({"rank": len(board) + 1, **asked, "kernel": kernel, "rungs": 0})
+        best = self.candidates[order[0]]
+        chosen = self._choose_model(best)
+        params = {name: value for name, value in self._name(best).items() if name != "gamma"}
+        text = f"{len(board)} candidates in {passes:.6g} passes, the budget that repeats the search, on rows left out"
+        return {
+            "recipe": best.recipe,
+            "chosen": replace(chosen, why={"search": text}),
+            "leaderboard": board,
+            "params": {**params, "kernel": repr(chosen.kernel)},
+            "passes": float(f"{passes:.6g}"),
+        }

@@ -1,0 +1,360 @@
+"""A search by successive halving: all candidates read the same rows, the worse half is dropped at each rung.
+
+    rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
+
+c makes the whole race about two passes, whatever the number of candidates; of more than 64, where c is 1, it is longer.
+
+Successive halving (Jamieson and Talwalkar 2016) where a candidate costs a few heads or, with a gamma of its own, a map.
+The maps of the race are small: the largest has RACED columns, the others as many in proportion, and what is chosen are
+the settings. The survivor is trained at its full size, by the same fit as any other, with the kernel, the scaling and
+the metric that it raced with, and with its alpha where the grid names alphas. Nothing depends on the workers; a budget
+of time can end the race at a rung alone, and the passes until there, which are recorded, are the budget that gives the
+same bytes again.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.object_columns import check_source
+from dkernel.data.scratch import Scratch
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.losses.losses import parse_loss
+from dkernel.model.recipe import Recipe
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.solvers.fit_problem import FitRun
+from dkernel.solvers.sgd_setup import load_or_prepare, prepare
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.checkpoint import FIT, SEARCH, Checkpoint
+from dkernel.training.fit import TrainResult, Validation, train, with_judges
+from dkernel.training.missing_values import with_missing_values
+from dkernel.training.request import FitRequest, merge_copies
+from dkernel.training.selection.candidates import SelectedModel
+from dkernel.training.selection.metric_learning import check_metric
+from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
+from dkernel.training.tuning.base import ParameterSearch, SearchRequest
+from dkernel.training.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out
+from dkernel.training.tuning.search_space import Budget, SearchCandidate
+from dkernel.training.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
+
+RACE_ROUNDS = 32  # rounds of a pass of the race
+RACED = 1024  # columns of the largest map of a race: all maps together cost less than the fit to come
+
+
+@dataclass(frozen=True, eq=False)
+class TuneResult:
+    """Result of a search.
+
+    Parameters
+    ----------
+    fit : of the survivor, as `train` gives it
+    leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
+        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse); of few
+        rows, and where rows to judge by are given, the loss and error on rows left out of a fit
+    params : what was searched -> the survivor's value
+    recipe : that the survivor was trained with
+    passes : of the search over the data: as a budget, they give the same search again
+    """
+
+    fit: TrainResult
+    leaderboard: list[dict[str, Any]]
+    params: dict[str, Any]
+    recipe: Recipe
+    passes: float
+
+
+def tune(
+    source: Source,
+    recipe: Recipe,
+    executor: Executor,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    budget: Budget | str | float = "2passes",
+    *,
+    progress: Progress | None = None,
+    scratch: Scratch | str | None = None,
+    checkpoint: Checkpoint | None = None,
+    validation: Validation = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> TuneResult:
+    """Search and fit; the same bytes for every executor.
+
+    Parameters
+    ----------
+    source : with a label
+    recipe : what all candidates share; gamma, metric and alpha are searched where it says "auto"
+    grid : axis -> values, of `dkernel.training.tuning.search_space.AXES`; a gamma may also be '4*median' or '2*auto'
+    budget : of the search, the survivor's fit comes after it: "2passes", or "10min", which ends with a rung
+    checkpoint : where to keep what is done: the rungs in its folder search/, the fit in fit/
+    validation : rows to judge candidates and the survivor by, as of `train`
+    clock : seconds, for a budget of time
+    """
+    if source.label is None:
+        raise DataError("The data have no label to learn: open the source with one.")
+    shown, of_search, of_fit = progress or Progress("none"), None, None
+    if checkpoint is not None:
+        of_search, of_fit = checkpoint.within(SEARCH), replace(checkpoint.within(FIT), resume=True)
+
+    def run(source: Source, recipe: Recipe) -> TuneResult:
+        source, judges, held = with_judges(source, recipe, executor, validation)
+        source = merge_copies(source, recipe, executor)
+        if source.n_counted < 2:
+            raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
+        few = judges_by_rows_left_out(source, recipe, grid)
+        asked = SearchRequest(
+            source=source,
+            recipe=recipe if few else recipe.with_passes(),
+            executor=executor,
+            grid=grid or {},
+            budget=Budget.of(budget),
+            progress=shown,
+            scratch=Scratch.of(scratch),
+            judges=judges,
+            clock=clock,
+        )
+        outcome = _resume_or_search(FewRowsSearch(asked) if few else HalvingSearch(asked), of_search)
+        winner, chosen, board, passes = (outcome[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        if held:
+            chosen = replace(chosen, why={**chosen.why, "holdout": held})
+        result = train(
+            source,
+            winner,
+            executor,
+            progress=progress,
+            scratch=scratch,
+            checkpoint=of_fit,
+            chosen=chosen,
+            validation=judges,
+        )
+        params = outcome["params"]
+        if winner.alpha == "auto":
+            params = {**params, "alpha": result.model.recipe.alpha}
+        facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
+        model = replace(result.model, facts={**result.model.facts, "search": facts})
+        return TuneResult(replace(result, model=model), board, params, winner, passes)
+
+    return with_missing_values(run, source, recipe, of_search, progress)
+
+
+def _resume_or_search(search: ParameterSearch, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    with ExitStack() as opened:
+        if checkpoint is not None:
+            kept = checkpoint.open(search.identity, search.checkpoint_bytes, search.progress)
+            search.journal = opened.enter_context(kept)
+        result: dict[str, Any] | None = search.journal.stored("result")
+        if result is None:
+            with one_blas_thread(), search.progress:
+                result = search.run()
+            search.journal.finish(result)
+        return result
+
+
+class HalvingSearch(ParameterSearch):
+    """One search by successive halving: its candidates, the maps that they share, and the rungs."""
+
+    fitted = False
+
+    def __init__(self, asked: SearchRequest) -> None:
+        super().__init__(asked)
+        recipe = asked.recipe.for_columns(self.source.columns)
+        if any(c.recipe.cost is not None for c in self.candidates):
+            raise RecipeError(
+                "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
+            )
+        self.alpha_asked = recipe.alpha != "auto" or "alpha" in asked.grid
+        for request in self.requests.values():
+            kernel = request.recipe.kernels[0]
+            check_source(kernel, self.source)
+            check_metric(request.recipe.metric, kernel, self.source.layout)
+        most = max(request.sizes.components for request in self.requests.values())
+        self.shrink = max(1.0, most / RACED)
+        rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
+        self.shares = 2**rungs - 1
+        passes = SEARCH_PASSES + -(-self.shares // RACE_ROUNDS)
+        self.base = self._request(
+            recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
+        )
+        texts = [(c.recipe.to_text(), c.factor) for c in self.candidates]
+        self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]}"
+
+    def _request(self, recipe: Recipe) -> FitRequest:
+        return FitRequest.of(self.source, recipe, self.executor, validation=self.judges)
+
+    def _run_of(self, key: str) -> FitRun:
+        return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
+
+    def _columns_in_race(self, columns: int) -> int:
+        """Columns of the race's map for one of `columns`; an even number, for maps of pairs."""
+        # Maps of fewer than 32 components do not tell candidates apart.
+        return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes on disk: preconditioners and coefficients of every map."""
+        return int(len(self.requests) * self.base.plan.checkpoint_bytes)
+
+    def run(self) -> dict[str, Any]:
+        """The race, as the journal keeps it."""
+        base, run = self.base, self._run_of(self.base.key)
+        reader = BlockReader(self.executor, base.source, base.plan.kept)
+        try:
+            survey = read_survey(base, run, reader)
+            self.targets = learn_labels(base, run, survey).targets
+            base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
+            maps = self._make_maps(survey, reader)
+            schedules, reader, _ = choose_order(base, run, survey, base.sizes, reader)
+            return self._race(maps, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), reader)
+        finally:
+            reader.close()
+
+    def _make_maps(self, survey: SurveyResult, reader: BlockReader) -> list[RacedMap]:
+        """The maps of the race, the candidates of each prepared on the sample as those of a fit."""
+        self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
+        maps = []
+        for i, of_map in enumerate(self.requests):
+            mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
+            self.chosen[of_map] = self._choose_model(self.candidates[mine[0]], survey)
+            self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
+            maps.append(self._make_map(i, of_map, mine, survey, reader))
+        return maps
+
+    def _choose_model(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+        """The candidate with numbers for its words."""
+        request, recipe = self.requests[candidate.of_map], candidate.recipe
+        name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
+        name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
+        run = self._run_of(self.key)
+        data = learn_labels(request, run, survey)
+        data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
+        split = split_rows(self.base, survey, self.base.sizes)
+        return self._choose_once(candidate, name, lambda: choose_model(request, run, data, split, stage=name))
+
+    def _make_map(
+        self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader
+    ) -> RacedMap:
+        chosen, full = self.chosen[of_map], self.requests[of_map]
+        raced_map: RacedMap | None = None
+        entries: list[RacedHeads] = []
+        for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
+            of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
+            recipe = full.recipe.replace(
+                kernel=repr(chosen.kernel),
+                loss=loss,
+                features=full.features,
+                n_components=self._columns_in_race(full.sizes.components),
+            )
+            request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
+            fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, reader)
+            if raced_map is None:
+                raced_map = RacedMap(fit.problem, fit.coordinates, ())
+            # All losses share one map.
+            problem = replace(fit.problem, components=raced_map.problem.components)
+            fit = replace(fit, problem=problem, coordinates=raced_map.coordinates)
+            alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
+            # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
+            setup = load_or_prepare(fit, self.journal, f"prepared-{i}-{len(entries)}", partial(prepare, fit, alphas, 0))
+            entries.append(RacedHeads(problem.loss, setup.solver, setup.start, tuple(of_loss)))
+        assert raced_map is not None
+        return replace(raced_map, entries=tuple(entries))
+
+    def _race(self, maps: list[RacedMap], rounds: Sequence[Any], length: int, reader: BlockReader) -> dict[str, Any]:
+        alive = list(range(len(self.candidates)))
+        last: dict[int, tuple[int, Score]] = {}
+        first = max(1, SEARCH_PASSES * length // self.shares)
+        self.whole = first * self.shares
+        done = rung = 0
+        spent = 0.0
+        while len(alive) > 1 and done < len(rounds):
+            turns = rounds[done : done + first * 2**rung]
+            within = done + len(turns) <= self.budget.passes * length + 1e-3
+            if rung and not (within and self._has_time(spent)):
+                break
+            maps = [kept for raced in maps if (kept := raced.only(alive)) is not None]
+            rows = sum(piece.n for turn in turns for piece in turn)
+            self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(maps))
+            begin = self.asked.clock()
+            after = self.journal.stage(
+                f"rung-{rung}", partial(self._rung, maps, turns, reader, done, length, rounds[done + len(turns) :][:1])
+            )
+            spent = self.asked.clock() - begin
+            maps = [raced.at(after["v"]) for raced in maps]
+            done, rung = done + len(turns), rung + 1
+            last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
+            alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
+        return self._result(last, alive, done / length)
+
+    def _rung(
+        self,
+        maps: list[RacedMap],
+        turns: Sequence[Any],
+        reader: BlockReader,
+        done: int,
+        length: int,
+        following: Sequence[Any],
+    ) -> dict[str, Any]:
+        ahead = following[0] if following else ()
+        maps, scores = run_rounds(
+            maps, turns, reader, f"{self.key}-race", done, length, self.whole, ahead, self.progress
+        )
+        if self.judges is not None:
+            scores = {number: score for raced in maps for number, score in raced.judge(self.judges).items()}
+        entries = [entry for raced in maps for entry in raced.entries]
+        v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
+        return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
+
+    def _measure(self, score: Score) -> float:
+        return self._comparable(score.loss / max(score.weight, 1e-300), self._figure(score)[1])
+
+    def _figure(self, score: Score) -> tuple[str, float]:
+        if self.targets.classes is None:
+            return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
+        return "error", 1 - score.right / max(score.n, 1)
+
+    def _result(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
+        """The leaderboard and the survivor."""
+        # Candidates that ended at the same rung are compared on the rows of that rung.
+        order = sorted(
+            range(len(self.candidates)),
+            key=lambda n: (n != alive[0], -last[n][0], self._measure(last[n][1]), n) if n in last else (n != alive[0],),
+        )
+        board = [self._line(rank, number, last.get(number)) for rank, number in enumerate(order, start=1)]
+        best = self.candidates[alive[0]]
+        chosen, request = self.chosen[best.of_map], self.requests[best.of_map]
+        params = {name: value for name, value in best.asked.items() if name != "gamma"}
+        params["kernel"] = repr(chosen.kernel)
+        text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
+        # The alpha of small maps is no rule at full size: unless it was searched, the fit chooses it once more.
+        alpha = best.recipe.alpha if self.alpha_asked else "auto"
+        recipe = request.recipe.replace(
+            kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
+        )
+        return {
+            "recipe": recipe,
+            "chosen": replace(chosen, why={"search": text}),
+            "leaderboard": board,
+            "params": params,
+            "passes": float(f"{passes:.6g}"),
+        }
+
+    def _line(self, rank: int, number: int, seen: tuple[int, Score] | None) -> dict[str, Any]:
+        candidate = self.candidates[number]
+        rungs, score = seen or (0, Score())
+        line = {"rank": rank, **candidate.asked, "kernel": repr(self.chosen[candidate.of_map].kernel), "rungs": rungs}
+        if seen is None:
+            return line
+        name, figure = self._figure(score)
+        loss = score.loss / max(score.weight, 1e-300)
+        # JSON has no word for what a candidate that diverged has.
+        figures = {"progressive_loss" if self.judges is None else "left_out_loss": loss, name: figure}
+        return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}

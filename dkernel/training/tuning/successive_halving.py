@@ -1,0 +1,193 @@
+"""Successive halving: all candidates share each reading of a block, and those of one map share its components.
+
+A map runs with all heads that use it: for each loss, for each alpha, the outputs. In a round every map takes its
+gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and right
+answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features.base import Coordinates
+from dkernel.losses.losses import Loss
+from dkernel.numerics.array_types import F64
+from dkernel.solvers.objective import LossStatistic, Problem
+from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, coefficients_of
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowRange, RowSlice
+
+
+@dataclass(frozen=True, eq=False)
+class MixedLoss(Loss):
+    """A loss for each run of paths; as one, since the columns of a tile are made once for all heads.
+
+    Scores are (rows, paths) or (rows, paths, outputs): a loss may see the outputs of a row together.
+
+    Parameters
+    ----------
+    parts : losses, each with its number of paths
+
+    Examples
+    --------
+    >>> from dkernel.losses.losses import Hinge, Squared
+    >>> y = np.array([[1.0, 1.0]])
+    >>> MixedLoss(((Hinge(), 1), (Squared(), 1))).value(y, np.array([[0.0, 3.0]]))
+    array([[1., 2.]])
+    """
+
+    name: ClassVar[str] = "mixed"
+    curvature: ClassVar[float] = 1.0
+    parts: tuple[tuple[Loss, int], ...] = ()
+
+    def value(self, y: NDArray[np.floating], s: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.concatenate([loss.value(y[:, c], s[:, c]) for loss, c in self._runs()], axis=1)
+
+    def derivative(self, y: NDArray[np.floating], s: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.concatenate([loss.derivative(y[:, c], s[:, c]) for loss, c in self._runs()], axis=1)
+
+    def _runs(self) -> list[tuple[Loss, slice]]:
+        ends = np.cumsum([paths for _, paths in self.parts]).tolist()
+        return [(loss, slice(end - paths, end)) for (loss, paths), end in zip(self.parts, ends, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class RacedHeads:
+    """The heads of one loss.
+
+    Parameters
+    ----------
+    v : float64 (n + 1, alphas * outputs)
+    candidates : number of the candidate of each alpha
+    """
+
+    loss: Loss
+    solver: PSGD
+    v: F64
+    candidates: tuple[int, ...]
+
+    def only(self, alive: Sequence[int]) -> "RacedHeads | None":
+        """The same of the candidates that are left, or None."""
+        kept = [j for j, number in enumerate(self.candidates) if number in alive]
+        if not kept:
+            return None
+        return replace(
+            self,
+            solver=self.solver.only([(j, 1.0) for j in kept]),
+            v=np.ascontiguousarray(np.concatenate([self.of(self.candidates[j]) for j in kept], axis=1)),
+            candidates=tuple(self.candidates[j] for j in kept),
+        )
+
+    def of(self, number: int) -> F64:
+        """The columns of v that are a candidate's."""
+        outputs, j = self.solver.outputs, self.candidates.index(number)
+        return self.v[:, j * outputs : (j + 1) * outputs]
+
+
+@dataclass
+class Score:
+    """Figures of a candidate: sums of loss and right answers over n rows, each scored before its use."""
+
+    loss: float = 0.0
+    right: float = 0.0
+    weight: float = 0.0
+    n: int = 0
+
+    def add(self, loss: float, right: float, weight: float, n: int) -> None:
+        self.loss += loss
+        self.right += right
+        self.weight += weight
+        self.n += n
+
+
+@dataclass(frozen=True, eq=False)
+class RacedMap:
+    """A map and the heads on its columns.
+
+    Parameters
+    ----------
+    problem : of the rows; its loss is that of the first entry
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    entries: tuple[RacedHeads, ...]
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Their numbers, in the order of the heads."""
+        return tuple(number for entry in self.entries for number in entry.candidates)
+
+    def only(self, alive: Sequence[int]) -> "RacedMap | None":
+        """The map with the heads of the candidates that are alive."""
+        entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
+        return replace(self, entries=entries) if entries else None
+
+    def at(self, v: dict[int, F64]) -> "RacedMap":
+        """The map with these coefficients, one array a candidate."""
+        entries = [
+            replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
+            for entry in self.entries
+        ]
+        return replace(self, entries=tuple(entries))
+
+    @property
+    def sgd_problem(self) -> SGDProblem:
+        """The problem of all entries together."""
+        outputs = self.problem.targets.outputs
+        parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
+        loss = parts[0][0] if len(parts) == 1 else MixedLoss(parts)
+        return SGDProblem(replace(self.problem, loss=loss), self.coordinates, [entry.solver for entry in self.entries])
+
+    def judge(self, rows: Block) -> dict[int, Score]:
+        """The figures of each candidate on rows that are not of the source."""
+        whole, scores = RowSlice(0, RowRange(0, 0, 0, len(rows.X)), len(rows.X), 0), {}
+        for entry in self.entries:
+            problem = replace(self.problem, loss=entry.loss, threshold=-1)
+            sums = LossStatistic(problem).step(rows, whole, coefficients_of(self.coordinates, entry.v))
+            for number, loss, right in zip(entry.candidates, sums.loss, sums.right, strict=True):
+                scores[number] = Score(float(loss), float(right), sums.weight, sums.n)
+        return scores
+
+
+def run_rounds(
+    maps: Sequence[RacedMap],
+    rounds: Sequence[Sequence[RowSlice]],
+    reader: BlockReader,
+    key: str,
+    first: int,
+    length: int,
+    whole: int,
+    following: Sequence[RowSlice],
+    progress: Any,
+) -> tuple[list[RacedMap], dict[int, Score]]:
+    """Some rounds of all maps; the maps after them, and each candidate's score on their rows.
+
+    Parameters
+    ----------
+    first : number of the first of these rounds in the whole race
+    length, whole : rounds of a pass, and of a race that nothing ends before
+    following : the pieces after the last of these rounds, which are read ahead
+    """
+    candidates = [raced.candidates for raced in maps]
+    scores = {number: Score() for some in candidates for number in some}
+    entries = [entry for raced in maps for entry in raced.entries]
+    v = [entry.v for entry in entries]
+    with SGD(reader, [raced.sgd_problem for raced in maps], f"{key}-{first}") as sgd:
+        for i, pieces in enumerate(rounds):
+            ahead = rounds[i + 1] if i + 1 < len(rounds) else following
+            # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is
+            # judged, and who is regularized most wins.
+            factor = max(0.05, 1 - (first + i) / whole)  # the last steps are this share of a fit's
+            states, totals = sgd.round([PSGD.at_rest(each) for each in v], pieces, f"{i}", length, factor, ahead)
+            v = [state.v for state in states]
+            for some, total in zip(candidates, totals, strict=True):
+                for number, loss, right in zip(some, total.loss, total.right, strict=True):
+                    scores[number].add(float(loss), float(right), total.weight, total.n)
+            progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
+    after = iter([replace(entry, v=each) for entry, each in zip(entries, v, strict=True)])
+    return [replace(raced, entries=tuple(next(after) for _ in raced.entries)) for raced in maps], scores

@@ -1,0 +1,196 @@
+"""Every finding of the doctor, from facts of processes that are not real; a real broken cluster is in tests/cli."""
+
+import copy
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+import yaml
+
+from dkernel.cli.diagnostics.doctor import CHECKS, DoctorRequest, diagnose
+from dkernel.cli.diagnostics.host_facts import probe
+from dkernel.data import from_arrays
+from dkernel.model.recipe import Recipe
+
+WORKERS = ("tcp://10.0.0.1:1", "tcp://10.0.0.2:1")
+SOUND = {
+    "host": "one", "memory": 64 * 2**30, "threads": 1, "memory_limit": 4 * 2**30, "spills": True,
+    "local_directory": "/scratch", "file_system": "ext4", "local_free": 2**40, "blas_threads": 1,
+}  # fmt: skip
+
+
+class Cluster:
+    """A client of two workers: what this process is, but for what `change` says of the second."""
+
+    def __init__(self, change=None, workers=WORKERS):
+        self.change, self.workers, self.ahead = change or {}, workers, 0.0
+        self.scheduler = type("Scheduler", (), {"address": "tcp://10.0.0.1:8786"})
+
+    def run_on_scheduler(self, function, *args):
+        return function(*args)
+
+    def run(self, function, *args, on_error):
+        assert on_error == "return"
+        if function is time.time:
+            return {
+                name: time.time() + (self.change.get("ahead", 0) if i else 0) for i, name in enumerate(self.workers)
+            }
+        found = {name: copy.deepcopy(function(*args) | SOUND) for name in self.workers}
+        for name in self.workers[1:]:
+            if "raises" in self.change:
+                found[name] = self.change["raises"]
+                continue
+            for key, value in self.change.items():
+                if key in found[name]:
+                    found[name][key] = found[name][key] | value if isinstance(value, dict) else value
+        return found
+
+
+@pytest.fixture
+def job(tmp_path):
+    X = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
+    recipe = Recipe(solver="psgd", n_components=64)
+    source, places = from_arrays(X, X[:, 0] > 0), {"--scratch": str(tmp_path)}
+    return DoctorRequest(source, recipe, places, written=["--scratch"], shared=["--scratch"], files=[__file__])
+
+
+def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
+    found = diagnose(Cluster(), job)
+    assert found.findings == []
+    # Dask's defaults are named where they are shorter than the run waits, and are no fault.
+    usual = {"distributed.comm.timeouts.connect": 30.0, "distributed.comm.timeouts.tcp": 30.0}
+    with dask.config.set(usual):
+        named = diagnose(Cluster(), job)
+        assert (named.limits, named.findings) == (usual, [])
+        assert diagnose(Cluster(), job, patience=20).limits == {}
+    assert list(found.processes) == ["client", "scheduler", *WORKERS]
+    assert found.plan["worker_bytes"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+FAULTS = {
+    "versions": ({"versions": {"numpy": "1.0"}}, ["numpy 1.0 instead of", "Install the same versions"]),
+    "write": (
+        {"places": {"--scratch": {"error": "PermissionError: no", "free": None}}},
+        ["--scratch", "PermissionError"],
+    ),
+    "shared": ({"missing": ["/data/.dkernel-doctor-x"]}, ["/data is another folder", "share"]),
+    "data": ({"unreadable": ["/data/a.csv", "/data/b.csv"]}, ["/data/a.csv and 1 more", "Mount the data"]),
+    "disk": ({"local_free": 1000}, ["free for spilling in /scratch", "--local-directory"]),
+    "spill": ({"file_system": "tmpfs"}, ["/scratch, which is tmpfs", "--local-directory"]),
+    "memory": ({"memory_limit": 2**20}, ["its limit is 1 MiB, and the plan needs", "--memory-limit"]),
+    "blas": ({"blas_threads": 8}, ["8 threads beside 1", "OPENBLAS_NUM_THREADS=1"]),
+    "clock": ({"ahead": 3600}, ["3,600 s ahead", "chrony"]),
+    "limits": (
+        {"limits": {"distributed.comm.timeouts.tcp": 20.0, "distributed.scheduler.worker-ttl": None}},
+        ["timeouts.tcp is 20 s, and a run waits 300 s", "distributed.comm.timeouts.tcp: 300s", "--cluster-timeout"],
+    ),
+    "workers": ({"raises": ModuleNotFoundError("No module named 'x'")}, ["did not answer", "No module named 'x'"]),
+}
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_every_fault_is_found_where_it_is(check, job):
+    change, words = FAULTS[check]
+    found = diagnose(Cluster(change), job).findings
+    assert [(finding.check, finding.where) for finding in found] == [(check, WORKERS[1])]
+    for word in words:
+        assert word in found[0].found + " " + found[0].remedy
+
+
+def test_there_is_a_fault_for_every_check():
+    assert set(FAULTS) | {"job"} == set(CHECKS)
+
+
+def test_a_machine_that_promised_more_memory_than_it_has(job):
+    change = {"memory": 6 * 2**30}
+
+    class Small(Cluster):
+        def run(self, function, *args, on_error):
+            found = super().run(function, *args, on_error=on_error)
+            return found if function is time.time else {name: facts | change for name, facts in found.items()}
+
+    (finding,) = diagnose(Small(), job).findings
+    assert (finding.check, finding.where) == ("memory", "one")
+    assert "2 workers may use 8192 MiB in all" in finding.found
+
+
+class Elsewhere(Cluster):
+    """A second worker that sees no folder of the client."""
+
+    def run(self, function, *args, on_error):
+        found = super().run(function, *args, on_error=on_error)
+        return found if function is time.time else found | {WORKERS[1]: found[WORKERS[1]] | {"missing": args[3]}}
+
+
+def test_workers_have_to_share_what_they_write_and_nothing_else(job, tmp_path):
+    for place in (tmp_path, tmp_path / "new"):
+        copies = replace(job, places={"--scratch": str(place)}, made=["--scratch"])
+        (finding,) = diagnose(Elsewhere(), copies).findings
+        assert (finding.check, finding.where) == ("shared", WORKERS[1])
+        assert finding.found.startswith(f"{tmp_path} is another folder")
+    of_the_client = {"--out": str(tmp_path), "--checkpoint": str(tmp_path / "new")}
+    assert diagnose(Elsewhere(), replace(job, places=of_the_client, made=["--checkpoint"])).findings == []
+
+
+def test_the_rows_of_cells_need_room_on_the_disk_of_each_worker(job):
+    cells = replace(job, recipe=job.recipe.replace(local="cells"), places={})
+    assert diagnose(Cluster(), cells).findings == []
+    (finding,) = diagnose(Cluster({"local_free": 100, "spills": False}), cells).findings
+    assert (finding.check, finding.where) == ("disk", WORKERS[1])
+    assert "the rows of cells need" in finding.found
+
+
+def test_limits_of_a_cluster_are_its_own_configuration(job):
+    with dask.config.set({"distributed.scheduler.worker-ttl": "20 s", "distributed.comm.timeouts.tcp": "10s"}):
+        found = diagnose(Cluster(), job)
+        assert [finding.check for finding in found.findings] == ["limits"] * 6  # of the scheduler and two workers
+        assert found.limits["distributed.scheduler.worker-ttl"] == 20
+        assert diagnose(Cluster(), job, patience=10).findings == []
+
+
+def test_the_settings_that_are_recommended_are_named_and_are_no_fault(job):
+    recommended = yaml.safe_load((Path(__file__).parents[3] / "deploy" / "dask.yaml").read_text())
+    with dask.config.set(recommended):
+        found = diagnose(Cluster(), job)
+    assert (found.findings, set(found.limits.values())) == ([], {60.0})
+
+
+def test_no_workers_and_a_job_that_cannot_be_planned():
+    found = diagnose(Cluster(workers=()), DoctorRequest(trouble="x.csv: no such file")).findings
+    assert [finding.check for finding in found] == ["workers", "job"]
+    assert "dask worker tcp://10.0.0.1:8786" in found[0].remedy
+    assert "x.csv" in found[1].found
+
+
+def test_a_full_place_is_a_finding_of_the_disk(job):
+    change = {"places": {"--scratch": {"error": None, "free": 10}}}
+    (finding,) = diagnose(Cluster(change), job).findings
+    assert (finding.check, finding.where) == ("disk", WORKERS[1])
+
+
+def test_the_probe_tells_places_apart(tmp_path):
+    places = {"--out": str(tmp_path / "none"), "--checkpoint": str(tmp_path / "made" / "later"), "--scratch": "/proc"}
+    token = tmp_path / "token"
+    token.touch()
+    found = probe(
+        ["numpy", "no-such-package"], places, ["--checkpoint", "--scratch"], [str(token), "/no"], ["/no"], ["x"]
+    )
+    assert found["limits"] == {"x": None}
+    assert found["versions"]["no-such-package"] == "absent"
+    assert "FileNotFoundError" in found["places"]["--out"]["error"]
+    assert found["places"]["--checkpoint"] == {"error": None, "free": found["places"]["--checkpoint"]["free"]}
+    assert found["places"]["--scratch"]["error"] is not None
+    assert (found["missing"], found["unreadable"]) == (["/no"], ["/no"])
+    assert found["pid"] == os.getpid()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["token"]
+
+
+def test_places_at_an_url_are_tried_too():
+    found = probe([], {"--out": "memory://doctor", "--scratch": "nosuch://place"}, [], [], [], [])
+    assert found["places"]["--out"]["error"] is None
+    assert "nosuch" in found["places"]["--scratch"]["error"]

@@ -1,0 +1,129 @@
+"""What the features do: importances find the ones that matter, and pages show them for fits, tests and estimators."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from dkernel import KernelClassifier, KernelRegressor, Tuner
+from dkernel.data.block import Block
+from dkernel.errors import UnsupportedError
+from dkernel.inference.report.effects import columns_by_importance, dependences, strongest
+from tests.cli.conftest import FEATURES
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(600, 3)).astype(np.float32), columns=["big", "small", "none"])
+Y = (2 * np.sin(X["big"]) + 0.5 * X["small"]).to_numpy(np.float64)
+
+
+@pytest.fixture(scope="module")
+def machine():
+    return KernelRegressor("gaussian", metric="diagonal", n_components=64, solver="psgd").fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return Block(X.to_numpy(), Y)
+
+
+def test_the_features_that_matter_come_first(machine, rows):
+    lost = dict(columns_by_importance(machine.model_, rows))
+    assert list(lost) == ["big", "small", "none"]
+    assert lost["big"] > 1 > lost["small"] > 0.1 > abs(lost["none"])
+    assert strongest(machine.model_)[0][0] == "big"
+
+
+def test_a_partial_dependence_is_the_function(machine, rows):
+    (found,) = dependences(machine.model_, rows, ["big"])
+    wave = 2 * np.sin(found.grid)
+    centred = found.answers[:, 0] - found.answers[:, 0].mean()
+    assert np.abs(centred - (wave - wave.mean())).max() < 0.3
+
+
+def test_an_estimator_writes_the_page_of_its_fit(machine, tmp_path):
+    machine.report(tmp_path / "fit.html")
+    page = (tmp_path / "fit.html").read_text()
+    for title in ("Feature weights", "Permutation importance", "Partial dependence: big", "Time, by phase"):
+        assert f"<h3>{title}</h3>" in page
+    again = pickle.loads(pickle.dumps(machine))
+    assert (again.predict(X) == machine.predict(X)).all()
+    with pytest.raises(UnsupportedError, match="call it after fit"):
+        again.report(tmp_path / "again.html")
+
+
+def test_few_rows_that_are_solved_exactly_have_a_page(tmp_path):
+    KernelRegressor("gaussian", n_components=64).fit(X, Y).report(tmp_path / "exact.html")
+    assert "<h3>Residuals</h3>" not in (tmp_path / "exact.html").read_text()  # nothing was held out
+
+
+def test_a_search_writes_the_page_of_its_search(tmp_path):
+    machine = KernelClassifier("gaussian", metric="identity", n_components=32)
+    Tuner(machine, {"gamma": [0.1, 1.0], "alpha": [1e-5]}).fit(X, Y > 0).report(tmp_path / "search.html")
+    assert "<h3>Leaderboard</h3>" in (tmp_path / "search.html").read_text()
+
+
+@pytest.mark.parametrize("label", ["y", pytest.param("price", marks=pytest.mark.slow)])
+def test_evaluate_writes_the_page_of_a_test(run, data, tmp_path, label):
+    model, page = tmp_path / "m", tmp_path / "test.html"
+    exclude = ["--exclude", {"y": "price", "price": "y"}[label] + ",id,note"]
+    options = [*exclude, *FEATURES[2:], "--label", label]
+    assert run("train", data / "train.parquet", *options, "--out", model).exit_code == 0
+    before = run("evaluate", model, data / "test.parquet", *exclude).stdout
+    result = run("evaluate", model, data / "test.parquet", *exclude, "--report", page)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == before
+    text = page.read_text()
+    for title in ("Figures", "Permutation importance", {"y": "ROC", "price": "Residuals"}[label]):
+        assert f"<h3>{title}</h3>" in text
+    assert "Pictures of 500 of the 500 rows" in text
+    refused = run("evaluate", model, data / "test.parquet", *exclude, "--report", data / "test.parquet")
+    assert refused.exit_code == 65
+
+
+def test_a_table_with_categories_has_its_inputs_on_the_page(run, tmp_path):
+    table = pd.DataFrame({"city": ["Bern", "Rome", "Oslo"] * 200, "warmth": RNG.normal(size=600)})
+    table["y"] = np.where((table["city"] == "Rome") == (table["warmth"] > 0), "yes", "no")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    machine = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(
+        table[["city", "warmth"]], table["y"]
+    )
+    assert machine.feature_weights_.index.tolist() == ["city", "warmth"]
+    assert machine.feature_weights_.sum() == pytest.approx(1)
+    machine.report(tmp_path / "fit.html")
+    options = ["--label", "y", "--kernel", "gaussian", "--metric", "diagonal", "--n-components", "64"]
+    assert run("train", tmp_path / "t.csv", *options, "--out", tmp_path / "m").exit_code == 0
+    assert run("show", tmp_path / "m").exit_code == 0
+    result = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--report", tmp_path / "test.html")
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "test.html").read_text()
+    assert "<h3>Permutation importance</h3>" in text
+    assert "<h3>Partial dependence: warmth</h3>" in text
+
+
+def test_a_column_is_shuffled_with_all_its_inputs():
+    n = 1200
+    table = pd.DataFrame({"city": RNG.choice([f"city {i}" for i in range(40)], n), "day": RNG.normal(size=n)})
+    table["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 400, n), "D")
+    high = table["city"].str[5:].astype(int) >= 20
+    machine = KernelRegressor("gaussian", gamma=0.01, metric="identity", n_components=128, solver="psgd", alpha=1e-6)
+    machine = machine.fit(table, high + 0.0)
+    assert len(machine.model_.inputs) > 40  # more than a picture shows
+    result = machine._finished[0]
+    found = columns_by_importance(machine.model_, result.holdout)
+    assert {name for name, _ in found} == {"city", "day", "when"}
+    assert found[0][0] == "city"
+
+
+def test_why_there_are_no_effects_is_said(tmp_path):
+    few = KernelRegressor("gaussian", n_components=64, metric="identity").fit(X, Y)
+    few.report(tmp_path / "few.html")
+    page = (tmp_path / "few.html").read_text()
+    assert "The rows are few, so the model learned from all of them" in page
+    assert "Not drawn: no rows were held out." in page
+    wide = pd.DataFrame(RNG.normal(size=(600, 120)), columns=[f"c{i}" for i in range(120)])
+    machine = KernelRegressor("gaussian", gamma=0.01, metric="identity", n_components=32, solver="psgd").fit(wide, Y)
+    machine.report(tmp_path / "wide.html")
+    assert "more than 100 columns, and no learned metric" in (tmp_path / "wide.html").read_text()

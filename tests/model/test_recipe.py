@@ -1,0 +1,174 @@
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from dkernel.errors import DKernelError, RecipeError
+from dkernel.model.parameters import PARAMETERS
+from dkernel.model.recipe import YOUNGER, Recipe
+
+EXAMPLES = [
+    Recipe(),
+    Recipe(task="classify", kernel="Gaussian(gamma=0.05)", n_components=2000, rank=1500, positive=2),
+    Recipe(task="regress", loss="squared", alpha=1e-7, holdout=0.0, seed=2**63, dtype="float64"),
+    Recipe(class_weight={"b": 1.5, "a": 0.1 + 0.2}, positive="a"),
+    Recipe(class_weight={True: 2.0, False: 1.0}),
+    Recipe(class_weight={-1: 0.5, 1: 3, 2.5: 0.0}),
+    Recipe(class_weight="balanced", gamma="median", features="fourier", form="offset", scale="minmax"),
+]
+
+
+def from_text(text):
+    return Recipe.from_dict(json.loads(text))
+
+
+@pytest.mark.parametrize("recipe", EXAMPLES)
+def test_reads_back_what_it_wrote(recipe):
+    again = Recipe.from_dict(json.loads(json.dumps(recipe.to_dict())))
+    assert again == recipe
+    assert again.to_text() == recipe.to_text()
+    assert from_text(recipe.to_text()).digest == recipe.digest
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+    assert hash(again) == hash(recipe)
+
+
+def test_labels_keep_their_type():
+    recipe = from_text(Recipe(class_weight={True: 2.0, False: 1.0}, positive=True).to_text())
+    assert [type(label) for label in recipe.class_weight] == [bool, bool]
+    assert recipe.positive is True
+    assert from_text(Recipe(class_weight={"1": 2.0}).to_text()).class_weight == {"1": 2.0}
+
+
+def test_order_of_weights_and_numpy_scalars_do_not_matter():
+    a = Recipe(class_weight={1: 2.0, 0: 1.0}, n_components=np.int64(64), gamma=np.float64(0.5), positive=np.str_("x"))
+    b = Recipe(class_weight={np.int64(0): 1, np.int64(1): 2}, n_components=64, gamma=0.5, positive="x")
+    assert a == b
+    assert a.digest == b.digest
+    assert type(a.n_components) is int
+
+
+def test_the_caller_keeps_the_dictionary():
+    weights = {0: 1.0, 1: 2.0}
+    recipe = Recipe(class_weight=weights)
+    weights[0] = 9.0
+    assert recipe.class_weight == {0: 1.0, 1: 2.0}
+
+
+def test_none_is_a_spelling_of_no_scale():
+    assert Recipe(scale=None) == Recipe(scale="none")
+
+
+def test_the_loss_of_numbers_is_squared_where_none_is_named():
+    assert Recipe(task="regress") == Recipe(task="regress", loss="squared")
+
+
+def test_different_recipes_have_different_digests():
+    assert len({recipe.digest for recipe in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_cannot_be_changed_and_replace_makes_a_new_one():
+    recipe = Recipe()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.seed = 1
+    assert recipe.replace(seed=1).seed == 1
+    assert recipe.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"task": "classification"},
+            ["task='classification'", "Did you mean 'classify'?", "auto | classify"],
+        ),
+        ({"loss": "hing"}, ["loss='hing'", "Did you mean 'hinge'?"]),
+        ({"loss": None}, ["loss=None", "squared_hinge | hinge"]),
+        ({"features": "rff"}, ["features='rff'", "nystrom | random"]),
+        ({"gamma": "medan"}, ["Did you mean 'median'?", "above 0"]),
+        ({"gamma": 0}, ["gamma=0", "above 0"]),
+        ({"gamma": float("nan")}, ["gamma=nan"]),
+        ({"gamma": True}, ["gamma=True"]),
+        ({"alpha": -1.0}, ["alpha=-1.0", "at least 0"]),
+        ({"alpha": "C=0"}, ["alpha='C=0'", "C=NUMBER above 0"]),
+        ({"alpha": float("inf")}, ["alpha=inf"]),
+        ({"alpha": 10**400}, ["alpha=1000", "finite"]),
+        ({"n_components": 0}, ["n_components=0", "auto | a whole number of at least 1"]),
+        ({"n_components": 10.5}, ["n_components=10.5"]),
+        ({"n_components": True}, ["n_components=True"]),
+        ({"n_components": 10, "rank": 11}, ["rank=11", "n_components=10"]),
+        ({"rank": 0}, ["rank=0"]),
+        ({"passes": 0}, ["passes=0", "at least 1"]),
+        ({"rounds": -3}, ["rounds=-3"]),
+        ({"holdout": 1.0}, ["holdout=1.0", "less than 1"]),
+        ({"holdout": "a"}, ["holdout='a'"]),
+        ({"seed": -1}, ["seed=-1"]),
+        ({"dtype": "float16"}, ["float32 | float64"]),
+        ({"class_weight": "balance"}, ["Did you mean 'balanced'?"]),
+        ({"class_weight": {}}, ["class_weight={}"]),
+        ({"class_weight": {"a": -1}}, ["class_weight['a']=-1"]),
+        ({"class_weight": [["a"]]}, ["class_weight"]),
+        ({"positive": float("nan")}, ["positive=nan"]),
+        ({"positive": [1]}, ["positive=[1]"]),
+        ({"task": "regress", "loss": "hinge"}, ["loss='hinge'", "Use loss='squared'"]),
+        ({"task": "regress", "loss": "squared", "positive": 1}, ["positive=1", "task='classify'"]),
+        ({"task": "regress", "loss": "squared", "class_weight": "balanced"}, ["class_weight='balanced'"]),
+    ],
+)
+def test_refuses_what_means_nothing(changes, words):
+    with pytest.raises(RecipeError) as caught:
+        Recipe(**changes)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_refuses_what_is_no_kernel():
+    with pytest.raises(DKernelError, match="Gausian"):
+        Recipe(kernel="Gausian(gamma=1)")
+
+
+@pytest.mark.parametrize("make", [Recipe().replace, lambda **c: Recipe.from_dict({**Recipe().to_dict(), **c})])
+def test_unknown_names_get_the_nearest(make):
+    with pytest.raises(RecipeError, match=r"no parameter 'n_component'. Did you mean 'n_components'?"):
+        make(n_component=10)
+
+
+@pytest.mark.parametrize("text", ['{"seed": 1.5}', '{"class_weight": [[[1], 2]]}', '{"alpha": NaN}'])
+def test_refuses_texts_that_are_no_recipe(text):
+    with pytest.raises(RecipeError):
+        from_text(text)
+
+
+def test_a_setting_newer_than_the_format_is_written_when_it_differs():
+    before = Recipe(solver="psgd", polish=0, local="none", calibration="none")
+    assert YOUNGER.keys().isdisjoint(before.to_dict())
+    assert from_text(before.to_text()) == before != Recipe() == from_text(Recipe().to_text())
+    other = Recipe(solver="lbfgs")
+    assert other.to_dict()["solver"] == "lbfgs"
+    assert from_text(other.to_text()) == other != Recipe()
+
+
+def test_names_left_out_have_defaults_or_what_there_was_before_them():
+    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, solver="psgd", polish=0, local="none", calibration="none")
+    assert all(
+        Recipe.from_dict({}).to_dict()[name] == value
+        for name, value in Recipe(solver="psgd", polish=0, local="none", calibration="none").to_dict().items()
+    )
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_every_word_is_taken(name):
+    for word in PARAMETERS[name].words:
+        changes = {"loss": "squared"} if word in ("regress", "normal", "pcg") else {}
+        changes |= {"local": "grids"} if (name, word) == ("features", "none") else {}
+        assert getattr(Recipe(**{name: word, **changes}), name) == word
+
+
+def test_columns_that_a_kernel_names_are_found_in_the_data():
+    recipe = Recipe(kernel="gaussian.on(['b']) + linear")
+    found = recipe.for_columns(["a", "b"])
+    assert found.kernel == "Gaussian(gamma='auto').on(['b'], at=[1]) + Linear()"
+    assert found.for_columns(["x", "y"]) == found == from_text(found.to_text())
+    plain = Recipe(kernel="rbf")
+    assert plain.for_columns(["a"]) is plain

@@ -1,0 +1,130 @@
+"""Machines of losses with kinks, against libsvm, a general solver of quadratic programs, and their own dual."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC, SVR
+
+from dkernel.errors import UnsupportedError
+from dkernel.losses.losses import LOSSES, EpsilonInsensitive, Hinge, Quantile
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.solvers.interior_point import Interior
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with one_blas_thread():
+        yield
+
+
+def rows(n=100, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where((X**2).sum(axis=1) + rng.normal(size=n) > 2.4, 1.0, -1.0)
+    return rbf_kernel(X, gamma=0.3), y, 2 * X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=n)
+
+
+def objective(loss, K, y, w, alpha, v):
+    a, b = v[:-1], v[-1]
+    return float(w @ loss.value(y, K @ a + b) + alpha / 2 * a @ K @ a)
+
+
+def of_libsvm(machine, n):
+    v = np.zeros(n + 1)
+    v[machine.support_], v[-1] = machine.dual_coef_[0], machine.intercept_[0]
+    return v
+
+
+@pytest.mark.filterwarnings("ignore:Solver terminated early")  # libsvm, at the largest C
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2, 1e4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_objectives_are_those_of_libsvm_or_smaller(C, weighted):
+    K, y, t = rows()
+    n = len(y)
+    w = np.random.default_rng(1).integers(1, 4, n) / 1.0 if weighted else np.ones(n)
+    alpha, share = 1 / (C * w.sum()), w / w.sum()
+    svc = SVC(C=C, kernel="precomputed", tol=1e-5, max_iter=100_000)
+    svr = SVR(C=C, epsilon=0.1, kernel="precomputed", tol=1e-5, max_iter=100_000)
+    for loss, machine, target in ((Hinge(), svc, y), (EpsilonInsensitive(0.1), svr, t)):
+        found = Interior(K, target[:, None], share, loss).optimum(alpha)
+        machine.fit(K, target, sample_weight=w)
+        mine = objective(loss, K, target, share, alpha, found.v[:, 0])
+        theirs = objective(loss, K, target, share, alpha, of_libsvm(machine, n))
+        assert found.moved <= 1e-9
+        assert mine <= theirs * (1 + 1e-9)
+        assert C > 1e2 or mine >= theirs * (1 - 1e-4)  # beyond it libsvm gives up, and the gap is what is known
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("loss", "gap"), [(Hinge(), 1e-9), (EpsilonInsensitive(0.1), 1e-3), (Quantile(0.9), 1e-5)])
+def test_a_strength_that_leaves_few_digits_ends_where_rounding_begins(loss, gap, weighted):
+    K, y, t = rows()
+    n = len(y)
+    w = np.random.default_rng(1).integers(1, 4, n) / 1.0 if weighted else np.ones(n)
+    target = y if loss.name == "hinge" else t
+    found = Interior(K, target[:, None], w / w.sum(), loss).optimum(1 / (1e6 * w.sum()))
+    assert found.moved <= gap
+    assert found.steps < 30
+
+
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2, 1e4])
+def test_half_quantiles_are_regression_without_a_tube(C):
+    K, _, t = rows()
+    n = len(t)
+    alpha = 1 / (C * n)
+    found = Interior(K, t[:, None], np.full(n, 1 / n), Quantile(0.5)).optimum(alpha)
+    tube = Interior(K, t[:, None], np.full(n, 1 / n), EpsilonInsensitive(0.0)).optimum(2 * alpha)
+    values = [objective(Quantile(0.5), K, t, np.full(n, 1 / n), alpha, each.v[:, 0]) for each in (found, tube)]
+    assert values[0] == pytest.approx(values[1], rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.2), Quantile(0.8)], ids=lambda loss: loss.text)
+@pytest.mark.parametrize("alpha", [1e-3, 1e-1])
+def test_a_general_solver_finds_the_same(loss, alpha):
+    K, y, t = (each[:14] for each in rows())
+    K, target, w = K[:, :14], y if loss.name == "hinge" else t, np.arange(1.0, 15.0) / 105
+    found = Interior(K, target[:, None], w, loss).optimum(alpha)
+    origin, sides = loss.sides(target, w)
+    sign, upper, cost = (np.concatenate(part) for part in zip(*sides, strict=True))
+    fold = np.concatenate([np.diag(side[0]) for side in sides], axis=1)
+
+    def dual(x):
+        beta = origin + fold @ x
+        return beta @ K @ beta / (2 * alpha) + cost @ x, fold.T @ (K @ beta) / alpha + cost
+
+    general = minimize(
+        dual, upper / 2, jac=True, bounds=list(zip(0 * upper, upper, strict=True)), method="SLSQP",
+        constraints={"type": "eq", "fun": lambda x: sign @ x + origin.sum(), "jac": lambda x: sign},  # noqa: ARG005
+        options={"maxiter": 2000, "ftol": 1e-15},
+    )  # fmt: skip
+    lower = -general.fun + origin @ target
+    assert objective(loss, K, target, w, alpha, found.v[:, 0]) == pytest.approx(lower, rel=1e-6)
+
+
+def test_a_row_of_weight_k_is_k_rows_and_one_of_weight_0_none():
+    K, y, _ = rows(60)
+    k = np.random.default_rng(2).integers(0, 4, 60)
+    copies = np.repeat(np.arange(60), k)
+    weighted = Interior(K, y[:, None], k / k.sum(), Hinge()).optimum(1e-3).v[:, 0]
+    copied = Interior(K[np.ix_(copies, copies)], y[copies, None], np.full(len(copies), 1 / len(copies)), Hinge())
+    other = copied.optimum(1e-3).v[:, 0]
+    np.testing.assert_allclose(K @ weighted[:-1] + weighted[-1], K[:, copies] @ other[:-1] + other[-1], atol=1e-5)
+    assert (weighted[:-1][k == 0] == 0).all()
+
+
+def test_each_output_is_solved_alone_also_with_equal_rows():
+    K, y, _ = rows(80)
+    twice = np.repeat(np.arange(80), 2)
+    K, y = K[np.ix_(twice, twice)], y[twice]
+    w = np.full(160, 1 / 160)
+    both = Interior(K, np.stack([y, -y], axis=1), w, Hinge()).optimum(1e-5)
+    alone = Interior(K, y[:, None], w, Hinge()).optimum(1e-5)
+    np.testing.assert_array_equal(both.v[:, 0], alone.v[:, 0])
+    assert both.moved <= 1e-9
+
+
+@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if not loss.boxed])
+def test_losses_without_a_box_are_refused(name):
+    with pytest.raises(UnsupportedError, match="has no box"):
+        LOSSES[name].sides(np.ones(2), np.ones(2))

@@ -1,0 +1,106 @@
+"""What labels mean: the task, the targets, the weights of classes."""
+
+import numpy as np
+import pytest
+
+from dkernel.errors import DataError, RecipeError
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.targets import Targets, resolve_task
+
+
+@pytest.mark.parametrize("kind", ["bool", "int", "text"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+def test_a_label_of_names_is_classified(kind, loss):
+    assert resolve_task(Recipe(loss=loss), kind) == "classify"
+
+
+def test_a_floating_label_is_regressed():
+    assert resolve_task(Recipe(loss="squared"), "float") == "regress"
+    assert resolve_task(Recipe(loss="squared", task="classify"), "float") == "classify"
+    assert resolve_task(Recipe(loss="hinge", task="classify"), "float") == "classify"
+    with pytest.raises(RecipeError, match="Use loss='squared', or task='classify'"):
+        resolve_task(Recipe(), "float")
+
+
+@pytest.mark.parametrize("kind", ["bool", "int"])
+def test_squared_on_whole_numbers_must_be_said(kind):
+    with pytest.raises(RecipeError, match="Say which: task='classify' or task='regress'"):
+        resolve_task(Recipe(loss="squared"), kind)
+    assert resolve_task(Recipe(loss="squared", task="regress"), kind) == "regress"
+    assert resolve_task(Recipe(loss="squared", task="classify"), kind) == "classify"
+    assert resolve_task(Recipe(loss="squared", positive=1), kind) == "classify"
+
+
+def test_text_is_never_regressed():
+    assert resolve_task(Recipe(loss="squared"), "text") == "classify"
+    with pytest.raises(DataError, match="text, which cannot be a regression target"):
+        resolve_task(Recipe(loss="squared", task="regress"), "text")
+
+
+@pytest.mark.parametrize(
+    "classes", [np.array(["a", "bb", "ccc"]), np.array([-3, 0, 9]), np.array([False, True]), np.array([0.5, 1.5])]
+)
+def test_codes_are_the_places_of_the_classes(classes):
+    codes = np.random.default_rng(0).integers(len(classes), size=50)
+    targets = Targets(classes)
+    np.testing.assert_array_equal(targets.codes(classes[codes]), codes)
+    Y = targets.of(classes[codes])
+    assert Y.shape == (50, targets.outputs) == (50, 1 if len(classes) == 2 else 3)
+    decided = (Y[:, 0] > 0).astype(int) if len(classes) == 2 else Y.argmax(axis=1)
+    np.testing.assert_array_equal(decided, codes)
+
+
+def test_text_may_be_wider_or_narrower_than_the_classes():
+    targets = Targets(np.array(["a", "bb"]))
+    assert targets.codes(np.array(["bb", "a"], dtype="<U9")).tolist() == [1, 0]
+    assert targets.codes(np.array(["a"], dtype="<U1")).tolist() == [0]
+    with pytest.raises(DataError, match="'bbb'"):
+        targets.codes(np.array(["bbb"]))
+
+
+@pytest.mark.parametrize("unseen", [-1, 5, 100])
+def test_a_label_never_seen_is_refused_with_its_row_and_the_classes(unseen):
+    with pytest.raises(DataError, match=rf"row 2 .*{unseen}.*classes are 0, 1, 9"):
+        Targets(np.array([0, 1, 9])).codes(np.array([0, 1, unseen]))
+
+
+def test_the_nearest_class_is_offered():
+    with pytest.raises(DataError, match="Did you mean 'virginica'"):
+        Targets(np.array(["setosa", "virginica"])).codes(np.array(["virginca"]))
+
+
+@pytest.mark.parametrize(("classes", "y"), [(np.array(["a", "b"]), np.arange(2)), (np.arange(2), np.array(["0", "1"]))])
+def test_text_and_numbers_are_not_compared(classes, y):
+    with pytest.raises(DataError, match="text"):
+        Targets(classes).codes(y)
+
+
+@pytest.mark.parametrize(("y", "positive"), [(np.array([0, 2, 5, 2]), 2), (np.array(["x", "y", "z", "y"]), "y")])
+def test_one_label_against_the_rest_knows_no_unseen_ones(y, positive):
+    targets = Targets(np.array([False, True]), positive)
+    assert targets.codes(y).tolist() == [0, 1, 0, 1]
+    assert targets.of(y).tolist() == [[-1], [1], [-1], [1]]
+
+
+def test_a_regression_is_centred_and_of_width_1():
+    Y = Targets(None, None, center=100.0, width=4.0).of(np.array([100.0, 104.0, 92.0]))
+    assert Y.dtype == np.float32
+    assert Y.tolist() == [[0], [1], [-2]]
+
+
+def test_balanced_weights_give_every_class_the_same_sum():
+    targets, counts = Targets(np.array(["a", "b", "c"])), {"a": 10.0, "b": 30.0, "c": 60.0}
+    weights = targets.weights_of("balanced", counts)
+    np.testing.assert_allclose(weights * [10, 30, 60], 100 / 3)
+    assert targets.weights_of(None, counts) is None
+
+
+def test_weights_by_class():
+    targets, counts = Targets(np.array([0, 1, 2])), {0: 1.0, 1: 1.0, 2: 1.0}
+    assert targets.weights_of({2: 5.0}, counts).tolist() == [1.0, 1.0, 5.0]
+    with pytest.raises(RecipeError, match="class_weight names 7, which is not a class; there are 0, 1, 2"):
+        targets.weights_of({7: 1.0}, counts)
+
+
+def test_a_regression_has_no_class_weights():
+    assert Targets(None).weights_of("balanced", {}) is None

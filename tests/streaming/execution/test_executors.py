@@ -1,0 +1,157 @@
+"""The executors of this process, and the laws that every executor obeys."""
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from dkernel.errors import DataError
+from dkernel.streaming.execution import base
+from dkernel.streaming.execution.base import Call, Held, Item
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from tests.streaming.execution import jobs
+
+LOCAL = [SerialExecutor(), ThreadsExecutor(1), ThreadsExecutor(3)]
+
+
+@pytest.fixture(params=LOCAL, ids=lambda executor: f"{executor.name}{executor.slots}")
+def executor(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(base, "PAUSE", 0.0)
+
+
+def test_results_come_in_the_order_of_the_calls(executor):
+    assert executor.compute([Call(f"square-{i}", pow, (i, 2)) for i in range(20)]) == ([i * i for i in range(20)], [])
+    assert executor.compute([]) == ([], [])
+
+
+def test_results_are_taken_as_they_come_and_calls_when_there_is_room(executor):
+    taken = []
+
+    def calls(n):
+        for i in range(n):
+            taken.append(i)
+            yield Call(f"square-{i}", pow, (i, 2))
+
+    found = []
+    for value in executor.as_they_come(calls(20)):
+        found.append(value)
+        assert len(taken) - len(found) <= 2 * executor.slots
+    assert sorted(found) == [i * i for i in range(20)]
+    assert list(executor.as_they_come(())) == []
+    taken.clear()
+    with closing(executor.as_they_come(calls(20))) as some:
+        next(some)
+    assert len(taken) <= executor.slots + 1
+
+
+def test_a_slow_call_holds_nothing_up():
+    last = threading.Event()
+    slow = Call("slow", last.wait, (30,))
+    quick = [Call(f"square-{i}", pow, (i, 2)) for i in range(5)]
+    found = []
+    for value in ThreadsExecutor(2).as_they_come([slow, *quick]):
+        found.append(value)
+        if len(found) == 5:
+            last.set()
+    assert found[-1] is True
+    assert sorted(found[:5]) == [0, 1, 4, 9, 16]
+
+
+def test_an_error_ends_results_as_completed_and_faults_are_retried(executor, tmp_path):
+    flaky = [Call("pow", pow, (2, 3)), Call("fail", jobs.fail_twice, (str(tmp_path), OSError))]
+    assert sorted(executor.as_they_come(flaky)) == [8, 42]
+    with pytest.raises(DataError, match="row 17"):
+        list(executor.as_they_come([Call("refuse", jobs.refuse, (str(tmp_path),))]))
+    assert len(jobs.ran(tmp_path, "refuse")) == 1
+
+
+def test_kept_values_blocks_and_plain_arguments_reach_the_function(executor, tmp_path):
+    _, handles = executor.compute([], [jobs.unit(tmp_path, 1), jobs.unit(tmp_path, 2)])
+    blocks = [Item(handle, (i,)) for handle in handles for i in range(2)]
+    weights = executor.keep({"w": [1.0, 2.0, 3.0, 4.0]}, "weights")
+    (result,), _ = executor.compute([Call("total", jobs.total, (blocks, weights))])
+    expected = jobs.total([*jobs.read(tmp_path, 1), *jobs.read(tmp_path, 2)], {"w": [1.0, 2.0, 3.0, 4.0]})
+    assert result == expected
+    executor.release([*handles, *blocks, weights])
+
+
+def test_the_next_units_are_read_with_the_calls(executor, tmp_path):
+    results, (handle,) = executor.compute([Call("pow", pow, (2, 3))], [jobs.unit(tmp_path, 7)])
+    assert results == [8]
+    (block,), _ = executor.compute([Call("dot", jobs.dot, (Item(handle, (1,)), np.ones(3, "float32")))])
+    assert len(jobs.ran(tmp_path, "read7")) == 1
+    np.testing.assert_array_equal(block, jobs.read(tmp_path, 7)[1] @ np.ones(3, "float32"))
+
+
+def test_the_same_key_may_be_computed_twice(executor):
+    calls = [Call("same", pow, (3, 2)), Call("same", pow, (3, 2))]
+    assert executor.compute(calls)[0] == executor.compute(calls)[0] == [9, 9]
+
+
+def test_arguments_are_neither_copied_nor_looked_into(executor):
+    array = np.arange(4)
+    inside = {"array": array, "call": (sum, [1, 2])}  # a tuple that begins with a function is a task to older Dasks
+    (same,), _ = executor.compute([Call("same", dict.copy, (inside,))])
+    assert same["array"] is array
+    assert same["call"] == (sum, [1, 2])
+
+
+def test_an_error_of_the_data_comes_as_itself_and_once(executor, tmp_path):
+    with pytest.raises(DataError, match="row 17"):
+        executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),))])
+    assert len(jobs.ran(tmp_path, "refuse")) == 1
+
+
+def test_trouble_with_a_disk_is_tried_again(executor, tmp_path):
+    assert executor.compute([Call("fail", jobs.fail_twice, (str(tmp_path), OSError))])[0] == [42]
+    assert len(jobs.ran(tmp_path, "fail")) == 3
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, ValueError])
+def test_what_will_not_pass_is_not_tried_again(executor, tmp_path, error):
+    with pytest.raises(error):
+        executor.compute([Call("fail", jobs.fail_twice, (str(tmp_path), error))])
+    assert len(jobs.ran(tmp_path, "fail")) == 1
+
+
+def test_a_handle_of_another_executor_is_refused(executor):
+    class Foreign(base.Handle):
+        pass
+
+    with pytest.raises(TypeError, match="Foreign belongs to another executor"):
+        executor.compute([Call("pow", pow, (Foreign(), 2))])
+
+
+def test_release_forgets_nothing_that_is_still_held(executor):
+    handle = executor.keep([1, 2], "list")
+    executor.release([handle])
+    assert isinstance(handle, Held)
+    assert handle.value == [1, 2]
+
+
+def test_threads_are_the_cores_that_this_process_may_use():
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert ThreadsExecutor().slots == count
+
+
+def test_a_run_on_threads_imports_no_distributed():
+    code = (
+        "import sys\n"
+        "from dkernel.streaming.execution.connect import connect, default_executor\n"
+        "from dkernel.streaming.execution.base import Call\n"
+        "with connect() as executor:\n"
+        "    assert executor.compute([Call('pow', pow, (2, 3))]) == ([8], [])\n"
+        "assert default_executor().name == 'threads'\n"
+        "print(sorted({'distributed', 'pandas', 'sklearn', 'numba'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

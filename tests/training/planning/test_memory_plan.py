@@ -1,0 +1,352 @@
+"""The plan says what a fit needs, and refuses with both numbers what cannot be."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dkernel.data import from_arrays
+from dkernel.errors import MemoryBudgetError
+from dkernel.model.recipe import Recipe
+from dkernel.solvers.sizes import Sizes, flops_of
+from dkernel.streaming.cost import CLIENT_BASE, SCORE_SPEED, WORKER_BASE
+from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.fit import plan, train
+from dkernel.training.planning.memory_plan import FEW_SLOTS, Plan
+from dkernel.training.planning.plan_format import format_plan
+from dkernel.training.planning.stage_costs import StageCosts
+from dkernel.training.planning.way_costs import repeated_seconds, way_cost
+from dkernel.training.selection.ways import Way
+from tests.streaming.execution.stand_ins import Apart
+
+
+class Limited(SerialExecutor):
+    """Some workers with a memory limit each."""
+
+    def __init__(self, limit, workers=1, threads=1):
+        self.memory_limit, self.slots = limit, workers * threads
+        self.threads = {f"worker {i}": threads for i in range(workers)} if workers > 1 else {}
+
+    def processes(self):
+        return self.threads
+
+
+@pytest.fixture(scope="module")
+def source():
+    return from_arrays(np.random.default_rng(0).standard_normal((20_000, 10)), np.arange(20_000) % 2)
+
+
+GIB = 2**30
+
+
+def checked(source, recipe, executor):
+    """The plan; refused where it does not fit."""
+    found = Plan.of(source, recipe, executor)
+    found.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    return found
+
+
+def rows_of(n, p=28):
+    """A source of n rows that has none of them: a unit stands in it as often as it has rows."""
+    unit = 131_072
+    few = from_arrays(np.zeros((unit, p), np.float32), np.arange(unit) % 2)
+    return replace(few, units=few.units * (n // unit) + few.units[:1] * bool(n % unit), files=("rows.parquet",))
+
+
+@pytest.mark.parametrize("n", [10**5, 10**6, 10**7, 10**8, 10**9])
+def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monkeypatch):
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.available_memory", lambda: 0)  # no rows are kept here
+    page = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
+    assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
+    source, data = rows_of(n), 4 * 28 * n
+    apart, here = (
+        Plan.of(source, Recipe(solver="psgd"), Apart(GIB)),
+        Plan.of(source, Recipe(solver="psgd"), ThreadsExecutor(2)),
+    )
+    checked(source, Recipe(solver="psgd"), Apart(GIB))
+    assert apart.client_bytes <= GIB
+    assert apart.worker_bytes <= GIB
+    assert here.client_bytes <= GIB
+    assert here.worker_bytes <= GIB
+    assert apart.model_bytes <= max(64 * 2**20, data // 100)
+    if n >= 10**7:
+        assert not apart.kept
+        assert apart.readings - apart.local_readings <= 3
+
+
+@pytest.mark.parametrize("n", [10**7, 10**8])
+def test_memory_never_changes_what_is_fitted(n):
+    """A smaller limit is refused or changes how often the files are read, and no size."""
+    plans = [Plan.of(rows_of(n), Recipe(solver="psgd"), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
+    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds) for each in plans}
+    assert len(sizes) == 1
+    with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
+        checked(rows_of(n), Recipe(solver="psgd"), Apart(GIB // 2))
+
+
+def test_a_high_effort_may_take_more_memory():
+    assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), Apart(None)).columns == 16_384
+
+
+def readings(source, limit=GIB, **given):
+    return dict(format_plan(Plan.of(source, Recipe(**given), Apart(limit)).as_dict()))["readings of the data"]
+
+
+@pytest.mark.parametrize(
+    ("n", "stated"),
+    [
+        (10**5, "1: the rows stay in memory"),
+        (10**6, "1: the rows stay in memory"),
+        (10**7, "2, and 8 of grids"),
+        (10**8, "2, and 8 of grids"),
+        (10**9, "2"),
+    ],
+)
+def test_the_plan_says_how_many_readings_are_of_a_local_stage(n, stated):
+    assert readings(rows_of(n)) == stated
+    assert readings(rows_of(n), 2**44) == "1: the rows stay in memory"
+    assert "win" not in readings(replace(rows_of(n), files=()))  # arrays in memory
+
+
+def test_components_that_cells_follow_are_few():
+    sizes = Sizes.of(36_000, 8, Recipe(solver="psgd"))
+    whole, cells, both = (
+        way_cost(way, sizes, Recipe(solver="psgd"), 1).seconds
+        for way in (Way(), Way("none", "cells"), Way("kernel", "cells"))
+    )
+    assert both - cells < whole / 4
+
+
+def test_no_gain_is_asked_of_a_local_stage_that_is_named():
+    assert readings(rows_of(10**7), local="none") == "2"
+    assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
+
+
+def test_text_is_parsed_by_every_reading_so_it_costs_more():
+    source = rows_of(10**7)
+    assert repeated_seconds(replace(source, files=("rows.csv",))) > 4 * repeated_seconds(source)
+
+
+def test_a_way_costs_more_by_the_readings_of_files_without_room():
+    small, large, arrays = rows_of(10**6), rows_of(10**8), replace(rows_of(10**8), files=())
+    assert [repeated_seconds(source) for source in (small, arrays)] == [0.0, 0.0]
+    sizes = Sizes.of(10**8, 28, Recipe(solver="psgd"))
+    once, again = (way_cost(Way("kernel", "grids"), sizes, Recipe(solver="psgd"), 1, reading).seconds
+                   for reading in (0.0, repeated_seconds(large)))  # fmt: skip
+    scores = flops_of(10**8, 28, sizes.components) / SCORE_SPEED
+    assert again - once > 9 * repeated_seconds(large) + scores  # a pass, eight rounds of grids, and their first scores
+
+
+def test_a_plan_knows_how_many_classes_there_are():
+    X, y = np.random.default_rng(0).standard_normal((2000, 4)), np.arange(2000)
+    executor = SerialExecutor()
+    for labels, more, outputs in [
+        (y % 12, {}, 12), (y % 2, {}, 1), (y % 3 * 1.0, {"task": "classify"}, 3), (y % 3 * 1.0, {"loss": "squared"}, 1),
+        (y % 12, {"positive": 3}, 1), (y % 3, {"task": "regress"}, 1), (np.array(list("abcd"))[y % 4], {}, 4),
+    ]:  # fmt: skip
+        assert plan(from_arrays(X, labels), Recipe(**({"solver": "psgd"} | more)), executor)["outputs"] == outputs
+
+
+def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
+    recipe = Recipe(solver="psgd", n_components=3000)
+    checked(source, recipe, Limited(8 * GIB))
+    tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
+    with pytest.raises(MemoryBudgetError) as refused:
+        checked(source, recipe, Limited(3 * GIB // 8))
+    needed, limit, raised, columns = re.search(
+        r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*--memory-limit to (\d+)MiB.*n_components=(\d+)",
+        str(refused.value),
+    ).groups()
+    assert needed == f"{tight.worker_bytes / 2**20:,.0f}"
+    assert int(raised) * 2**20 >= tight.worker_bytes
+    assert limit == "384"
+    assert int(columns) < 3000
+    assert issubclass(MemoryBudgetError, MemoryError)
+
+
+def test_what_the_refusal_advises_is_enough(source):
+    recipe = Recipe(solver="psgd", n_components=3000)
+    executor = Limited(int(0.8 * Plan.of(source, recipe, Limited(GIB)).worker_bytes))
+    with pytest.raises(MemoryBudgetError) as refused:
+        checked(source, recipe, executor)
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    checked(source, recipe.replace(n_components=columns), executor)
+    needed = Plan.of(source, recipe, executor).worker_bytes
+    checked(source, recipe, Limited(needed + 2**20))
+
+
+def test_one_process_frees_the_tasks_squares_before_its_own(source):
+    recipe = Recipe(solver="psgd", n_components=3000)
+    here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
+    assert here.client_bytes == apart.client_bytes
+    assert here.client_bytes > 6 * 8 * 3000**2
+    assert here.worker_bytes < apart.worker_bytes - 3 * 8 * 3000**2
+
+
+def test_no_more_than_the_whole_source_is_in_flight():
+    X = np.zeros((1_000_000, 28), np.float32)
+    million = from_arrays(X, np.arange(len(X)) % 2)
+    found = checked(million, Recipe(solver="psgd", n_components=1024), Limited(GIB // 2, workers=2))
+    assert found.worker_bytes < GIB // 2
+
+
+def test_where_no_number_of_columns_would_fit_none_is_advised(source):
+    with pytest.raises(MemoryBudgetError) as refused:
+        checked(source, Recipe(solver="psgd", n_components=3000), Limited(GIB // 8))
+    assert "n_components" not in str(refused.value)
+
+
+def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
+    monkeypatch.setattr("dkernel.training.planning.memory_plan.memory_limit", lambda: GIB // 2)
+    with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
+        checked(source, Recipe(solver="psgd", n_components=3000), SerialExecutor())
+
+
+def test_train_refuses_before_anything_is_read(source, monkeypatch):
+    executor = Limited(2**20)
+    monkeypatch.setattr(executor, "compute", lambda *_: pytest.fail("the data were read"), raising=False)
+    with pytest.raises(MemoryBudgetError):
+        train(source, Recipe(solver="psgd", n_components=100), executor)
+
+
+def test_without_a_limit_nothing_is_refused(source):
+    found = checked(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
+    assert found.memory_limit is None
+
+
+def test_needs_grow_with_columns_threads_and_outputs(source):
+    def needs(columns=1000, threads=1, outputs=1):
+        return Plan.of(source, Recipe(solver="psgd", n_components=columns), Limited(GIB, 1, threads), outputs)
+
+    assert needs(2000).worker_bytes > needs().worker_bytes
+    assert needs(2000).client_bytes > needs().client_bytes
+    assert needs(threads=4).worker_bytes > needs().worker_bytes
+    assert needs(outputs=10).stage_flops["solve"] > needs().stage_flops["solve"]
+    assert needs(2000).stage_flops["setup"] > 3 * needs().stage_flops["setup"]
+
+
+@pytest.mark.parametrize("n", [10**5, 10**8])
+def test_a_plan_is_the_sum_of_what_the_stages_state(n):
+    """The stages know sizes alone; what of their bytes is in which process is the executor's."""
+    source, recipe, executor = rows_of(n), Recipe(solver="psgd", n_components=2000), Apart(GIB)
+    found, stages = Plan.of(source, recipe, executor), StageCosts.of(source, recipe, executor.slots, 1)
+    costs = list(stages)
+    assert found.readings == sum(cost.readings for cost in costs)
+    assert sum(found.stage_flops.values()) == sum(c.flops for c in costs)
+    assert found.model_bytes == stages.solve.model_bytes + max(
+        (c.model_bytes for c in stages.local.values()), default=0
+    )
+    throughout = sum(cost.throughout_bytes for cost in costs)
+    assert found.worker_bytes >= WORKER_BASE + throughout + max(executor.tasks_bytes(cost)[0] for cost in costs)
+    assert found.client_bytes >= CLIENT_BASE + 3 * stages.survey.throughout_bytes + stages.setup.client_bytes
+
+
+def test_squares_are_made_where_the_client_has_the_cores(monkeypatch):
+    setup = StageCosts.of(rows_of(10**5), Recipe(solver="psgd", n_components=2000), 2, 1).setup
+    places = {}
+    for cores in (1, 2):
+        monkeypatch.setattr("dkernel.streaming.execution.cluster.usable_cores", lambda cores=cores: cores)
+        places[cores] = Apart(GIB).tasks_bytes(setup)
+    assert places == {1: (setup.task_bytes, 0), 2: (0, setup.shared_bytes(2))}
+    assert ThreadsExecutor(2).tasks_bytes(setup) == (setup.shared_bytes(2), 0)
+    assert ThreadsExecutor(2, GIB).tasks_bytes(setup) == (2 * setup.task_bytes, 0)  # a limit counts all of them
+
+
+def test_a_source_is_kept_where_the_workers_together_have_room(source):
+    recipe = Recipe(solver="psgd", n_components=100)
+    big = from_arrays(np.zeros((4_000_000, 10), np.float32), np.zeros(4_000_000, int))
+    assert Plan.of(source, recipe, Limited(GIB)).kept
+    assert not Plan.of(big, recipe, Limited(GIB // 3)).kept
+    assert Plan.of(big, recipe, Limited(GIB, workers=8)).kept
+
+
+def test_the_plan_is_json(source):
+    found = plan(source, Recipe(solver="psgd"), ThreadsExecutor(2))
+    assert json.loads(json.dumps(found)) == found
+    assert found["n"] == 20_000
+
+
+def test_a_worker_holds_the_matrices_of_a_sums_levels():
+    """Of 65,536 rows in one chunk, 32 pieces, the tree of a normal equation's sum has six levels at a time."""
+    rows = from_arrays(np.zeros((65_536, 3)), np.arange(65_536.0))
+    recipe = Recipe(
+        solver="psgd", n_components=1024, loss="squared", features="nystrom", gamma=0.1, scale="none", metric="identity"
+    )
+    psgd, normal = (plan(rows, recipe.replace(solver=solver), Limited(8 * GIB)) for solver in ("psgd", "normal"))
+    matrices = (normal["worker_bytes"] - psgd["worker_bytes"]) / (8 * 1024**2)
+    assert matrices > 5 * 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets", "tried"), [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["cells"]), (40_000, 8, [])]
+)
+def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, tried):
+    """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""
+    Y = np.zeros((rows, targets), np.float32)
+    source = from_arrays(np.zeros((rows, 2), np.float32), Y if targets > 1 else Y[:, 0])
+    recipe = Recipe(solver="psgd", task="regress", loss="squared", max_model_size=2_000_000)
+    found = plan(source, recipe, ThreadsExecutor(2))
+    assert found["local"] == tried
+    assert found["model_bytes"] <= 2_000_000
+
+
+def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
+    given = Recipe(loss="squared", gamma=0.1, scale="standard", solver="normal", n_components=2000)
+    one = Plan.of(source, given.replace(n_components=2049), SerialExecutor())  # too many for the matrices of folds
+    folded = Plan.of(source, given, SerialExecutor())
+    assert folded.stage_flops["solve"] > one.stage_flops["solve"] + 4 * 10 * 2000**3
+    assert folded.stage_flops["setup"] == 0
+
+
+def test_phases_that_do_not_live_together_are_not_added(source):
+    """Cells are fitted when the factors of the setup are gone, and the tree of a sum before its eigenvectors are."""
+    executor, matrix = ThreadsExecutor(2), 8 * 3000**2
+    alone, cells = (
+        Plan.of(source, Recipe(solver="psgd", n_components=3000, gamma=0.1, local=local), executor)
+        for local in ("none", "cells")
+    )
+    assert cells.client_bytes + cells.worker_bytes < alone.client_bytes + alone.worker_bytes + matrix
+    given = Recipe(loss="squared", gamma=0.1, scale="standard", metric="identity", solver="normal", n_components=2000)
+    normal = Plan.of(source, given, executor)
+    each = 5 * (3 + 2)  # folds, and levels of half of 20,000 rows
+    assert 2 * each < (normal.client_bytes + normal.worker_bytes) / (8 * 2000**2) < 2 * each + 10
+
+
+def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
+    small = Recipe(solver="psgd", n_components=512, local="none", kernel="gaussian", gamma=0.1)
+    few, many = (Plan.of(rows_of(640_000), small, Apart(GIB, workers)) for workers in (2, 64))
+    assert (few.slots, many.slots) == (2, FEW_SLOTS)
+    assert (few.flops, few.local, few.columns, few.rounds) == (many.flops, many.local, many.columns, many.rounds)
+    # of work of s seconds and w waits sqrt(s / w) are enough: four times the rows are worth twice the workers
+    once, four = (Plan.of(rows_of(n), small, Apart(64 * GIB, 2000)).enough_slots for n in (2 * 10**8, 8 * 10**8))
+    assert 1.8 < four / once < 2.2
+    # rows that fit in the memory of more workers stay in memory
+    tight = Plan.of(rows_of(32 * 10**6), small, Apart(GIB, 64))
+    assert tight.kept
+    assert FEW_SLOTS < tight.slots <= 64
+    assert not Plan.of(rows_of(32 * 10**6), small, Apart(GIB, FEW_SLOTS)).kept
+
+
+def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
+    executor = Apart(GIB)
+    free = Plan.of(source, Recipe(solver="psgd"), executor)
+    executor.client_memory_limit = free.client_bytes - 1
+    limited = Plan.of(source, Recipe(solver="psgd"), executor)
+    with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
+        checked(source, Recipe(solver="psgd"), executor)
+    assert replace(limited, client_memory_limit=None) == free
+    assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = int(0.8 * free.client_bytes)
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
+        checked(source, Recipe(solver="psgd"), executor)
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    assert columns < free.columns
+    checked(source, Recipe(solver="psgd", n_components=columns), executor)
+    executor.client_memory_limit = GIB // 8
+    with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
+        checked(source, Recipe(solver="psgd"), executor)
+    executor.client_memory_limit = free.client_bytes
+    checked(source, Recipe(solver="psgd"), executor)

@@ -1,0 +1,179 @@
+"""The race of the ways: which are fitted in full, and which leave before a kernel is chosen for them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dkernel.solvers.sizes import LEAST_COMPONENTS
+from dkernel.training.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
+from dkernel.training.selection.ways import Way, WayCost
+
+KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
+GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
+MANY = 2 * LEAST_COMPONENTS
+ROWS = (1024, 2048, 4096)
+SPREAD = np.array([0.9, 1.1])  # of the rows that judge
+
+
+def race(losses, costs, n=20_000, effort="normal", rows=ROWS, reading=0.0):
+    """A race of ways whose mean losses on some rungs are known."""
+    judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
+    found = Race(judge, None, n, effort, {way: WayCost(seconds, 4, reading) for way, seconds in costs.items()})
+    found.ways = list(losses)
+    for way, means in losses.items():
+        found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
+    found.drop_losers(0.0, 0.0)
+    return found
+
+
+def test_a_power_of_the_rows_goes_on():
+    curve = Curve({rows: rows**-0.5 * SPREAD for rows in (1024, 2048, 4096)})
+    assert np.exp(curve.predict(16_384, None)) == pytest.approx(1 / 128)
+    assert np.exp(curve.predict(1024, None)) == pytest.approx(1 / 64)  # fewer rows than it has seen
+
+
+def test_a_clear_winner_is_fitted_alone():
+    won = race({LINEAR: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {LINEAR: 1.0, GRIDS: 9.0})
+    assert won.ways_to_fit() == (GRIDS,)
+
+
+@pytest.mark.parametrize(
+    ("of_cells", "last", "asked"),
+    [
+        ((0.05, 0.02), 0.008, [BOTH]),  # leads, and is predicted to lose
+        ((0.2, 0.03), 0.02, [BOTH]),  # the other way round
+        ((0.05, 0.03), 0.008, []),
+        ((0.1, 0.01), 0.02, []),
+    ],
+)
+def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, last, asked, monkeypatch):
+    found = race({KERNEL: (0.2, 0.025, last), BOTH: (*of_cells, 1.0)}, {KERNEL: 9.0, BOTH: 10.0})
+    found.ways = [KERNEL, BOTH]
+    del found.curves[BOTH].losses[4096]
+    judged = []
+    monkeypatch.setattr(found, "_judge", lambda ways, *_: judged.extend(ways))
+    found.judge_doubtful()
+    assert judged == asked
+
+
+def test_two_points_of_a_curve_end_no_race():
+    found = race({KERNEL: (0.29, 0.28, 0.28), LINEAR: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, LINEAR: 8.0}, n=10**6)
+    for curve in found.curves.values():
+        del curve.losses[4096]
+    found.ways = [KERNEL, LINEAR]
+    found.drop_losers(0.5, 3.0, 2048)
+    assert found.ways == [KERNEL, LINEAR]
+    found.drop_losers(0.5, 3.0)
+    assert found.ways == [LINEAR]
+
+
+@pytest.mark.parametrize(
+    ("costs", "fitted"),
+    [
+        ({LINEAR: 2.0, CELLS: 5.0}, (LINEAR,)),  # much cheaper
+        ({LINEAR: 4.5, CELLS: 5.0}, (CELLS,)),  # another fit adds more than half
+    ],
+)
+def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
+    tied = race({LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
+    assert tied.ways_to_fit() == fitted
+
+
+def test_components_stand_by_where_a_local_stage_may_gain_nothing():
+    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
+    alike = race(losses, costs)
+    assert (alike.ways_to_fit(), alike.fallback(MANY)) == ((LINEAR,), KERNEL)
+    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).fallback(MANY) is None  # components have lost
+    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).fallback(MANY) is None  # and here they are fitted
+
+
+def test_all_components_stand_by_where_cells_ask_for_few():
+    found = race({BOTH: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 8.0})
+    assert found.ways_to_fit() == (BOTH,)
+    assert found.fallback(MANY) == KERNEL
+    assert found.fallback(LEAST_COMPONENTS) is None  # the fit of the cells has as many
+    assert race({CELLS: (0.4, 0.3, 0.2)}, {KERNEL: 9.0, CELLS: 2.0}).fallback(MANY) is None  # components have lost
+
+
+def test_two_that_share_components_are_both_fitted():
+    losses = {KERNEL: (0.4, 0.3, 0.2001), GRIDS: (0.4, 0.3, 0.2)}
+    assert race(losses, {KERNEL: 9.0, GRIDS: 10.0}).ways_to_fit() == (GRIDS, KERNEL)
+
+
+def test_cells_share_no_components_with_grids():
+    """They learn the rest of few components, and grids that of as many as there may be."""
+    losses = {KERNEL: (0.5, 0.4, 0.3), GRIDS: (0.4, 0.3, 0.2), BOTH: (0.4, 0.3, 0.2001)}
+    found = race(losses, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 11.0})
+    assert (found.added_seconds(GRIDS, KERNEL), found.added_seconds(BOTH, GRIDS)) == (1.0, 11.0)
+    assert found.ways_to_fit() == (GRIDS,)
+
+
+def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
+    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, {LINEAR: 4.5, CELLS: 5.0}
+    assert race(losses, costs, effort="high").ways_to_fit() == (LINEAR, CELLS)
+    assert race(losses, costs, effort="low").ways_to_fit() == (LINEAR,)
+
+
+@pytest.mark.parametrize(
+    ("of_linear", "cost", "left"),
+    [
+        ((0.32, 0.3, 0.26), 10.0, [LINEAR]),
+        ((0.32, 0.3, 0.26), 14.0, [LINEAR, GRIDS]),  # saves too little
+        ((0.325, 0.3, 0.27), 10.0, [LINEAR, GRIDS]),  # does not lead
+    ],
+)
+def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
+    found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
+    assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
+    found.drop_kernel()
+    assert found.ways == left
+
+
+@pytest.mark.parametrize(("of_linear", "left"), [(0.14, [LINEAR]), (0.265, [KERNEL, LINEAR])])
+def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
+    found = race({KERNEL: (0.29, 0.28, 0.275), LINEAR: (0.33, 0.3, 0.28)}, {KERNEL: 21.0, LINEAR: 6.0}, n=100_000)
+    found.ways = [KERNEL, LINEAR]
+    asked = []
+
+    def judge(ways, rows):
+        asked.append((ways, rows))
+        for way, loss in ((KERNEL, 0.26), (LINEAR, of_linear)):
+            found.curves[way].losses[rows] = loss * SPREAD
+
+    monkeypatch.setattr(found, "_judge", judge)
+    found.judge.split.X = np.zeros((RIVAL_ROWS, 1))
+    found.drop_kernel()
+    assert asked == [([KERNEL, LINEAR], RIVAL_ROWS)]
+    assert found.ways == left
+
+
+def test_a_low_effort_judges_a_leading_linear_kernel_on_no_more_rows(monkeypatch):
+    found = race({KERNEL: (0.4, 0.38, 0.37), LINEAR: (0.3, 0.25, 0.2)}, {KERNEL: 21.0, LINEAR: 6.0}, 100_000, "low")
+    found.ways = [KERNEL, LINEAR]
+    monkeypatch.setattr(found, "_judge", lambda *_: pytest.fail("more rows were judged"))
+    found.drop_kernel()
+    assert found.ways == [LINEAR]
+
+
+def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
+    losses, costs = {KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}
+    gain = "a predicted 20% less loss than components"
+    assert race(losses, costs, n=4096).explain().endswith(f"; grids: {gain}")
+    assert race(losses, costs, n=4096, reading=0.1).explain().endswith(f"; grids: 4 more readings for {gain}")
+
+
+@pytest.mark.parametrize(
+    ("of_grids", "reading", "fitted"),
+    [
+        (0.19, 0.0, GRIDS),  # the rows stay in memory
+        (0.19, 75.0, KERNEL),  # 5 % less loss is not worth four times the seconds
+        (0.17, 75.0, GRIDS),
+    ],
+)
+def test_readings_of_files_have_to_earn_their_seconds(of_grids, reading, fitted):
+    losses = {KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.4, 0.3, of_grids)}
+    won = race(losses, {KERNEL: 800.0, GRIDS: 3200.0}, n=4096, reading=reading)
+    assert won.ways_to_fit() == (fitted,)
+    dear = "; no components + grids: 4 more readings for a predicted 5% less loss than components"
+    assert won.explain().endswith(dear) == (fitted == KERNEL)

@@ -1,0 +1,51 @@
+"""The search for the settings of a local stage."""
+
+import pytest
+
+from dkernel.training.selection.descent import Place
+from dkernel.training.selection.stage_settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere
+
+
+def valley(place: Place) -> float:
+    """A loss that is least at width 3 and ridge 1, in a narrow valley: a wider kernel wants a smaller ridge."""
+    width, ridge, *rest = place
+    return 10.0 * (width + ridge - 4) ** 2 + (width - 3) ** 2 + sum(rest)
+
+
+@pytest.mark.parametrize("start", [(1, 3, 0, 0), (0, 4, 1, 0), (4, 0, 0, 1)])
+def test_cells_are_found_along_a_valley(start: Place) -> None:
+    assert best_cells(valley, start) == (3, 1, 0, 0)
+
+
+def test_the_search_from_the_middle_finds_the_end_of_a_valley() -> None:
+    assert valley((*MIDDLE_CELLS, 0, 0)) < valley((3, 2, 0, 0))  # neither the width alone gains
+    assert valley((*MIDDLE_CELLS, 0, 0)) < valley((2, 1, 0, 0))  # nor the ridge
+    assert best_cells_anywhere(valley) == (3, 1, 0, 0)
+
+
+def test_a_search_of_cells_asks_for_few_settings() -> None:
+    asked = []
+
+    def loss(place: Place) -> float:
+        asked.append(place)
+        return float(sum(place))
+
+    assert best_cells(loss, (0, 0, 0, 0)) == (0, 0, 0, 0)
+    assert set(asked) == {(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)}
+    assert all(0 <= at < size for place in asked for at, size in zip(place, SIZES, strict=True))
+
+
+def test_a_metric_of_its_own_is_followed_by_another_width():
+    def loss(place: Place) -> float:
+        width, ridge, smoothness, rounds = place
+        return ridge + smoothness + abs(width - (5 if rounds else 1)) + (0.0 if rounds else 5.0)
+
+    assert best_cells(loss, (1, 0, 0, 0)) == (5, 0, 0, 1)
+
+
+def test_another_ridge_is_followed_by_another_width():
+    def loss(place: Place) -> float:
+        width, ridge, *rest = place
+        return abs(width - (3 if ridge < 2 else 1)) + 2.5 * ridge + sum(rest)
+
+    assert best_cells(loss, (1, 2, 0, 0)) == (3, 0, 0, 0)

@@ -1,0 +1,189 @@
+"""Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
+
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.data import from_arrays
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.kernels import Linear
+from dkernel.losses.losses import parse_loss
+from dkernel.model.recipe import Recipe
+from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.training.fit import plan, train
+from dkernel.training.grids.stage import automatic_grids, bits_of
+from dkernel.training.local_stages import LOCAL_STAGES
+from dkernel.training.selection.ways import Way
+from dkernel.training.stage_result import LocalStage
+from tests.processor import WIDE
+from tests.streaming.sources import rings
+from tests.training.fits import RECIPE, digest, fit
+
+GRIDS = RECIPE.replace(local="grids(n_grids=48)")
+
+
+def rough(n=3000, seed=0):
+    """Rows of two numbers and a category of four levels; the answer flips along a fine stripe and by the category."""
+    rng = np.random.default_rng(seed)
+    X, level = rng.uniform(-1, 1, (n, 2)), rng.integers(0, 4, n)
+    value = np.sign(np.sin(14 * X[:, 0])) * np.where(level % 2, 1.0, -1.0)
+    return np.hstack([X, level[:, None] == np.arange(4)]).astype(np.float32), value
+
+
+def machine(kind=KernelClassifier, **settings):
+    known = {"kernel": "gaussian", "gamma": 1.0, "metric": "identity", "n_components": 64, "alpha": 1e-4}
+    return kind(**known, solver="psgd", **settings)
+
+
+def test_grids_learn_what_is_too_rough_for_the_components():
+    X, y = rough()
+    new, truth = rough(1000, seed=1)
+    smooth, both = machine().fit(X, y > 0), machine(local="grids(n_grids=128)").fit(X, y > 0)
+    assert smooth.score(new, truth > 0) < 0.7
+    assert both.score(new, truth > 0) > 0.85
+    assert both.chosen_["local"].startswith("128 grids")
+    assert both.model_.local.inputs.groups == ((2, 3, 4, 5),)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared", "softmax"])
+def test_the_loss_on_the_rows_never_rises(loss):
+    X, y = rough(1200)
+    labels = np.digitize(y + X[:, 0], [-1.0, 0.0, 1.0]) if loss == "softmax" else y > 0
+    found = machine(loss=loss, local="grids(n_grids=96)").fit(X, labels)
+    losses = [line["loss"] for line in found.history_ if "grids" in line]
+    assert len(losses) == 6
+    assert (np.diff(losses) <= 1e-6).all()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
+def test_regressions_in_any_unit(loss):
+    X, y = rough()
+    new, truth = rough(500, seed=1)
+    found = machine(KernelRegressor, loss=loss, local="grids(n_grids=96)").fit(X, 1e6 + 50 * y)
+    assert found.model_.local is not None
+    assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
+    both = machine(KernelRegressor, loss=loss, local="grids(n_grids=96)").fit(X, np.column_stack([y, 1e6 + 50 * y]))
+    assert both.predict(new).shape == (500, 2)
+
+
+@pytest.mark.parametrize("loss", ["quantile(0.9)", pytest.param("epsilon_insensitive(0.1)", marks=pytest.mark.slow)])
+def test_losses_with_kinks_for_numbers(loss):
+    X, y = rough()
+    y = y + 0.5 * np.random.default_rng(2).exponential(size=len(y))
+    X, y, new, truth = X[:2500], y[:2500], X[2500:], y[2500:]
+    before, found = (machine(KernelRegressor, loss=loss, **s).fit(X, y) for s in ({}, {"local": "grids(n_grids=128)"}))
+    errors = [parse_loss(loss).value(truth, each.predict(new)).mean() for each in (before, found)]
+    assert errors[1] < 0.95 * errors[0]
+    if loss == "quantile(0.9)":
+        assert 0.82 < np.mean(truth <= found.predict(new)) < 0.95
+
+
+def test_grids_that_gain_nothing_leave_the_model_unchanged():
+    rng = np.random.default_rng(5)  # of ten seeds two have a gain, of 1.6 and 2.7 standard errors
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    y = rng.normal(size=2000) > 0
+    plain, found = machine().fit(X, y), machine(local="grids(n_grids=32)").fit(X, y)
+    assert found.model_.local is None
+    assert found.chosen_["local"].startswith("none: 32 grids")
+    np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
+
+
+@pytest.mark.parametrize("stage", [{"local": "grids(n_grids=64)"}, {"local": "cells(rows=300)"}])
+def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, stage):
+    X, y = rough(1500)
+    found = machine(**stage, calibration="platt").fit(X, y > 0)
+    assert found.model_.local is not None
+    dkernel.save(found, tmp_path / "m.safetensors")
+    again = dkernel.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
+    near = (
+        0.0 if WIDE or "grids" in stage["local"] else 1e-3
+    )  # BLAS, which cells call, rounds by a row's place without AVX-512
+    lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
+    np.testing.assert_allclose(lazy.compute(), found.decision_function(X), rtol=0, atol=near)
+    np.testing.assert_allclose(found.decision_function(X[7:8]), found.decision_function(X)[7:8], rtol=0, atol=near)
+
+
+@pytest.mark.parametrize("at", [16, pytest.param(32, marks=pytest.mark.slow)])
+def test_a_fit_that_was_stopped_in_the_grids_goes_on_to_the_same_bytes(tmp_path, at):
+    class StoppedError(Exception):
+        pass
+
+    def stop(line):
+        if line.get("grids") == at:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(tmp_path / "kept", recipe=GRIDS, callback=stop)
+    found = fit(tmp_path / "kept", recipe=GRIDS)
+    assert found.resumed
+    whole = fit(None, SerialExecutor(), recipe=GRIDS)
+    assert digest(found, tmp_path) == digest(whole, tmp_path)
+
+
+def test_what_has_no_meaning_is_refused_by_name():
+    X, y = rough(600)
+    with pytest.raises(UnsupportedError, match="loss='squared_hinge'"):
+        machine(loss="hinge", local="grids").fit(X, y > 0)
+    with pytest.raises(RecipeError, match="solver='exact' keeps none"):
+        KernelClassifier(solver="exact", local="grids").fit(X, y > 0)
+    with pytest.raises(UnsupportedError, match="partial_fit"):
+        machine(local="grids").partial_fit(X, y > 0, [False, True])
+
+
+def test_sizes_follow_the_rows():
+    assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [1024, 1024, 128]
+    assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [4096, 4096, 128]
+    assert [bits_of(n) for n in (100, 10**6)] == [7, 16]
+
+
+def open_fit(X, y, **settings):
+    recipe = Recipe(holdout=0.5, **settings)
+    return train(from_arrays(X, y), recipe, SerialExecutor())
+
+
+@pytest.mark.slow
+def test_auto_keeps_grids_where_they_gain():
+    rng = np.random.default_rng(1)
+    X, board = rng.uniform(0, 20, (8000, 2)).astype(np.float32), rng.integers(0, 2, (20, 20))
+    found = open_fit(X, board[tuple(X.astype(int).T)] > 0)
+    assert "grids" in found.plan["local"]
+    assert found.model.recipe.local == found.model.local.kind
+    assert "standard errors" in found.chosen["local"]
+
+
+def test_auto_leaves_out_grids_that_gain_nothing():
+    X, noise = rough(1400)[0], np.random.default_rng(0).normal(size=1400) > 0
+    left_out = open_fit(X, noise)
+    assert left_out.plan["readings"] > 64 // 16
+    assert left_out.plan["local"] == ["grids", "cells"]
+    assert left_out.model.recipe.local == "none"
+    assert left_out.model.local is None
+    assert left_out.chosen["way"]
+
+
+def test_components_follow_grids_that_gain_nothing(monkeypatch):
+    nothing = replace(LOCAL_STAGES["grids"], fit=lambda *_: LocalStage(None, [], {}, "none: nothing gained"))
+    monkeypatch.setitem(LOCAL_STAGES, "grids", nothing)
+    monkeypatch.setattr("dkernel.training.selection.race.Race.ways_to_fit", lambda _: (Way("linear", "grids"),))
+    monkeypatch.setattr("dkernel.training.selection.race.Race.drop_losers", lambda *_: None)
+    found = open_fit(*rings(1400, noise=0.0))
+    assert not isinstance(found.model.map.kernel, Linear)
+    assert "of a linear kernel + grids" in found.chosen["way"]
+    assert found.model.facts["holdout"]["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"kernel": "gaussian"}, {"n_components": 64}, {"alpha": 1e-4}, {"loss": "hinge"}, {"holdout": 0.1}],
+    ids=str,
+)
+def test_auto_adds_no_local_stage_to_given_or_unjudged_machines(given):
+    source = from_arrays(*rough(1400))
+    assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
+    assert plan(source, Recipe(solver="psgd", holdout=0.5), SerialExecutor())["local"] == ["grids", "cells"]
