@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from dkernel.model.export.onnx import to_onnx
     from dkernel.model.local_settings import Cells, Grids
     from dkernel.model.model_file import save
-
-    __version__: str
+    from dkernel.version import __version__
 
 __all__ = [
     "AdditiveChi2",
@@ -132,20 +131,14 @@ _NAMES = {
     ),
     "dkernel.model.local_settings": "Cells Grids",
     "dkernel.model.model_file": "save",
+    "dkernel.version": "__version__",
 }
 """Module -> its public names."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            value: Any = version("dkernel")
-        except PackageNotFoundError:  # a checkout that is not installed
-            value = "0+checkout"
-    elif name in _HOME:
+    if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:
         from dkernel.model.parameters import hint_for_removed

@@ -21,9 +21,9 @@ import time
 
 
 def dask_setup(worker):
-    import dkernel
+    import dkernel.version
 
-    dkernel.__version__ = "0.0.1"
+    dkernel.version.__version__ = "0.0.1"
     right = time.time
     time.time = lambda: right() - 7200
 """

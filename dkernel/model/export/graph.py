@@ -5,7 +5,6 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from dkernel import __version__
 from dkernel.errors import UnsupportedError
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.column_subset import SelectedMap
@@ -17,6 +16,7 @@ from dkernel.model.export.exact import monomials, refusal_of
 from dkernel.model.export.local_nodes import local_scores
 from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
 from dkernel.model.model import FINE_SCORES, Model
+from dkernel.version import __version__
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
 MOST_TENSOR_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from dkernel import __version__
 from dkernel.errors import ClusterError
+from dkernel.version import __version__
 
 _PACKAGES = ("numpy", "numba", "scipy", "dask", "distributed")
 
