@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.fused.shapes import EXP2
 from dkernel.numerics.loops import FLAGS, compile_loop, instruction
-from dkernel.numerics.tiling import EXP2
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.numerics.fused.shapes import COSINE, EXP2, SINE
 from dkernel.numerics.loops import compile_loop, instruction
 from dkernel.numerics.rows import pad
 
@@ -25,10 +26,6 @@ TILE_ROWS = 256
 TILE_COMPONENTS = 512  # see above
 PIECE_ROWS = 8 * TILE_ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
-
-COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
-SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
-EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 _float_from_bits = instruction("float_from_bits")
 

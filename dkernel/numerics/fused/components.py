@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32, F64
-from dkernel.numerics.fused.products import PANEL, pack_panels
+from dkernel.numerics.fused.products import pack_panels
+from dkernel.numerics.fused.shapes import PANEL
 from dkernel.numerics.tiling import aligned_empty
 
 # Heads of a walk. With AVX-512 and with AVX2 a walk of 26 is a fifth quicker than the products of a library in training

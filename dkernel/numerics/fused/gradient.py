@@ -16,8 +16,9 @@ import numpy as np
 
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, compile_walks, component_block, in_strips
+from dkernel.numerics.fused.products import compile_walks, component_block, in_strips
 from dkernel.numerics.fused.scores import add_scores, clear, sum_lanes
+from dkernel.numerics.fused.shapes import LANES, PANEL, PRODUCT_STRIP
 from dkernel.numerics.loops import inner, instruction
 from dkernel.numerics.tiling import aligned_empty, scratch
 

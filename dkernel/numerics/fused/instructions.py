@@ -11,8 +11,7 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
 from dkernel.numerics.fused.processor import registers
-from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP
-from dkernel.numerics.tiling import COSINE, EXP2, SINE
+from dkernel.numerics.fused.shapes import COSINE, EXP2, LANES, PANEL, PRODUCT_STRIP, SINE
 
 PANEL_PARTS = PANEL // LANES
 HEADS_TOGETHER = 4  # heads whose gradients are summed at a time

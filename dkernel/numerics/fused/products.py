@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.fused.processor import registers
+from dkernel.numerics.fused.shapes import PANEL, PRODUCT_STRIP
 from dkernel.numerics.loops import CompiledLoop, instruction
 from dkernel.numerics.tiling import aligned_empty
 
-PANEL = 64  # columns of a block that are made together
-PRODUCT_STRIP = 4  # rows
-LANES = 16  # partial sums of a score, a vector of AVX-512: more registers elsewhere, for the same bits
 MOST_DATA_COLUMNS = 128  # products of more columns of the data are worth a library's blocking
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, PANEL, PRODUCT_STRIP, compile_walks, component_block, in_strips
+from dkernel.numerics.fused.products import compile_walks, component_block, in_strips
+from dkernel.numerics.fused.shapes import LANES, PANEL, PRODUCT_STRIP
 from dkernel.numerics.loops import inner, instruction
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_COMPONENTS, TILE_ROWS, aligned_empty
 
