@@ -32,9 +32,6 @@ from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics import object_values
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
-from dkernel.solvers.batch_methods import BatchState
-from dkernel.solvers.lowrank_preconditioner import LowRank, Sketch
-from dkernel.solvers.preconditioner import Preconditioner
 
 T = TypeVar("T", bound=type)
 
@@ -55,8 +52,6 @@ def _plain(of: type) -> TypeCodec:
 
 
 CODECS: dict[str, TypeCodec] = {
-    "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
-    "BatchState": _plain(BatchState),
     "Block": _plain(Block),
     "Conformal": _plain(Conformal),
     "Isotonic": _plain(Isotonic),
@@ -64,9 +59,7 @@ CODECS: dict[str, TypeCodec] = {
     "Model": _plain(Model),
     "Numbered": _plain(RangeNames),
     "Platt": _plain(Platt),
-    "Preconditioner": _plain(Preconditioner),
     "Scaling": _plain(Scaling),
-    "Sketch": _plain(Sketch),
     "SparseRows": _plain(SparseRows),
     "Variance": _plain(Variance),
     "Encoding": TypeCodec(Encoding, lambda encoding: encoding.to_json(), Encoding.from_json),
@@ -173,7 +166,8 @@ class _Encoder:
     def _value(self, value: Any) -> dict[str, Any]:
         if id(value) in self._seen:
             return {"again": self._seen[id(value)][0]}
-        kind = next((name for name, kind in CODECS.items() if isinstance(value, kind.of)), None)
+        # The last first: a class is entered after the one that it derives from.
+        kind = next((name for name, kind in reversed(CODECS.items()) if isinstance(value, kind.of)), None)
         if kind is None:
             raise TypeError(f"A checkpoint has no place for a {type(value).__name__}: CODECS has none.")
         number = len(self._seen)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.losses.losses import Loss
+from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.preconditioner import Metric, factorize
@@ -22,6 +23,7 @@ STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
 LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
 
 
+@stored("BatchState")
 @dataclass(frozen=True, eq=False)
 class BatchState:
     """State of a batch solver.

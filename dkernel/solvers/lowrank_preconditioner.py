@@ -21,6 +21,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
+from dkernel.model.serialization import stored
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.preconditioner import Preconditioner, effective_dimension
 
@@ -29,6 +30,7 @@ THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose mov
 NOISE = 1e-9  # a share of the largest μ; float32 products leave so much of directions that have none
 
 
+@stored("LowRank")
 @dataclass(frozen=True, eq=False)
 class LowRank(Preconditioner):
     """P of a sketch. Its root is R / τ^{1/2} with R = I - B^T factor B, symmetric; P itself has `inner` in that place.
@@ -90,6 +92,7 @@ class LowRank(Preconditioner):
         return np.asarray(np.concatenate(list(lifted)), dtype=np.float64)
 
 
+@stored("Sketch")
 @dataclass(frozen=True, eq=False)
 class Sketch:
     """B with the spectrum of B B^T / m.

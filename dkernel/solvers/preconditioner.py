@@ -14,6 +14,7 @@ import scipy.linalg as sl
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.losses.losses import Loss
+from dkernel.model.serialization import stored
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.array_types import F64
 
@@ -38,6 +39,7 @@ ONE_PROBE_COORDINATES = 1024  # coordinates above which one probe is taken
 Metric = float | F64
 
 
+@stored("Preconditioner")
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
     """P = (S + ρ M)^{-1} as a Cholesky factor L L^T = S + ρ M, and the step that goes with it.
