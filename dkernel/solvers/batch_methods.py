@@ -20,6 +20,8 @@ from dkernel.solvers.alpha_path import AlphaPath
 from dkernel.solvers.preconditioner import Metric, factorize
 
 STEP_LENGTHS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
+# A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
+JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
 LOSS_ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
 
 

@@ -27,7 +27,7 @@ from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import FEW_ROWS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import contents
-from dkernel.solvers.batch_methods import minimize
+from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
 from dkernel.solvers.driver import OneStepState, Solver, SolverResult
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.interior_point import Interior
@@ -38,7 +38,6 @@ from dkernel.solvers.reservoir_split import count_weighted, part_of, rows_of
 from dkernel.solvers.sizes import Sizes, flops_of
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.kept_block import pieces_of
-from dkernel.training.selection.joint_loss import JUDGING_READINGS, JUDGING_TOLERANCE
 
 MOST_GRAM_BYTES = 2**29  # bytes of the features, of which there are some copies
 

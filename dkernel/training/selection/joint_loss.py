@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
-from dkernel.solvers.batch_methods import minimize
+from dkernel.solvers.batch_methods import JUDGING_READINGS, JUDGING_TOLERANCE, minimize
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import COMPONENT64_FLOPS
 from dkernel.training.selection.candidates import Candidate
 from dkernel.training.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
 
-# A fit that only judges an alpha stops when scores move by less than the first, or after so many readings of the rows.
-JUDGING_TOLERANCE, JUDGING_READINGS = 1e-3, 25
 LEAST_JUDGED = 200  # rows: with fewer the standard errors are some hundredths
 JOINT_ALPHAS = (1e-3, 1e-4, 1e-5)  # tried one after the other, until the loss rises
 
