@@ -12,6 +12,7 @@ from dkernel.model.journal import Journal
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS
+from dkernel.solvers.certificate import certificate
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.fit_problem import FitProblem, SampledProblem, Setup
 from dkernel.solvers.gram import Gram
@@ -23,7 +24,6 @@ from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, is_lar
 from dkernel.solvers.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.cost import ASK_SECONDS, SPEEDS
 from dkernel.streaming.kept_block import pieces_of
-from dkernel.training.selection.landmark_selection import certificate
 
 Sampled = TypeVar("Sampled", bound=SampledProblem)
 

@@ -15,6 +15,7 @@ from dkernel.model.model import Model
 from dkernel.model.recipe import SettledRecipe
 from dkernel.numerics.rows import contents
 from dkernel.numerics.sparse_rows import named
+from dkernel.solvers.certificate import certificate
 from dkernel.solvers.driver import SolverResult
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.fit_problem import FitProblem
@@ -23,7 +24,6 @@ from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.request import FitRequest
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.landmark_selection import certificate
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import FitData
 from dkernel.training.uncertainty import with_uncertainty

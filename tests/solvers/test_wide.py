@@ -44,7 +44,7 @@ def wide(monkeypatch):
     for place in (
         "dkernel.solvers.sgd_setup",
         "dkernel.features.nystrom",
-        "dkernel.training.selection.landmark_selection",
+        "dkernel.solvers.certificate",
         "dkernel.solvers.setup_cost",
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)

@@ -10,16 +10,14 @@ from dkernel.data.collections.tables import matrix
 from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
-from dkernel.features.base import MOST_DENSE
+from dkernel.features import Scaling, by_landmarks
 from dkernel.features.landmarks import select_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import GIVEN, Recipe
-from dkernel.numerics.rows import n_terms, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.reservoir_split import ReservoirSplit
-from dkernel.solvers.sizes import CANDIDATES, Sizes, flops_of
+from dkernel.solvers.sizes import CANDIDATES, Sizes
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.base import Executor
@@ -58,39 +56,6 @@ def landmarks_of(
         recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes
     )
     return chosen.points, split if chosen.rows is None else split.with_landmarks(chosen.rows)
-
-
-def certificate(
-    map: FeatureMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
-) -> dict[str, float]:
-    """Measure how well landmarks approximate the kernel, on rows that the fit did not learn from.
-
-    Parameters
-    ----------
-    X : scaled rows (n, p)
-    flops : of the fit; a small share of them limits the rows
-    known : metric of the solver's coordinates and its root; without them their squares are computed here
-
-    Returns
-    -------
-    residual of the rows, and the effective rank of the landmarks
-    """
-    c, p = len(map.landmarks), n_terms(map.landmarks)
-    # The mean over 2,000 rows is within a few percent of that over all rows, and takes a hundredth of a fit's flops.
-    rows = int(min(len(X), 2000, max(0.01 * flops / (c * c + flops_of(1, p, c)), 100)))
-    X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
-    left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
-    mean = float(np.mean(map.kernel.diag(wide(X))))
-    figures = {
-        "trace_error": float(np.mean(left)),
-        "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
-        "trace_largest": float(left.max()),
-        "trace_rows": rows,
-    }
-    if known is not None:
-        return {**figures, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
-    # The rank takes a square of the landmarks.
-    return figures if c > MOST_DENSE else {**figures, "effective_rank": own.effective_rank}
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
