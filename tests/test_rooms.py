@@ -30,7 +30,6 @@ ELSEWHERE = {
     "inference.shapley": "estimators/test_explanation.py",
     "losses.predictive_variance": "training/test_variance.py",
     "model.solver_table": "model/test_parameters.py",
-    "solvers.ridge_sums": "solvers/test_solvers.py",
     "solvers.one_class": "estimators/test_one_class.py",
     "training.cells.fit": "training/cells/test_cells.py",
     "training.cells.rows": "training/cells/test_cells.py",
