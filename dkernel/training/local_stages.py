@@ -15,17 +15,11 @@ from dkernel.solvers.sizes import Sizes, flops_of
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
+from dkernel.training.cells.sample import MOST_CELL_ROWS, learn_cell_metric, try_cells
 from dkernel.training.cells.stage import cell_cost, fit_cell_stage
 from dkernel.training.grids.stage import check_groups, fit_grid_stage, grid_cost
 from dkernel.training.residual import Residual
-from dkernel.training.selection.sampled_stages import (
-    MOST_CELL_ROWS,
-    SampledStage,
-    learn_cell_metric,
-    learn_relevances,
-    try_cells,
-    try_grids,
-)
+from dkernel.training.selection.sampled_stages import SampledStage, learn_relevances, try_grids
 from dkernel.training.selection.stage_settings import RaceFindings
 from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import LocalStage, best_stage

@@ -5,9 +5,8 @@ residuals: the cells that they fall into learn them, and grids take one more swe
 they are: the residual of an old row is what its score has moved since.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,31 +17,28 @@ from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
 from dkernel.errors import DataError, UnsupportedError
-from dkernel.losses.losses import Loss
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.conformal import Conformal
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.binning import add_bin_scores, add_sums, number_bins
 from dkernel.model.local.cell_machine import CellMachine
-from dkernel.model.local.cells import Cell, divide_cell, update_cell
 from dkernel.model.local.grid_machine import GridMachine
 from dkernel.model.local.grids import GRID_GROUP, FixedPoint, join_steps
-from dkernel.model.local.partition import CellTree
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.array_types import F32
-from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Problem
 from dkernel.solvers.reservoir_split import count_weighted, part_of
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.execution.base import Call, Executor
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
-from dkernel.training.cells.stage import cell_sizes
+from dkernel.training.cells.update import update_cell_machine
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
+from dkernel.training.new_rows import NewRows
 from dkernel.training.selection.sampled_stages import CORRELATION_ROWS
 from dkernel.training.uncertainty import errors_of
 
@@ -50,23 +46,6 @@ ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local s
 MOST_OLD = 2**18  # old rows that grids are held by, a uniform sample, in memory
 LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
-
-
-@dataclass(frozen=True, eq=False)
-class NewRows:
-    """New rows as a local stage learns them.
-
-    Parameters
-    ----------
-    X : raw inputs (n, p)
-    Y : targets (n, outputs);  S : scores of the global stage (n, outputs), both in the machine's unit
-    weight : float64 (n,)
-    """
-
-    X: NDArray[Any]
-    Y: F32
-    S: F32
-    weight: NDArray[np.float64]
 
 
 def rows_in(
@@ -179,61 +158,6 @@ def _update_local(model: Model, rows: NewRows, executor: Executor, old: Block | 
     return updated
 
 
-@dataclass(frozen=True, eq=False)
-class CellUpdate:
-    """Data that the tasks of all cells share.
-
-    Parameters
-    ----------
-    ridge : of a cell
-    limit : most rows of a cell with its bands
-    """
-
-    loss: Loss
-    ridge: float
-    limit: int
-    overlap: float
-    seed: int
-
-
-def update_task(
-    problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
-) -> tuple[CellTree, list[Cell]]:
-    """A cell with new rows, cut where it has too many; runs on a worker."""
-    grown = update_cell(cell, problem.loss, *rows, problem.ridge)
-    return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
-
-
-def _update_cells(
-    machine: CellMachine,
-    model: Model,
-    rows: NewRows,
-    ridge: float,
-    old: Block | None,  # noqa: ARG001 - cells keep their rows
-    executor: Executor,
-) -> CellMachine:
-    recipe = model.recipe
-    limit, overlap, _ = cell_sizes(recipe)
-    problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
-    Z, calls = machine.inputs(rows.X), {}
-    key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
-    for number, visit in machine.tree.visits(Z):
-        if len(visit.rows):
-            some = visit.rows
-            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.S[some], rows.weight[some]
-            cell, n = machine.cells[number], len(machine.Z)
-            name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
-            calls[number] = Call(name, update_task, (problem, cell, own, number))
-    results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
-    p = len(machine.inputs.center)
-    none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
-    updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
-    tree = machine.tree.join([tree for tree, _ in updated])
-    return CellMachine.of(
-        machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
-    )
-
-
 def _update_grids(
     machine: GridMachine,
     model: Model,
@@ -289,5 +213,8 @@ def _sample_old(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
     return old[:: max(1, int(most))]
 
 
-UPDATES: Mapping[str, Callable[..., LocalMachine]] = {GridMachine.kind: _update_grids, CellMachine.kind: _update_cells}
+UPDATES: Mapping[str, Callable[..., LocalMachine]] = {
+    GridMachine.kind: _update_grids,
+    CellMachine.kind: update_cell_machine,
+}
 """Kind of a local machine -> what learns new rows."""

@@ -20,19 +20,13 @@ from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.fit import CellProblem, fit_cells, judge_settings
 from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
+from dkernel.training.cells.sample import METRIC_ROWS
+from dkernel.training.cells.settings import SIZES, best_cells, best_cells_anywhere, cell_settings
 from dkernel.training.residual import Residual
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import paired_difference
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.training.selection.sampled_stages import METRIC_ROWS
-from dkernel.training.selection.stage_settings import (
-    SIZES,
-    RaceFindings,
-    best_cells,
-    best_cells_anywhere,
-    best_place,
-    cell_settings,
-)
+from dkernel.training.selection.stage_settings import RaceFindings, best_place
 from dkernel.training.stage_result import LocalStage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong without overlap, and the work grows

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.losses.losses import Loss
 from dkernel.model.local.binning import Binning, add_bin_scores, add_sums
-from dkernel.model.local.cell_machine import CellInputs
-from dkernel.model.local.cells import Cell, fit_cell, learn_root_of_cells
 from dkernel.model.local.grid_machine import coarse_to_fine
 from dkernel.model.local.grids import GRID_GROUP, FixedPoint, bits_of, join_steps
 from dkernel.model.local.inputs import GridInputs
@@ -27,17 +25,13 @@ from dkernel.training.selection.stage_settings import (
     GRID_RIDGES,
     NOTHING,
     RaceFindings,
-    best_cells_anywhere,
     best_grids,
-    cell_settings,
     grid_gamma,
 )
 
 CORRELATION_ROWS = 4096  # rows that the correlations of the grids of a group are estimated from
 FEW_RACE_ROWS = 2048  # with more rows the race fits more grids; a whole fit has up to 1,024
 RACE_GRIDS = 64, 128  # up to FEW_RACE_ROWS and beyond
-MOST_CELL_ROWS = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
-METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +85,6 @@ def learn_relevances(problem: SampleProblem, split: FitValidationSplit, threads:
     return relevances(split.X, problem.targets.of(split.y), problem.inputs, problem.scaling, threads)
 
 
-def learn_cell_metric(problem: SampleProblem, split: FitValidationSplit, threads: int) -> F32:
-    """Learn the root of the metric of cells."""
-    X, Y = cell_inputs(problem)(split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
-    return learn_root_of_cells(X, Y, threads)
-
-
-def cell_inputs(problem: SampleProblem) -> CellInputs:
-    """Inputs of cells: standard scores. The root of the metric is 0 for a constant feature."""
-    return CellInputs(problem.scaling.shift, problem.scaling.factor)
-
-
 def try_grids(
     problem: SampleProblem,
     split: FitValidationSplit,
@@ -123,7 +106,7 @@ def try_grids(
         scores = _grid_scores(problem, binning, GRID_RIDGES[place[2]], X, X_judged, Y, weight, start)
         return problem.losses(split, scores)
 
-    best = best_grids(_mean(losses, split), place or GRID_MIDDLE, len(relevance))
+    best = best_grids(mean_loss(losses, split), place or GRID_MIDDLE, len(relevance))
     return StageTrial(losses(best), RaceFindings(best, relevance))
 
 
@@ -159,26 +142,8 @@ def _grid_scores(
     return judged
 
 
-def try_cells(
-    problem: SampleProblem, split: FitValidationSplit, rows: int, start: StageScores, root: F32, place: Place | None
-) -> StageTrial:
-    """Fit one cell of all rows to the residual of a global stage, with the settings of `place`, or the best of half."""
-    spread = np.flatnonzero(root.any(axis=0))
-    inputs, own = cell_inputs(problem), np.ascontiguousarray(root[np.ix_(spread, spread)])
-    X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
-    Y = problem.targets.of(split.y[:rows])
-    weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
-
-    @cache
-    def losses(place: Place, n: int) -> F64:
-        cell: Cell = fit_cell(X[:n], own, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
-        return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
-
-    best = place or best_cells_anywhere(_mean(lambda place: losses(place, rows // 2), split))
-    return StageTrial(losses(best, rows), RaceFindings(best))
-
-
-def _mean(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:
+def mean_loss(losses: Callable[[Place], F64], split: FitValidationSplit) -> Callable[[Place], float]:
+    """Place -> the mean of the losses of the rows that judge."""
     return lambda place: float(np.average(losses(place), weights=split.weight_judged))
 
 

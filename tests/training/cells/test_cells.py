@@ -8,8 +8,8 @@ from dkernel import Cells, KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.cells.settings import SIZES, best_cells_anywhere
 from dkernel.training.cells.stage import ROOM, cell_cost
-from dkernel.training.selection.stage_settings import SIZES, best_cells_anywhere
 from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough

@@ -1,9 +1,9 @@
-"""The search for the settings of a local stage."""
+"""The search for the settings of cells."""
 
 import pytest
 
+from dkernel.training.cells.settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere
 from dkernel.training.selection.descent import Place
-from dkernel.training.selection.stage_settings import MIDDLE_CELLS, SIZES, best_cells, best_cells_anywhere
 
 
 def valley(place: Place) -> float:

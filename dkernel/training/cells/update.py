@@ -1,0 +1,75 @@
+"""The update of cells: those that new rows fall into learn them, and are cut where they have too many."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.losses.losses import Loss
+from dkernel.model.local.cell_machine import CellMachine
+from dkernel.model.local.cells import Cell, divide_cell, update_cell
+from dkernel.model.local.partition import CellTree
+from dkernel.model.model import Model
+from dkernel.numerics.array_types import F32
+from dkernel.numerics.rows import array_digest
+from dkernel.streaming.execution.base import Call, Executor
+from dkernel.training.cells.stage import cell_sizes
+from dkernel.training.new_rows import NewRows
+
+
+@dataclass(frozen=True, eq=False)
+class CellUpdate:
+    """Data that the tasks of all cells share.
+
+    Parameters
+    ----------
+    ridge : of a cell
+    limit : most rows of a cell with its bands
+    """
+
+    loss: Loss
+    ridge: float
+    limit: int
+    overlap: float
+    seed: int
+
+
+def update_task(
+    problem: CellUpdate, cell: Cell, rows: tuple[F32, F32, F32, NDArray[np.float64]], number: int
+) -> tuple[CellTree, list[Cell]]:
+    """A cell with new rows, cut where it has too many; runs on a worker."""
+    grown = update_cell(cell, problem.loss, *rows, problem.ridge)
+    return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
+
+
+def update_cell_machine(
+    machine: CellMachine,
+    model: Model,
+    rows: NewRows,
+    ridge: float,
+    old: Block | None,  # noqa: ARG001 - cells keep their rows
+    executor: Executor,
+) -> CellMachine:
+    """Let each cell learn the new rows that fall into it."""
+    recipe = model.recipe
+    limit, overlap, _ = cell_sizes(recipe)
+    problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
+    Z, calls = machine.inputs(rows.X), {}
+    key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
+    for number, visit in machine.tree.visits(Z):
+        if len(visit.rows):
+            some = visit.rows
+            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.S[some], rows.weight[some]
+            cell, n = machine.cells[number], len(machine.Z)
+            name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
+            calls[number] = Call(name, update_task, (problem, cell, own, number))
+    results = dict(zip(calls, executor.compute(list(calls.values()))[0], strict=True))
+    p = len(machine.inputs.center)
+    none = CellTree(np.zeros((0, p), np.float32), np.zeros((0, 3), np.float32), np.zeros((0, 2), np.int32))
+    updated = [results.get(number, (none, [cell])) for number, cell in enumerate(machine.cells)]
+    tree = machine.tree.join([tree for tree, _ in updated])
+    return CellMachine.of(
+        machine.inputs, tree, [cell for _, some in updated for cell in some], machine.nu, machine.unit
+    )
