@@ -17,9 +17,10 @@ from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.sample import MOST_CELL_ROWS, learn_cell_metric, try_cells
 from dkernel.training.cells.stage import cell_cost, fit_cell_stage
+from dkernel.training.grids.sample import learn_relevances, try_grids
 from dkernel.training.grids.stage import check_groups, fit_grid_stage, grid_cost
 from dkernel.training.residual import Residual
-from dkernel.training.selection.sampled_stages import SampledStage, learn_relevances, try_grids
+from dkernel.training.selection.sampled_stages import SampledStage
 from dkernel.training.selection.stage_settings import RaceFindings
 from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import LocalStage, best_stage

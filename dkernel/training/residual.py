@@ -18,8 +18,9 @@ from dkernel.solvers.sgd_round import coefficients_of
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.grids.inputs import GROUP_SAMPLE
 from dkernel.training.selection.evaluation import paired_difference
+
+GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
 
 
 @dataclass(frozen=True, eq=False)

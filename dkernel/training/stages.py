@@ -25,10 +25,11 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.grids.inputs import GROUP_SAMPLE, category_groups
+from dkernel.training.grids.inputs import category_groups
 from dkernel.training.local_stages import races
 from dkernel.training.planning.way_costs import repeated_seconds, way_cost
 from dkernel.training.request import FitRequest
+from dkernel.training.residual import GROUP_SAMPLE
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.landmark_selection import landmarks_of
 from dkernel.training.selection.model_selection import Choice, select_model

@@ -257,7 +257,7 @@ def written(folder):
 
 def killed(command):
     """Kill this process in the second group of grids."""
-    from dkernel.training import update
+    from dkernel.training.grids import update
 
     groups, found = iter((False, True)), update.join_steps
 

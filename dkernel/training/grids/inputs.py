@@ -14,7 +14,6 @@ from dkernel.model.local.cells import learn_root
 from dkernel.model.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.numerics.array_types import F64
 
-GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
 MOST_GROUP_LEVELS = 256  # levels of categories in the rows that relevances are learned from: memory is their square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 RELEVANCE_ROWS = 2500  # 4,000 rows of forest cover give the same numbers, give or take a tenth, in four times the time

@@ -27,18 +27,10 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.grids.fit import GridSettings, fit_grids, occupied_bins
 from dkernel.training.grids.inputs import RELEVANCE_ROWS, category_groups, feature_names, find_groups, relevances
+from dkernel.training.grids.settings import GRID_MIDDLE, GRID_RIDGES, best_grids, best_width, grid_gamma, grid_width
 from dkernel.training.residual import Residual
 from dkernel.training.selection.descent import Place
-from dkernel.training.selection.stage_settings import (
-    GRID_MIDDLE,
-    GRID_RIDGES,
-    RaceFindings,
-    best_grids,
-    best_place,
-    best_width,
-    grid_gamma,
-    grid_width,
-)
+from dkernel.training.selection.stage_settings import RaceFindings, best_place
 from dkernel.training.stage_result import LocalStage
 
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for, some ten seconds of one core
