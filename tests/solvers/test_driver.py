@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dkernel.model import serialization
-from dkernel.model import solver_table as catalogue
+from dkernel.model import serialization, solver_table
 from dkernel.model.parameters import PARAMETERS
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import stored
@@ -61,9 +60,9 @@ def fit(monkeypatch):
     """A fit by the solver, which is entered in the two catalogues and nowhere else."""
     monkeypatch.setattr(serialization, "CODECS", dict(serialization.CODECS))
     stored("Descent")(DescentState)
-    monkeypatch.setitem(catalogue.SOLVERS, "descent", ENTRY)
+    monkeypatch.setitem(solver_table.SOLVERS, "descent", ENTRY)
     monkeypatch.setitem(SOLVER_CLASSES, "descent", Descent)
-    monkeypatch.setitem(PARAMETERS, "solver", replace(PARAMETERS["solver"], words=tuple(catalogue.SOLVERS)))
+    monkeypatch.setitem(PARAMETERS, "solver", replace(PARAMETERS["solver"], words=tuple(solver_table.SOLVERS)))
     X, y = waves(600)
     recipe = Recipe(kernel="Gaussian(gamma=0.15)", n_components=20, loss="squared", alpha=1e-4, solver="descent")
 
@@ -112,5 +111,5 @@ def test_a_callback_ends_a_solver_that_goes_to_the_optimum(solver):
 
 
 def test_every_solver_of_the_catalogue_is_there():
-    assert SOLVER_CLASSES.keys() == catalogue.SOLVERS.keys()
+    assert SOLVER_CLASSES.keys() == solver_table.SOLVERS.keys()
     assert all(solver.stage for solver in SOLVER_CLASSES.values())
