@@ -1,4 +1,4 @@
-"""Data in and out: files, arrays and frames <-> units of blocks that workers read; the commit protocol of outputs."""
+"""Files, arrays and frames to blocks and back, and the encoding of their columns."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's interface: thin classes that make the recipe and the source of a fit."""
+"""Estimators with scikit-learn's interface, which make the recipe and the source of a fit."""
 
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM

@@ -1,4 +1,4 @@
-"""Feature maps, which compute φ of a block of rows, and the scaling of the rows before them."""
+"""Maps of a block of rows to components, landmarks, and the scaling of rows."""
 
 from dkernel.features.base import FeatureMap, map_from
 from dkernel.features.choose import (

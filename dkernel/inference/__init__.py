@@ -1,1 +1,1 @@
-"""Scores, evaluation and other uses of a model or a kernel on many rows."""
+"""Scores, evaluation, explanations and reports of a model."""

@@ -1,7 +1,7 @@
-"""Kernels: immutable values with k(X, Z), an algebra, a text form, landmark columns and spectral laws.
+"""Kernels as values: k(X, Z), their algebra, text form, landmark columns and spectra.
 
-Imports numpy, scipy and floor 0 only. A new kernel is a class in a file that `parse.py` lists, named in that file's
-`__all__`, and a line in the tests' catalogue.
+It imports numpy, scipy and `numerics` only. A new kernel is a class in a file that `parse.py` lists, named in that
+file's `__all__`, and a line in the tests' catalogue.
 """
 
 from dkernel.kernels.additive import AdditiveChi2

@@ -1,1 +1,1 @@
-"""Linear models on components: losses, metrics, the preconditioner, the solvers; no kernels, no feature maps."""
+"""Losses, their calibration, and the metrics of scores."""

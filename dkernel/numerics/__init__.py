@@ -1,1 +1,1 @@
-"""Numbers in memory: compiled loops, linear algebra in blocks, random streams, sparse rows and values of objects."""
+"""Numbers in memory: compiled loops, tiles, linear algebra in blocks, random streams, the checks of a block."""

@@ -1,1 +1,1 @@
-"""Solvers run over streamed data."""
+"""The optimisation problem of a fit, and everything that solves it."""

@@ -1,1 +1,1 @@
-"""Reading data in pieces, and the reductions over them."""
+"""Statistics over pieces of the rows, and how Dask carries them."""

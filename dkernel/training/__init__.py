@@ -1,1 +1,1 @@
-"""One fit, from a source to a model."""
+"""One fit: choice, grids, cells, plan, stages, search, updates."""
