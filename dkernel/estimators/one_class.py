@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from dkernel.estimators.coefficients import Coefficients
+from dkernel.estimators.coefficients import LinearCoefficients
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, Inputs, apply_prediction, predict_block
@@ -21,7 +21,7 @@ from dkernel.streaming.block_reader import read_once
 from dkernel.streaming.execution.connect import default_executor
 
 
-class OneClassSVM(OutlierMixin, Coefficients, Embedding):
+class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
     """One-class support vector machine: the region where most rows are, by a plane in the space of φ.
 
     minimize over w, ρ:  1/2 |w|² - ρ + 1/(ν n) sum of max(0, ρ - w . φ(x_i))
