@@ -174,13 +174,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """Learn from one more block of rows, each of which is used once.
 
         The first rows, 8 for each of n_components (4,096 for "auto"), are collected, and fitted anew by each call until
-        they are complete; while they have one class it is what is predicted, with a warning. Scaling, gamma, alpha,
-        landmarks and preconditioner stay those of these rows; later blocks are rounds of the solver, and the answer is
-        the mean of its last iterates. So the first rows should be like the others, and blocks in a mixed order. Where
-        all data are there `fit` is better: it looks at all of them before it chooses. After a `fit`, or `dkernel.load`,
-        learning continues from its model. One with a local stage keeps all else: cells that the rows touch learn them,
-        and grids take a sweep more, see `old`. One of a table without a local stage takes 8 rows for each component or
-        more at a time.
+        they are complete; while they have one class it is what is predicted. Scaling, gamma, alpha, landmarks and
+        preconditioner stay those of these rows; later blocks are rounds of the solver, and the answer is the mean of
+        its last iterates. So the first rows should be like the others, and blocks in a mixed order. Where all data are
+        there `fit` is better: it looks at all of them before it chooses. After a `fit`, or `dkernel.load`, learning
+        continues from its model. One with a local stage keeps all else: cells that the rows touch learn them, and grids
+        take a sweep more, see `old`. One of a table without a local stage takes 8 rows for each component or more at a
+        time.
 
         Parameters
         ----------

@@ -22,7 +22,6 @@ from dkernel.solvers.exact import deduplicate, is_few
 from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Executor
-from dkernel.training.cautions import CONSTANT_LABEL
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, constant_model, start_stream, update_stream, with_classes
 
@@ -122,12 +121,12 @@ class Partial:
             sure = parse_loss(self.recipe.loss).of(targets.outputs).never_seen(len(seen))
             scores = np.where(targets.of(only)[0] > 0, -sure, sure)
             facts["counts"] = list((self.counts or {}).values())
-        facts["chosen"] = {CONSTANT_LABEL: said}
+        facts["chosen"] = {"waits": said}
         return constant_model(self.recipe, self.columns, self.label, rows, scores, self.classes, facts)
 
     def from_fit(self, model: Model) -> "Partial":
         """Continue from the model of a `fit`, with a preconditioner made from the new rows."""
-        if model.facts.get("waits"):
+        if "waits" in model.facts.get("chosen", {}):
             raise UnsupportedError(
                 "This model has learned nothing yet: partial_fit had given it one class or one row alone, which the "
                 "estimator kept and the file does not. Start again with all rows."

@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.dask_arrays import dense
+from dkernel.data.collections.tables import stays_sparse
 from dkernel.errors import DataError
 from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed, check_parameters
@@ -17,8 +18,10 @@ from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import check_table
 from dkernel.losses.losses import signs
 from dkernel.numerics.layout import Layout
+from dkernel.numerics.rows import array_digest
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 
-DualMachine = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
+DualMachine = tuple[Any, Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), intercepts (C,), classes."""
 
 MOST_PERCEPTRON_ROWS = 20_000  # their Gram matrix is 3.2 GB
@@ -51,7 +54,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     ----------
     support_ : ndarray of shape (n_support,)
         Numbers of the rows with a coefficient.
-    support_vectors_ : ndarray of shape (n_support, p)
+    support_vectors_ : ndarray or sparse matrix of shape (n_support, p)
         These rows.
     dual_coef_ : ndarray of shape (C, n_support)
         Times that a row was mistaken, with its sign; C = 1 for two classes.
@@ -106,8 +109,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            Rows.
+        X : array, dataframe or sparse matrix of shape (n_samples, n_features)
+            Rows; those of a sparse matrix of more than 4,096 columns stay sparse.
         y : array of shape (n_samples,)
             Labels.
 
@@ -125,23 +128,25 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         with refusals():
-            X, y = validate_data(self, X, y, dtype=np.float64)
+            X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
             check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
-                f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(X):,} rows; a classifier needs "
+                f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(y):,} rows; a classifier needs "
                 "two."
             )
-        if len(X) > MOST_PERCEPTRON_ROWS:
+        if len(y) > MOST_PERCEPTRON_ROWS:
             raise DataError(
-                f"KernelPerceptron holds the Gram matrix of all rows, and {len(X):,} are more than "
+                f"KernelPerceptron holds the Gram matrix of all rows, and {len(y):,} are more than "
                 f"{MOST_PERCEPTRON_ROWS:,}. Use KernelClassifier(loss='perceptron')."
             )
         filled = NystromFeatures(self.kernel, gamma=self.gamma, n_components=1, random_state=self.random_state)
         self.kernel_ = filled.fit(X).kernel_
         Y = signs(codes, len(self.classes_)).astype(np.float64)
-        alpha = self._learn(np.asarray(self.kernel_(X, X), dtype=np.float64), Y)
+        X = X if stays_sparse(X) else dense(X)
+        rows = _rows(X)
+        alpha = self._learn(np.asarray(self.kernel_(rows, rows), dtype=np.float64), Y)
         self.support_ = np.flatnonzero(alpha.any(axis=1))
         self.support_vectors_, self.dual_coef_ = X[self.support_], np.ascontiguousarray(alpha[self.support_].T)
         return self
@@ -190,9 +195,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "dual_coef_")
-        if is_dask(X):
-            return self._lazily(X, score_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
-        return score_rows(self._machine, self._rows(X))
+        return self._answer(X, score_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
@@ -215,27 +218,32 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "dual_coef_")
-        if is_dask(X):
-            return self._lazily(X, label_rows, self.classes_.dtype, None)
-        return label_rows(self._machine, self._rows(X))
+        return self._answer(X, label_rows, self.classes_.dtype)
 
-    @property
-    def _machine(self) -> DualMachine:
-        return self.kernel_, self.support_vectors_, self.dual_coef_, self.intercept_, self.classes_
+    def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
+        support = _rows(self.support_vectors_)
 
-    def _rows(self, X: Any) -> NDArray[np.float64]:
-        with refusals():
-            rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64, reset=False)
-        return rows
-
-    def _lazily(self, X: Any, function: Any, dtype: Any, width: int | None) -> Any:
         def key() -> str:
-            text = f"{self.kernel_!r}{self.classes_.tolist()!r}"
-            return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_, self.intercept_)}"
+            text, dual = f"{self.kernel_!r}{self.classes_.tolist()!r}", (self.dual_coef_, self.intercept_)
+            return f"perceptron-{content_key(text + array_digest(support), *dual)}"
 
-        names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
-        X, inputs = check_table(self, X), Inputs(Layout(list(names), "float64"))
-        return apply_prediction(BlockPrediction(function, self._machine, key, inputs, dtype, width), X)
+        if isinstance(support, SparseRows):
+            names: Any = RangeNames(0, int(self.n_features_in_))
+        else:
+            names = list(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
+        X, inputs = check_table(self, X), Inputs(Layout(names, "float64"))
+        machine: DualMachine = (self.kernel_, support, self.dual_coef_, self.intercept_, self.classes_)
+        return apply_prediction(BlockPrediction(function, machine, key, inputs, dtype, width), X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _rows(X: Any) -> Any:
+    """Rows as kernels take them."""
+    return SparseRows.of(X) if hasattr(X, "tocsr") else X
 
 
 def score_rows(machine: DualMachine, X: NDArray[np.float64]) -> NDArray[np.float64]:

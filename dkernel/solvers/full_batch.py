@@ -168,11 +168,8 @@ class Polish(FullBatch):
 
     def finish(self, state: FullBatchState) -> SolverResult:
         result, before = super().finish(state), self.before
-        both: dict[str, Any] = {
-            "history": [*before.history, *result.history],
-            "facts": {**before.facts, **result.facts},
-        }
-        return replace(result, share=before.share, tried=before.tried, **both)
+        history, facts = [*before.history, *result.history], {**before.facts, **result.facts}
+        return replace(result, share=before.share, history=history, facts=facts, tried=before.tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
         """A polish has as many passes as are cheap, and need not converge."""

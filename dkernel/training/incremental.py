@@ -144,7 +144,7 @@ def constant_model(
         classes=classes,
         columns=columns,
         label=label,
-        facts={"rows": len(rows.X), "columns": 1, "versions": versions(), "waits": True, **facts},
+        facts={"rows": len(rows.X), "columns": 1, "versions": versions(), **facts},
     )
 
 

@@ -5,12 +5,11 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 import dkernel
-from dkernel import KernelClassifier, KernelPCA, KernelPerceptron, KernelRegressor
+from dkernel import KernelClassifier, KernelPCA, KernelRegressor
 from dkernel.errors import DataError, ModelFileError, RecipeError
 from tests.estimators.data import SMALL, ball, wave
 
@@ -53,12 +52,6 @@ def test_partial_fit_takes_one_row_at_a_time():
     np.testing.assert_array_equal(one.predict(X), many.predict(X))
     with pytest.raises(DataError, match="minimum of 2 is required"):
         KernelClassifier(**SMALL).fit(X[:1], y[:1])
-
-
-def test_a_perceptron_refuses_sparse_rows_as_everything_is_refused():
-    X, y = ball(50)
-    with pytest.raises(DataError, match="Sparse data was passed"):
-        KernelPerceptron(gamma=0.4).fit(scipy.sparse.csr_array(X), y)
 
 
 def test_what_cannot_leave_hears_what_can():

@@ -5,11 +5,13 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dkernel import KernelPerceptron
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Gaussian
+from tests.estimators.data import ball
 from tests.reference import perceptron
 from tests.streaming.sources import rings
 
@@ -88,3 +90,13 @@ def test_rows_of_dask_are_answered_lazily_in_their_chunks(classes):
         assert isinstance(labels, da.Array if isinstance(lazy, da.Array) else dd.Series)
         np.testing.assert_array_equal(labels.compute(), machine.predict(X))
         np.testing.assert_allclose(scores.compute(), machine.decision_function(X), atol=1e-12)
+
+
+def test_wide_sparse_rows_stay_sparse():
+    X, y = ball(120)
+    wide = scipy.sparse.csr_array(np.pad(X, ((0, 0), (0, 6000))))
+    machine, twin = KernelPerceptron(gamma=0.4).fit(wide, y), KernelPerceptron(gamma=0.4).fit(X, y)
+    assert scipy.sparse.issparse(machine.support_vectors_)
+    np.testing.assert_allclose(machine.decision_function(wide), twin.decision_function(X), atol=1e-9)
+    chunks = da.from_array(wide.toarray(), chunks=(50, -1)).map_blocks(scipy.sparse.csr_array)
+    np.testing.assert_array_equal(machine.predict(chunks), twin.predict(X))

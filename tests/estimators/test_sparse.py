@@ -5,6 +5,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
@@ -22,6 +23,7 @@ from dkernel.data import from_arrays
 from dkernel.data.block import chunk_limit
 from dkernel.errors import DataError
 from tests.estimators.data import SMALL
+from tests.estimators.test_checks import ESTIMATORS
 
 FEATURES = [
     FourierFeatures(n_components=16),
@@ -109,3 +111,20 @@ def test_texts_by_hashing_and_svmlight_files(tmp_path):
     source = open_source(str(tmp_path / "train.svmlight"), label="label", n_features=2**12, zero_based=True)
     from_file = KernelClassifier("gaussian", scale="none", **given).fit(source)
     assert np.mean(from_file.model_.predict(rows[200:].toarray()) == kinds[200:]) > 0.98
+
+
+def plain(answer):
+    answer = answer.compute() if hasattr(answer, "compute") else answer
+    return answer.toarray() if hasattr(answer, "toarray") else np.asarray(answer)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+def test_every_estimator_learns_and_answers_sparse_rows_as_the_dense_ones(estimator, chunked):
+    rows = counts(60, dtype="float64")
+    y = rows[:, 0] > np.median(rows[:, 0])
+    few = sp.csr_array(rows)
+    some = da.from_array(rows, chunks=(20, -1)).map_blocks(sp.csr_array) if chunked else few
+    name = "predict" if hasattr(type(estimator), "predict") else "transform"
+    wanted = plain(getattr(clone(estimator).fit(rows, y), name)(rows))
+    np.testing.assert_allclose(plain(getattr(clone(estimator).fit(few, y), name)(some)), wanted, atol=1e-5)
