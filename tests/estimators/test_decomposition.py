@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import sklearn.decomposition
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
 
 from dkernel import Gaussian, KernelKMeans, KernelPCA
 from dkernel.data import from_arrays
@@ -87,6 +88,14 @@ def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
     np.testing.assert_array_equal(squares.argmin(axis=1), machine.labels_)
     assert machine.inertia_ == pytest.approx(squares.min(axis=1).sum(), rel=1e-9)
     np.testing.assert_allclose(machine.transform(X) ** 2, squares, atol=1e-7)
+
+
+def test_clusters_have_a_score_by_which_a_search_finds_how_many(X):
+    machine = KernelKMeans(4, gamma=0.3, n_map_components=50, tol=0.0).fit(X)
+    assert machine.score(X) == pytest.approx(-machine.inertia_, rel=1e-9)
+    assert machine.score(da.from_array(X, chunks=(90, -1))) == pytest.approx(machine.score(X), rel=1e-9)
+    search = GridSearchCV(KernelKMeans(gamma=0.3, n_map_components=50), {"n_clusters": [2, 6]}, cv=2).fit(X)
+    assert search.best_params_ == {"n_clusters": 6}
 
 
 def test_rings_that_no_plane_parts():

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
 from dkernel.data import Source
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
@@ -97,10 +98,13 @@ class Clustering(ClusterMixin, OnFeatures):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
+        return self._nearest(X, cluster_rows, np.int64)
+
+    def _nearest(self, X: Any, function: Any, dtype: Any) -> Any:
         require_fitted(self, "cluster_centers_")
         X = check_table(self, X, objects=bool(self.map_.objects))
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
-        return self._answer(X, cluster_rows, carried, arrays, np.int64)
+        return self._answer(X, function, carried, arrays, dtype)
 
     def _features_of(self, X: Any) -> Any:
         """The distance |φ(x) - c| of each row to each centre."""
@@ -190,12 +194,43 @@ class KernelKMeans(Clustering):
                 self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
             )
 
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Compute -Σ |φ(x) - c(x)|² over rows, by which searches compare numbers of clusters of one kernel.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the sum of the squared distances to the nearest centres; `fit` makes it large on its own rows.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
+        squares = self._nearest(X, square_rows, np.float64)
+        return -float(squares.sum().compute() if is_dask(squares) else squares.sum())
+
 
 def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:
     """The cluster of each row of a block."""
     phi, centers = carried
     parts = [nearest(F, centers)[0] for F in phi.strips(X)]
     return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
+
+
+def square_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.float64]:
+    """The squared distance of each row of a block to its nearest centre."""
+    phi, centers = carried
+    return np.concatenate([np.empty(0), *(nearest(F, centers)[1] for F in phi.strips(X))])
 
 
 def distance_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
