@@ -7,9 +7,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from dkernel.data.paths import File, expand
@@ -36,6 +37,19 @@ def is_stream(rows: Any) -> bool:
         return True
     in_memory = hasattr(rows, "iloc") or (hasattr(rows, "to_pandas") and hasattr(rows, "__len__"))
     return hasattr(rows, "__arrow_c_stream__") and not in_memory
+
+
+def list_data(data: Any) -> list[Any]:
+    """Files and streams as they were named, one alone or several; a DataError for rows in memory."""
+    several = isinstance(data, Iterable) and not isinstance(data, (str, PathLike)) and not is_stream(data)
+    listed = list(data) if several and not hasattr(data, "shape") else [data]
+    for item in listed:
+        if not isinstance(item, (str, PathLike, File)) and not is_stream(item):
+            raise DataError(
+                f"A {type(item).__name__} is no file: files, folders, globs, URLs or streams of rows are needed here. "
+                "Rows in memory, and those of Dask, are for fit, predict and score of an estimator."
+            )
+    return listed
 
 
 def reader_of(rows: Any) -> "pa.RecordBatchReader":

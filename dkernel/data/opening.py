@@ -12,7 +12,7 @@ from typing import Any
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.arrow_streams import is_stream, store_stream
+from dkernel.data.arrow_streams import is_stream, list_data, store_stream
 from dkernel.data.bad_rows import without_bad_rows
 from dkernel.data.block import chunk_limit
 from dkernel.data.column_selection import select_columns
@@ -205,7 +205,7 @@ def open_source(
 
 def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> list[Any]:
     """What was named, with a file on scratch in the place of each stream and each table with a log."""
-    listed = [paths] if isinstance(paths, (str, PathLike)) or is_stream(paths) else list(paths)
+    listed = list_data(paths)
     for i, item in enumerate(listed):
         if is_stream(item):
             listed[i] = store_stream(item, scratch)

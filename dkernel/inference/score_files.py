@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from dkernel.data.arrow_streams import is_stream
+from dkernel.data.arrow_streams import list_data
 from dkernel.data.encoded_columns import reading_of
 from dkernel.data.paths import File, expand
 from dkernel.data.source import Source
@@ -42,7 +42,7 @@ def score_files(
     writing : further arguments of `score`
     """
     reading, divided = reading or {}, tuple(partition_by)
-    data = [data] if isinstance(data, (str, PathLike)) or is_stream(data) else list(data)
+    data = list_data(data)
     form = destination_of(out, partition_by=divided).format
     left: list[File] = []
     bad: dict[str, str] = {}

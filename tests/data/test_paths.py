@@ -1,10 +1,15 @@
 """What the user names becomes files in a known order, or an error that says what is wrong."""
 
+from functools import partial
 from pathlib import Path
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 
+import dkernel
 from dkernel.data import open_source
 from dkernel.data.paths import expand
 from dkernel.errors import DataError, DKernelWarning
@@ -108,3 +113,15 @@ def test_a_file_that_is_named_twice_is_told_of(tmp_path):
 def test_an_archive_that_is_not_there_is_bad_data(tmp_path):
     with pytest.raises(DataError, match="no such file, folder or bucket"):
         expand(f"zip://x.csv::{tmp_path}/nothing.zip")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [np.zeros((3, 2)), da.zeros((3, 2)), pd.DataFrame({"a": [1.0]}), dd.from_dict({"a": [1.0]}, 1), 3, None, [3]],
+    ids=lambda given: type(given).__name__,
+)
+def test_rows_in_memory_are_no_files(given, tmp_path):
+    machine = dkernel.KernelRegressor("linear").fit(np.eye(3), [1.0, 2.0, 3.0])
+    for call in (dkernel.open_source, partial(dkernel.score, machine, out=tmp_path / "s.csv")):
+        with pytest.raises(DataError, match=r"A \w+ is no file: .* fit, predict"):
+            call(given)
