@@ -142,7 +142,8 @@ class Parameters:
     )
     class_weight: str | Mapping[Label, float] | None = parameter(
         None,
-        'Weights of the classes. "balanced" gives all classes the same total weight; in Python also label -> weight.',
+        'Weights of the classes. "balanced" gives all classes the same total weight; in Python also label -> weight. '
+        "Labels and probabilities are those of rows in these numbers.",
         class_weights,
         words=("balanced",),
         kind="dict",

@@ -75,7 +75,12 @@ def calibrate(model: Model, out: LeftOut | None, targets: Targets) -> Model:
             "out, or give more rows."
         )
     assert out.rows.y is not None
-    curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), out.weight)
+    assert targets.classes is not None
+    # The curve sees the weights of classes, as the scores do: else labels would not be the most probable classes.
+    counts = dict(zip(targets.classes.tolist(), model.facts["counts"], strict=True))
+    of_class, weight = targets.weights_of(model.recipe.class_weight, counts), out.weight
+    weight = weight if of_class is None else weight * of_class[targets.codes(out.rows.y)]
+    curves = CALIBRATIONS[kind].fit(out.S, targets.of(out.rows.y), weight)
     return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(out.S)})
 
 

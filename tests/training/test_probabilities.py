@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss, log_loss
@@ -164,3 +164,18 @@ def test_partial_fit_has_no_rows_for_it():
     before = machine.model_.calibration
     machine.partial_fit(*rings(200, seed=1))
     assert machine.model_.calibration is before  # of rows that the fit had left out
+
+
+@pytest.mark.parametrize("calibration", KINDS)
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("solver", ["exact", "psgd"])
+def test_a_weight_of_a_class_is_the_weight_of_its_rows_for_probabilities_too(loss, calibration, solver):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y = rng.random(1500) < 1 / (1 + np.exp(2.5 - X[:, 0] - X[:, 1]))
+    settings = {"gamma": 0.05, "alpha": 1e-3, "n_components": 60, "loss": loss, "solver": solver, "holdout": 0.2}
+    machine = KernelClassifier("gaussian", calibration=calibration, **settings)
+    weighted = clone(machine).set_params(class_weight={True: 8.0}).fit(X[:700], y[:700]).predict_proba(X[700:])[:, 1]
+    of_rows = machine.fit(X[:700], y[:700], sample_weight=np.where(y[:700], 8.0, 1.0)).predict_proba(X[700:])[:, 1]
+    assert abs(weighted.mean() - of_rows.mean()) < 0.02
+    assert weighted.mean() > 2 * y.mean()
