@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -241,7 +243,7 @@ def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     if values.dtype.kind in "iu":
         if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
             row = int(values.argmax())
-            raise DataError(f"{place(row)}, column {name!r}: the label {values[row]} does not fit in 64 signed bits.")
+            raise _too_large(values[row], place(row), name)
         return values.astype(np.int64, copy=False)
     if values.dtype.kind == "f":
         numbers = values.astype(np.float64, copy=False)
@@ -271,12 +273,21 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
         return np.array(listed, dtype="U")
     if all(isinstance(v, (bool, np.bool_)) for v in listed):
         return np.array(listed, dtype=bool)
-    if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in listed):
-        return as_label(np.array(listed), place, name)
+    if all(isinstance(v, (Real, Decimal)) and not isinstance(v, bool) for v in listed):
+        for row, v in enumerate(listed):
+            if isinstance(v, int) and not -(2**63) <= v < 2**63:
+                raise _too_large(v, place(row), name)
+        return as_label(
+            np.array([v if isinstance(v, (int, float, np.number)) else float(v) for v in listed]), place, name
+        )
     if holds_lists(listed):
         raise DataError(f"The label {name!r} holds lists (from {place(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def _too_large(label: Any, where: str, name: str) -> DataError:
+    return DataError(f"{where}, column {name!r}: the label {label} does not fit in 64 signed bits.")
 
 
 def holds_lists(values: Iterable[Any]) -> bool:

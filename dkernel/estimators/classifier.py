@@ -14,6 +14,7 @@ from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
 from dkernel.estimators.prediction import predict_block, probability_block, score_block
+from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import LOSSES
 
 
@@ -380,7 +381,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if is_dask(X) or is_stream(X):
             return self._figure("accuracy", X, y, sample_weight)
         require_fitted(self, "classes_")
-        positive = self.model_.recipe.positive
+        y, positive = as_plain(y), self.model_.recipe.positive
         if positive is not None and np.asarray(y).dtype != bool:  # the model tells this label from the rest
             y = np.asarray(y) == positive
         return float(super().score(X, y, sample_weight))

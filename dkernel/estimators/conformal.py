@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import as_label
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.groups import apply_by_group
 from dkernel.estimators.prediction import center_block, interval_block, probability_block, set_block
+from dkernel.estimators.validation import as_plain
 from dkernel.model.conformal import Conformal, check_coverage
 from dkernel.solvers.targets import Targets
 
@@ -71,7 +73,8 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
         answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
     else:
         answers = np.asarray(machine._answer(X, probability_block, "float64", len(classes)))
-    y = np.asarray(y)
+    y = np.asarray(as_plain(y, classes=False))
+    y = y if classes is None else as_label(y, "y, row {}".format, "y")
     weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})
     _check_lengths(len(answers), rows)
@@ -79,7 +82,6 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     rows = {name: values[weight > 0] for name, values in rows.items()}
     answers, y, weight, of_groups = answers[weight > 0], rows["y"], rows["sample_weight"], rows.get("groups")
     if classes is not None:
-        y = y.astype(classes.dtype) if y.dtype.kind == "O" else y
         codes = Targets(classes, model.recipe.positive).codes(y, "y, row {}".format)
         return Conformal.of_classes(answers, codes, weight, of_groups)
     Y = y.reshape(len(y), -1).astype(np.float64)

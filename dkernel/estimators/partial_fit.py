@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.block import Block
+from dkernel.data.block import Block, as_label
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, MissingValueError, RecipeError, UnsupportedError
+from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import parse_loss
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
@@ -158,11 +159,10 @@ def sort_classes(classes: Any) -> NDArray[Any]:
     """The classes that may come, as the labels of blocks are: whole numbers in int64, texts in one width."""
     if classes is None:
         raise RecipeError("The first call of partial_fit needs classes: all the labels that may come, classes=[0, 1].")
-    labels = np.unique(np.asarray(classes))
+    labels = np.unique(as_label(np.asarray(as_plain(classes)), "classes[{}]".format, "classes"))
     if labels.ndim != 1 or len(labels) < 2:
         raise RecipeError(f"classes={classes!r}: two or more different labels are needed.")
-    kinds: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}
-    return labels.astype(kinds.get(labels.dtype.kind, labels.dtype))
+    return labels
 
 
 def check_classes(classes: Any, known: Classes) -> Classes:

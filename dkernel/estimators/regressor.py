@@ -10,6 +10,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import intervals
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.prediction import deviation_block, predict_block
+from dkernel.estimators.validation import as_plain
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -217,7 +218,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         """
         if is_dask(X) or is_stream(X):
             return self._figure("r2", X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, as_plain(y, classes=False), sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

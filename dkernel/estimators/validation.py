@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays, open_source
-from dkernel.data.block import holds_lists, is_missing, targets_in
+from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame, matrix, refuse_futures, refuse_no_table
@@ -192,6 +192,17 @@ def _check_names(estimator: Any, columns: list[str], fitting: bool) -> None:
         raise DataError(f"The source has the columns {columns}, and the rows before it had {known}.")
 
 
+def as_plain(y: Any, classes: bool = True) -> Any:
+    """A label in memory as pandas or numpy has it; classes that are Python objects in the type of their values."""
+    if hasattr(y, "to_pandas") and not hasattr(y, "iloc"):
+        y = y.to_pandas()
+    values = np.asarray(y)
+    if not classes or values.dtype.kind not in "OS" or values.ndim != 1 or (len(values) and isinstance(values[0], str)):
+        return y
+    values = as_label(values, "y, row {}".format, str(getattr(y, "name", None) or "y"))
+    return type(y)(values, y.index, name=y.name) if hasattr(y, "iloc") else values
+
+
 def _label(estimator: Any, y: Any) -> Any:
     if y is None:
         raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
@@ -205,7 +216,9 @@ def _label(estimator: Any, y: Any) -> Any:
     with refusals():
         if tags.target_tags.multi_output and targets_in(y) > 1:
             return y  # whose numbers pass the gate that names a bad one by row and column
+        y = as_plain(y, classes=False)
         _refuse_missing(y)
+        y = as_plain(y, classifies)
         values = validate_data(estimator, y=y, y_numeric=not classifies)
         if classifies:
             check_classification_targets(values)
