@@ -18,7 +18,13 @@ from dkernel.numerics.validation import nearest_name
 LONGEST_TEXT = 200_000  # a sum of thousands of kernels; longer texts are attacks on the parser
 _MODULES = (dot, stationary, radial, additive, functions, strings_and_sets, transforms)
 _UNNAMED = (transforms.Selection,)  # its text is .on(...)
-_ALIASES = {"rbf": "gaussian"}
+_ALIASES = {"rbf": "gaussian", "poly": "polynomial"}
+_OF_SCIKIT_LEARN = {
+    "sigmoid": "It is not positive semi-definite; use Gaussian().",
+    "cosine": "Use Normalized(Linear()).",
+    "precomputed": "A kernel takes rows, not their Gram matrix; register a function of two blocks of rows.",
+}
+"""Word for a kernel in scikit-learn that has none here -> what to do."""
 _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."
 
 
@@ -74,6 +80,11 @@ def parse(text: str | Kernel) -> Kernel:
     """
     if isinstance(text, Kernel):
         return text
+    if callable(text) and not isinstance(text, type):
+        raise RecipeError(
+            "A kernel was given as a function. Register it under a name, as @dkernel.register('own') does, and use "
+            "FunctionKernel('own'): a model file holds the name, and no code."
+        )
     if not isinstance(text, str):
         raise RecipeError(f"A kernel was given as {text!r}; a kernel or its text is needed. {_EXAMPLE}")
     if len(text) > LONGEST_TEXT:
@@ -172,6 +183,8 @@ class _Reader:
             close = nearest_name(name.lower(), list(_CLASSES))
             hint = close if "mean" in close else nearest_name(name, known)
             own = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
+            if name.lower() in _OF_SCIKIT_LEARN:
+                hint, own = f" {_OF_SCIKIT_LEARN[name.lower()]}", ""
             where = f"{_short(name)} (in {_short(self._text)})"
             raise UnregisteredError(f"There is no kernel {where}.{hint}{own}") from None
 

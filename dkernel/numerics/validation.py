@@ -85,7 +85,6 @@ _CALLED_ELSEWHERE = {
     "epsilon_insensitive": "epsilon-insensitive svr",
     "classify": "classification classifier",
     "regress": "regression regressor",
-    "polynomial": "poly",
     "gaussian": "se squared_exponential",
     "laplacian": "laplace",
     "linear": "dot dot_product",

@@ -40,6 +40,8 @@ from dkernel.kernels import (
         ("2 * 3 * linear", 6 * Linear()),
         ("1e-3 * (rbf + linear) * laplacian(gamma=1)", (1e-3 * (Gaussian() + Linear())) * Laplacian(gamma=1)),
         ("linear +\n  rbf", Linear() + Gaussian()),
+        ("poly", Polynomial(degree=3, c=1.0)),
+        ("Poly(degree=2)", Polynomial(degree=2)),
     ],
 )
 def test_reads(text, kernel):
@@ -61,6 +63,10 @@ def test_names():
         ("gausian", "Did you mean 'gaussian'"),
         ("Gausian(gamma=1)", "Did you mean 'gaussian'"),
         ("quux", "There are: 'ArcCosine'"),
+        ("sigmoid", "not positive semi-definite; use Gaussian"),
+        ("cosine", r"Use Normalized\(Linear\(\)\)"),
+        ("precomputed", "takes rows, not their Gram matrix"),
+        (lambda X, Z: X @ Z.T, r"Register it .* FunctionKernel\('own'\)"),
         ("Gaussian(gama=1)", "no parameter 'gama'. Did you mean 'gamma'"),
         ("Gaussian(gamma=-1)", "above 0"),
         ("Gaussian(gamma=1e999)", "finite"),
