@@ -16,7 +16,7 @@ from dkernel.data import Source, from_arrays, open_source
 from dkernel.data.block import as_label, holds_lists, is_missing, targets_in
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
-from dkernel.data.collections.tables import as_frame, matrix, refuse_futures, refuse_no_table
+from dkernel.data.collections.tables import as_frame, matrix, refuse_futures, refuse_no_table, with_types
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
@@ -47,6 +47,11 @@ def check_table(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1
     """
     refuse_no_table(X)
     refuse_masked("X", X)
+    if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1 and not objects:
+        raise DataError(
+            "X is a Series, and a table is needed: of one row X.to_frame().T, or frame.iloc[[i]] of its frame; of one "
+            "column X.to_frame()."
+        )
     with refusals():
         if objects:
             X = object_table(X)
@@ -93,7 +98,8 @@ def dtype_of_rows(X: Any) -> str:
             exact = all(kind == np.float32 for kind in kinds)
             head = None if exact else first_rows(X, HEAD, numbers, dask_compute)
         else:
-            head = numbers(X.iloc[:HEAD].select_dtypes("number")) if is_frame(X) else np.asarray(X[:HEAD])
+            head = with_types(X[:HEAD]) if not is_frame(X) else X.iloc[:HEAD]
+            head = numbers(head.select_dtypes("number")) if is_frame(head) else np.asarray(head)
     except (TypeError, ValueError, DataError):  # the later checks say what is wrong
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
@@ -166,8 +172,7 @@ def source_of(
     encode = dict(encode or {})
     if "missing" in encode:
         encode["categorical"] = categorical_of(estimator.categorical_features, X)
-    if is_mixed(X):
-        X = as_frame(X, ())
+    X = X if objects else with_types(X)
     X = check_table(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
     source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
@@ -257,22 +262,15 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
     return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
 
 
-def is_mixed(X: Any) -> bool:
-    """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
-    if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
-        return False
-    return not hasattr(X, "dtypes") or not all(dtype.is_numeric() for dtype in X.dtypes)
-
-
 def rows_for(machine: Any, X: Any) -> Any:
     """X as the model of a fitted estimator takes it: of a table that it encodes, lists and arrays of several types too.
 
     Rows of other columns than those of the fit are refused.
     """
     model = machine.model_
-    if is_mixed(X) or (model.encoding is not None and hasattr(machine, "feature_names_in_")):
+    if model.encoding is not None and hasattr(machine, "feature_names_in_"):
         X = as_frame(X, model.columns)
-    return check_table(machine, X, objects=bool(model.objects))
+    return check_table(machine, X if model.objects else with_types(X), objects=bool(model.objects))
 
 
 def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:

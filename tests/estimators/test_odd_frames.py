@@ -7,8 +7,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import BaggingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from dkernel import KernelClassifier
+from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError
 
 N = 120
@@ -113,3 +117,50 @@ def test_dates_where_the_training_had_numbers_are_refused(partitions):
         with pytest.raises(DataError, match=f"'{name}' of X holds .*, where other rows or the training have {what}"):
             np.asarray(machine.predict(rows))
     assert len(machine.predict(frame.assign(x=np.nan, d=pd.NaT, s=None))) == 40  # columns of nothing are of any type
+
+
+RNG = np.random.default_rng(0)
+MIXED = pd.DataFrame(
+    {
+        "x": RNG.normal(size=300),
+        "city": RNG.choice(["Bern", "Rome"], 300),
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 300, 300), "D"),
+    }
+)
+WARMTH = MIXED["x"] * np.where(MIXED["city"] == "Rome", 1, -1)
+HOLDERS = {
+    "objects": lambda frame: frame.astype(object).to_numpy(),
+    "lists": lambda frame: frame.astype(object).to_numpy().tolist(),
+    "tuples": lambda frame: list(frame.itertuples(index=False, name=None)),
+    "frame without names": lambda frame: frame.set_axis(range(3), axis=1),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_rows_of_several_types_are_learned_and_answered_in_whatever_holds_them(holder):
+    settings = {"kernel": "gaussian", "gamma": 0.3, "alpha": 1e-3}
+    twin = KernelRegressor(**settings).fit(MIXED, WARMTH)
+    machine = KernelRegressor(**settings).fit(HOLDERS[holder](MIXED), WARMTH)
+    for other in HOLDERS.values():
+        np.testing.assert_array_equal(machine.predict(other(MIXED)), twin.predict(MIXED))
+    assert machine.score(HOLDERS[holder](MIXED), WARMTH) > 0.9
+    if holder != "frame without names":
+        np.testing.assert_array_equal(twin.predict(HOLDERS[holder](MIXED)), twin.predict(MIXED))
+
+
+def test_a_bag_and_a_transformer_of_columns_give_such_arrays():
+    settings = {"kernel": "gaussian", "gamma": 0.3, "alpha": 1e-3}
+    assert (
+        BaggingRegressor(KernelRegressor(**settings), 2, random_state=0).fit(MIXED, WARMTH).score(MIXED, WARMTH) > 0.8
+    )
+    scaled = make_column_transformer((StandardScaler(), ["x"]), remainder="passthrough")
+    assert make_pipeline(scaled, KernelRegressor(**settings)).fit(MIXED, WARMTH).score(MIXED, WARMTH) > 0.9
+
+
+def test_one_row_of_a_frame_is_no_table_and_the_message_makes_one():
+    for frame, y in ((MIXED, WARMTH), (MIXED[["x"]].assign(z=1.0), WARMTH)):
+        machine = KernelRegressor("gaussian", gamma=0.3, alpha=1e-3).fit(frame, y)
+        with pytest.raises(DataError, match=r"X is a Series.*X\.to_frame\(\)\.T, or frame\.iloc\[\[i\]\]"):
+            machine.predict(frame.iloc[3])
+        for row in (frame.iloc[[3]], frame.iloc[3].to_frame().T):
+            np.testing.assert_allclose(machine.predict(row), machine.predict(frame)[3:4])

@@ -279,5 +279,24 @@ def as_frame(X: Any, columns: Sequence[str]) -> Any:
 
     if hasattr(X, "to_pandas"):  # Polars, Arrow
         return X.to_pandas()
-    rows = X if isinstance(X, list | tuple) else np.asarray(X)
-    return pd.DataFrame(rows, columns=list(columns))
+    frame = pd.DataFrame(X if isinstance(X, list | tuple) else np.asarray(X)).infer_objects()
+    return frame.set_axis(list(columns), axis=1) if frame.shape[1] == len(columns) else frame
+
+
+def with_types(X: Any) -> Any:
+    """Rows of Polars or Arrow, of an array of objects or of a list as a data frame if they hold more than numbers."""
+    if is_dask(X) or hasattr(X, "iloc") or hasattr(X, "tocsr"):
+        return X
+    if hasattr(X, "to_pandas"):
+        numbers = hasattr(X, "dtypes") and all(dtype.is_numeric() for dtype in X.dtypes)
+        return X if numbers else X.to_pandas()
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of several lengths, which the later checks refuse
+        return X
+    kinds_of_text = "OU" if isinstance(X, list | tuple) else "O"  # numbers of an array of text are no numbers any more
+    if values.ndim != 2 or values.dtype.kind not in kinds_of_text:
+        return X
+    frame = as_frame(X, ())
+    kinds, _ = column_kinds(frame, list(map(str, frame.columns)))
+    return frame if {"text", *TIMES} & set(kinds.values()) else X
