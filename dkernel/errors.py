@@ -99,6 +99,10 @@ class DamagedFileError(DataError):
     """A file that looked whole from its ends cannot be read."""
 
 
+class MissingColumnError(DataError):
+    """No file has a column that was asked for by name."""
+
+
 class MissingLabelError(DataError):
     """A row to learn from or to evaluate has no label."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from dkernel.cli.options import (
     bad_rows_option,
     combine,
     connect_arguments,
+    data_setting,
     exclude_option,
     note_rejected,
     print_config,
@@ -20,10 +22,9 @@ from dkernel.cli.options import (
     scratch_option,
     svmlight_of,
     svmlight_options,
-    weight_option,
 )
 from dkernel.cli.outputs import check_model_place, check_outputs
-from dkernel.errors import mask_urls
+from dkernel.errors import MissingColumnError, mask_urls
 
 labelled_options = combine(
     click.option(
@@ -34,7 +35,11 @@ labelled_options = combine(
         usual=True,
         help="Column with the labels. Default: that of the training.",
     ),
-    weight_option,
+    data_setting(
+        "--weight",
+        metavar="COL",
+        help="Column of sample weights. Default: that of the training, if it is there and not in --exclude.",
+    ),
     exclude_option,
     allow_extra_option,
     scratch_option(help="Folder for unpacked copies that every worker sees."),
@@ -47,25 +52,40 @@ labelled_options = combine(
 def open_labelled(
     values: Mapping[str, Any],
     model: Any,
-    executor: Any = None,
+    executor: Any,
     paths: Sequence[str] | None = None,
     keep: Sequence[str] = (),
 ) -> Any:
-    """The source that the options of a command name, read as the rows of the training were.
+    """The source that the options of a command name, read as the rows of the training were, by its label and weight.
 
     Parameters
     ----------
     paths : in place of DATA, without weights
     """
+    opened = partial(_open, values, model, executor, paths or values["data"], keep)
+    trained = model.facts.get("weight")
+    if paths or values["weight"] or trained is None or trained in (values["exclude"] or ()):
+        return opened(None if paths else values["weight"])
+    try:
+        source, said = opened(trained), f"weights: the column {trained!r}, as in the training"
+    except MissingColumnError:
+        source, said = opened(None), f"weights: none, for there is no column {trained!r}, which the training had"
+    executor.tell(said)
+    return source
+
+
+def _open(
+    values: Mapping[str, Any], model: Any, executor: Any, paths: Sequence[str], keep: Sequence[str], weight: str | None
+) -> Any:
     from dkernel.data.encoded_columns import reading_of
     from dkernel.solvers.targets import Targets
     from dkernel.streaming.open_files import open_files
 
     return open_files(
-        list(values["data"] if paths is None else paths),
+        list(paths),
         executor,
         label=values["label"] or model.label,
-        weight=values["weight"] if paths is None else None,
+        weight=weight,
         columns=model.columns,
         keep=tuple(keep),
         exclude=values["exclude"] or (),

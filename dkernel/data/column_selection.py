@@ -8,7 +8,7 @@ from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import NUMBERS, TIMES, object_columns, word_of
 from dkernel.data.readers.arrow_tables import common_type
-from dkernel.errors import DataError
+from dkernel.errors import DataError, MissingColumnError
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.validation import nearest_name
 
@@ -139,7 +139,8 @@ def _check_named(table: FileSchema, request: ReadOptions, anywhere: Set[str]) ->
     names = list(table.kinds)
     for option, name in asked:
         if name is not None and name not in table.kinds:
-            raise DataError(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
+            kind = DataError if name in anywhere else MissingColumnError
+            raise kind(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
 
 
 def _check_roles(table: FileSchema, request: ReadOptions) -> None:

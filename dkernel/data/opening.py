@@ -348,6 +348,7 @@ def _source(
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
         counted=sum(rows for table in tables for rows, _ in table.counted) or None,
         encoding=wanted.encoding,
+        weight_column=wanted.weight,
         passed_over=tuple(
             sorted({*passed_over, *([wanted.weight] if wanted.weight else []), *(wanted.kept if wanted.label else ())})
         ),

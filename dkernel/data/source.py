@@ -59,7 +59,8 @@ class Source:
     of a table, and `notes` are about it; `filled` opens the source again with an encoding of its missing values,
     where there may be some. `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns
-    and the weight, `bad_files` the files that were left out, each with the reason.
+    and the weight, `weight_column` is the weight of files, `bad_files` the files that were left out, each with the
+    reason.
 
     Examples
     --------
@@ -90,6 +91,7 @@ class Source:
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
     rejected: Any = field(default=None, repr=False, compare=False)
     passed_over: tuple[str, ...] = ()
+    weight_column: str | None = None
     bad_files: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -86,6 +86,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
         encoding=source.encoding,
         notes=source.notes,
         passed_over=source.passed_over,
+        weight_column=source.weight_column,
         weight=None if rows.weight is None else source.weight or "weight",
     )
 

@@ -155,6 +155,8 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     }
     if source.passed_over:
         facts["passed_over"] = list(source.passed_over)
+    if source.weight_column is not None:
+        facts["weight"] = source.weight_column
     if setup.certificate is not None:
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
