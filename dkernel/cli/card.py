@@ -1,5 +1,7 @@
 """`dkernel card`: a page about a model, for people and for a model hub."""
 
+import html
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,7 +42,7 @@ def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> N
     if out is None:
         click.echo(page, nl=False)
     else:
-        write_whole(out, page.encode())
+        write_whole(out, page.encode("utf-8", "backslashreplace"))
 
 
 def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:
@@ -67,9 +69,9 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     facts, recipe, classes = header["facts"], header["recipe"], header["classes"]
     names = _names(header["columns"])
     what = "A regression" if classes is None else f"A classifier of {len(classes['values'])} classes"
-    yield from (f"# {header['label']}", "")
+    yield from (f"# {_escape(header['label'])}", "")
     yield from (
-        f"{what} by dkernel, a kernel machine: {recipe['kernel']}, {_count(facts.get('columns'))} components.",
+        f"{what} by dkernel, a kernel machine: {_escape(recipe['kernel'])}, {_count(facts.get('columns'))} components.",
         "",
     )
     yield from ("## Data", "")
@@ -98,9 +100,8 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield from ("## Use", "", "```python", "import dkernel", "", f"machine = dkernel.load({mask_urls(path)!r})")
     yield from ("machine.predict(rows)", "```", "", f"sha256 of the model: {header.get('sha256', 'unknown')}", "")
     versions = ", ".join(f"{package} {version}" for package, version in facts.get("versions", {}).items())
-    yield f"Made with {versions or 'unknown versions'}; settings: " + ", ".join(
-        f"{name}={value}" for name, value in recipe.items() if value is not None
-    )
+    settings = ", ".join(f"{name}={value}" for name, value in recipe.items() if value is not None)
+    yield _escape(f"Made with {versions or 'unknown versions'}; settings: {settings}")
 
 
 def _how_sure(conformal: Mapping[str, Any] | None, numbers: bool) -> Iterator[str]:
@@ -126,12 +127,14 @@ def _names(columns: Any) -> tuple[str, str]:
 def _table(rows: Mapping[str, Any]) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for name, value in rows.items():
-        yield f"| {name} | {_cell(value)} |"
+        yield f"| {_escape(name)} | {_escape(value)} |"
     yield ""
 
 
-def _cell(value: Any) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")
+def _escape(value: Any) -> str:
+    """A value as text of Markdown: names of columns and classes bring no tag, cell or line of their own."""
+    text = html.escape(" ".join(str(value).split()), quote=False)
+    return re.sub(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)
 
 
 def _count(value: Any) -> str:

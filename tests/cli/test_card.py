@@ -1,7 +1,11 @@
 """A model card says what the header says, in front matter that a hub reads and tables that a person reads."""
 
 import json
+import os
 
+import fsspec
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -46,3 +50,57 @@ def test_a_file_is_replaced_only_when_asked(run, model, tmp_path):
     assert "--overwrite" in again.output
     assert run("card", model, "--out", place, "--overwrite").exit_code == 0
     assert place.read_text() == before
+
+
+def test_a_card_lies_in_a_store_too(run, model):
+    assert run("card", model, "--out", "memory://cards/README.md").exit_code == 0
+    assert fsspec.filesystem("memory").cat_file("/cards/README.md").startswith(b"---\nlibrary_name: dkernel")
+    assert "already exists" in run("card", model, "--out", "memory://cards/README.md").output
+
+
+def test_a_card_that_cannot_be_written_whole_leaves_the_old_one(run, model, tmp_path, monkeypatch):
+    place = tmp_path / "card.md"
+    place.write_text("old")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    assert run("card", model, "--out", place, "--overwrite").exit_code == 75
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+HOSTILE = [
+    "<script>alert(3)</script>",
+    "<img src=x onerror=alert(1)>",
+    "a|b",
+    "line\n# end",
+    "[x](http://y)",
+    "`c`",
+    "__d__",
+]
+
+
+def card_tokens(run, name):
+    """What a parser of Markdown finds on the card of a model whose label, classes and columns have this name."""
+    markdown_it = pytest.importorskip("markdown_it")
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    frame = pd.DataFrame({name: X[:, 0], "b": X[:, 1], f"{name}y": np.where(X[:, 0] > 0, name, "other")})
+    frame.to_parquet("x.parquet")
+    words = ["--kernel", "linear", "--local", "none", "--quiet", "--out", "m", "--overwrite"]
+    assert run("train", "x.parquet", "--label", f"{name}y", *words).exit_code == 0
+    page = run("card", "m").stdout.split("---\n", 2)[2]
+    blocks = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").parse(page)
+    return [each for block in blocks for each in (block, *(block.children or []))]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_stay_text(name, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found, plain = (
+        [token.type for token in tokens if "text" not in token.type]
+        for tokens in (card_tokens(run, name), card_tokens(run, "plain"))
+    )
+    assert found == plain
+    tokens = card_tokens(run, name)
+    shown = ["".join(part.content for part in token.children) for token in tokens if token.children]
+    clean = " ".join(name.split())
+    assert f"{clean}y" in shown
+    assert any(f"{clean} (" in text for text in shown)
+    assert f"2: {clean}, b" in shown
