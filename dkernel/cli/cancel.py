@@ -37,4 +37,4 @@ def cancel_command(run: str, patience: float | None, debug: bool) -> None:  # no
         request_cancel(where)
         *_, record = follow(where, patience)
         clear_cancel(where)
-    click.echo(f"{mask_urls(run)}: {record['status']}, exit code {record['exit_code']}")
+    click.echo(f"{mask_urls(run)}: {record['status']}, exit code {record.get('exit_code')}")

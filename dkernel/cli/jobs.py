@@ -1,7 +1,6 @@
 """`dkernel jobs`: the runs whose records are in a folder."""
 
 import json as json_
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -24,7 +23,6 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     """
     from pathlib import Path
 
-    from dkernel.cli.diagnostics.follow import read_record
     from dkernel.data.store import is_url, store_of
     from dkernel.errors import DataError
 
@@ -33,9 +31,7 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
             f"{folder}: there is no such folder. Name the one that holds the outputs or records of the runs."
         )
     store = store_of(folder)
-    paths = [store.path(name) for name in store.names() if name.endswith(".run.json")]
-    records = [(path, read_record(path)) for path in paths]
-    rows = [_row(path, record) for path, record in records if record is not None]
+    rows = [_row(store.path(name)) for name in store.names() if name.endswith(".run.json")]
     runs = sorted(rows, key=lambda row: str(row["started"]))
     if json:
         for row in runs:
@@ -46,10 +42,15 @@ def jobs_command(folder: str, json: bool, debug: bool) -> None:  # noqa: ARG001
     click.echo("\n".join(align_columns(cells)))
 
 
-def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    from dkernel.cli.diagnostics.follow import is_over, is_stale
+def _row(path: str) -> dict[str, Any]:
+    from dkernel.cli.diagnostics.follow import is_over, is_stale, read_record
+    from dkernel.errors import DataError
     from dkernel.streaming.progress import format_progress
 
+    try:
+        record = read_record(path) or {"status": "damaged"}
+    except DataError:  # one bad record hides no other
+        record = {"status": "damaged"}
     dead = not is_over(record) and is_stale(record)
     state = record.get("progress")
     return {

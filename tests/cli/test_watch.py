@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -74,6 +75,54 @@ def test_a_damaged_record_is_named(run, tmp_path, facts):
     result = run("watch", tmp_path / "m", "--patience", "0.1")
     assert result.exit_code == 65, result.output
     assert "the run record is damaged" in result.stderr
+
+
+WHOLE = RUNNING | {
+    "host": socket.gethostname(),
+    "progress": STATE,
+    "error": "",
+    "seconds": {"total": 1.0},
+    "job": {"dead_after": 300.0},
+}
+FIELDS = (
+    [(name,) for name in WHOLE] + [("progress", name) for name in STATE] + [("job", "dead_after"), ("seconds", "total")]
+)
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=".".join)
+def test_no_strange_record_hides_others_or_ends_in_a_traceback(run, tmp_path, field):
+    write(tmp_path / "good.run.json", status="done", exit_code=0)
+    for value in (None, [], [[1]], {}, {"a": []}, "x", "", True, -1, 2**40, 10**400, float("inf"), float("nan")):
+        record = json.loads(json.dumps(WHOLE))
+        (record[field[0]] if len(field) > 1 else record)[field[-1]] = value
+        write(tmp_path / "m.run.json", **record)
+        listed = run("jobs", tmp_path)
+        assert (listed.exit_code, len(listed.stdout.splitlines()), "done" in listed.stdout) == (0, 3, True)
+        if field == ("pid",):  # of no job: its process is looked for
+            del record["job"]
+            write(tmp_path / "m.run.json", **record)
+        for command in ("watch", "cancel"):
+            said = run(command, tmp_path / "m.run.json", "--patience", "0")
+            assert not (said.exception and "should not happen" in said.stderr), said.output
+            assert "Traceback" not in said.output
+
+
+@pytest.mark.parametrize("content", ["", "no JSON", "[1]", "{}", "[" * 100_000, '{"status": 3}'])
+def test_a_record_that_is_none_is_a_line_too(run, tmp_path, content):
+    write(tmp_path / "good.run.json", status="done", exit_code=0)
+    (tmp_path / "m.run.json").write_text(content)
+    assert [line.split()[1] for line in run("jobs", tmp_path).stdout.splitlines()[1:]] == ["damaged", "done"]
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "waiting"])
+def test_a_job_is_dead_when_its_record_says_so(run, tmp_path, status):
+    for name, age in (("young", 100), ("old", 400)):
+        updated = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
+        write(tmp_path / f"{name}.run.json", status=status, job={"dead_after": 300.0}, updated=updated)
+    write(tmp_path / "no.run.json", status=status, updated=(datetime.now(UTC) - timedelta(seconds=100)).isoformat())
+    rows = [json.loads(line) for line in run("jobs", tmp_path, "--json").stdout.splitlines()]
+    found = {os.path.basename(row["job"]): row["status"] for row in rows}
+    assert found == {"young": status, "old": "dead", "no": "dead"}
 
 
 def test_silence_is_death(run, tmp_path):

@@ -73,11 +73,11 @@ def is_stale(record: Mapping[str, Any]) -> bool:
         silent = datetime.now(UTC) - datetime.fromisoformat(record["updated"])
     except (KeyError, TypeError, ValueError):
         return True
-    return silent.total_seconds() > DEAD_AFTER
+    return silent.total_seconds() > _dead_after(record)
 
 
 def _dead_after(record: Mapping[str, Any]) -> float:
-    """Seconds without an update after which a run is dead; more for a job, whose driver may start elsewhere."""
+    """Seconds without an update after which a run is dead; more for a job, which may wait, and start elsewhere."""
     return float(record.get("job", {}).get("dead_after", DEAD_AFTER))
 
 
@@ -112,7 +112,7 @@ def read_record(where: str) -> dict[str, Any] | None:
     try:
         with fsspec.open(where, "rb") as stream:
             record = json.loads(stream.read())
-    except (OSError, ValueError):  # not there yet
+    except (OSError, ValueError, RecursionError):  # not there yet
         return None
     return _check(record, where) if isinstance(record, dict) and "status" in record else None
 
@@ -133,21 +133,28 @@ _PROGRESS |= {"rows_per_second": int | float, "seconds_left": int | float | None
 
 
 def _check(record: dict[str, Any], where: str) -> dict[str, Any]:
-    wrong = [name for name, kind in _FIELDS.items() if name in record and not isinstance(record[name], kind)]
+    wrong = [name for name, kind in _FIELDS.items() if name in record and not _is_one(record[name], kind)]
     if not wrong and (progress := record.get("progress")):
-        wrong = [name for name, kind in _PROGRESS.items() if not isinstance(progress.get(name, ()), kind)]
-    if not wrong and not isinstance(record.get("seconds", {}).get("total", 0.0), int | float):
-        wrong = ["seconds"]
+        wrong = [name for name, kind in _PROGRESS.items() if not _is_one(progress.get(name, ()), kind)]
+    for name, inner in (("seconds", "total"), ("job", "dead_after")):
+        if not wrong and not _is_one(record.get(name, {}).get(inner, 0.0), int | float):
+            wrong = [name]
     if wrong:
         raise DataError(f"{where}: the run record is damaged: {wrong[0]!r} is missing or is not what dkernel writes.")
     return record
+
+
+def _is_one(value: Any, kind: Any) -> bool:
+    """True for a value of this kind; numbers are finite, and whole ones no larger than floats hold."""
+    return isinstance(value, kind) and not (isinstance(value, int | float) and not abs(value) < 2**53)
 
 
 def _is_gone(record: dict[str, Any]) -> bool:
     """True if the process ran on this machine and has ended; of other machines, and of jobs, nothing is known."""
     if "job" in record:  # whose driver begins another process
         return False
-    return record.get("host") == socket.gethostname() and not psutil.pid_exists(int(record.get("pid", 0)))
+    pid = int(record.get("pid", 0))
+    return record.get("host") == socket.gethostname() and not (pid < 2**31 and psutil.pid_exists(pid))
 
 
 def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError | DataError:
