@@ -49,6 +49,7 @@ class ClusterJob:
     record : path or URL of its run record, which is also its name
     settings : the command's, as the text of a config file
     digest : of the settings that the command was given
+    command : its words, for people
     modules : of --import
     retries : times that it is run again after exit code 75
     dead_after : seconds without news after which it counts as dead; a cluster may take so long to miss a worker
@@ -57,6 +58,7 @@ class ClusterJob:
     record: str
     settings: str = field(repr=False)
     digest: str
+    command: tuple[str, ...] = ()
     modules: tuple[UserModule, ...] = ()
     retries: int = 0
     dead_after: float = PATIENCE
@@ -81,7 +83,8 @@ def submit(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, An
     record = str(_absolute(default_record(values["out"], values["record"])))
     settings = config_text(ctx, {**values, **_driver_settings(ctx), "record": record})
     digest = hashlib.sha256(mask_urls(settings).encode()).hexdigest()
-    job = ClusterJob(record, settings, digest, user_modules(), values["retries"], values["cluster_timeout"])
+    words = tuple(map(mask_urls, sys.argv))
+    job = ClusterJob(record, settings, digest, words, user_modules(), values["retries"], values["cluster_timeout"])
     with connect(**place) as executor:
         executor.compute([Call(f"dkernel-begin-{uuid4().hex}", begin_job, (job,))])
         # Dask has one task of a key: of a job that is there already this changes nothing.
@@ -161,7 +164,7 @@ def _command(job: ClusterJob, folder: str) -> list[str]:
 def _run(job: ClusterJob, words: list[str], folder: str, left: int) -> int:
     """Run the command once, until it ends or the job is cancelled."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("DKERNEL_")}
-    settings[JOB] = json.dumps(job.entry(left))
+    settings[JOB] = json.dumps({**job.entry(left), "command": job.command})
     log, pause = _Log(log_of(job.record), Path(folder, "log")), _pause_of(job)
     log.add(f"{datetime.now(UTC).isoformat(timespec='seconds')} on {platform.node()}\n")
     with open(log.here, "ab") as out:
@@ -260,5 +263,7 @@ def command() -> None:
         os._exit(AGAIN)
 
     threading.Thread(target=end_with_driver, name="dkernel-driver", daemon=True).start()
-    sys.argv[0] = "dkernel"
-    main(prog_name="dkernel")
+    entry, words = json.loads(os.environ[JOB]), sys.argv[1:]
+    sys.argv[:] = entry.pop("command")  # which says how to continue
+    os.environ[JOB] = json.dumps(entry)
+    main(args=words, prog_name="dkernel")

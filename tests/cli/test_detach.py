@@ -5,6 +5,7 @@ The job waits in its eighth round, by a module that it imports, until the test h
 
 import json
 import os
+import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -92,6 +93,7 @@ def test_a_job_outlives_its_client_and_leaves_nothing(group, job, model, run, tm
     wait_until(lambda: "rows in" in (tmp_path / "m.log").read_text(), "the end of the log")
     assert "done" in run("jobs", tmp_path).stdout
     wait_until(lambda: not tasks_left(group), "the end of the driver")
+    assert record(tmp_path)["command"][1:] == list(map(str, job[1:])), "that of the user, not that of the driver"
     assert {path.name for path in tmp_path.iterdir()} == {"c", "holding.py", "m", "m.log", "m.run.json", "ready"}
 
 
@@ -126,6 +128,7 @@ def test_a_job_is_cancelled_and_the_same_command_goes_on(group, job, model, run,
     assert run("watch", tmp_path / "m").exit_code == 143
     wait_until(lambda: not tasks_left(group), "the end of the driver")
     assert (tmp_path / "m.log").read_text().count(" on ") == 1, "one driver, though the job was submitted twice"
+    assert f"To continue: dkernel {shlex.join(map(str, job[1:]))}" in (tmp_path / "m.log").read_text()
     (tmp_path / "hold").unlink()
     submit(group, job)
     assert run("watch", tmp_path / "m").exit_code == 0
