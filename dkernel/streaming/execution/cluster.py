@@ -107,10 +107,12 @@ class ClusterExecutor(RemoteExecutor):
                 "Start workers with --resources, and annotate resources={...}."
             )
         self._priority, resources = asked.get("priority", 0), asked.get("resources") or {}
-        self._connection = Connection(client, patience)
-        self._workers = WorkerPool(
-            self._connection, self.settings, self.faults, lambda text: self.tell(text), resources, least if own else 0
-        )
+
+        def tell(text: str) -> None:
+            self.tell(text)
+
+        self._connection = Connection(client, patience, tell)
+        self._workers = WorkerPool(self._connection, self.settings, self.faults, tell, resources, least if own else 0)
         self._handles = RemoteSet(client)
         self._news = threading.Event()
         self._open = ExitStack()

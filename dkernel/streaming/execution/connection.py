@@ -14,6 +14,7 @@ from dkernel.streaming.execution.failures import answer_in_time
 
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two looks at what a client waits for
+MISSED = 2.0  # seconds without a scheduler after which that is said
 
 T = TypeVar("T")
 
@@ -24,10 +25,11 @@ class Connection:
     Parameters
     ----------
     patience : seconds after which it gives up with a ClusterError
+    tell : is called with a line when the scheduler is gone, and when it is there again
     """
 
-    def __init__(self, client: Any, patience: float) -> None:
-        self.client, self.patience = client, patience
+    def __init__(self, client: Any, patience: float, tell: Callable[[str], None] = lambda _: None) -> None:
+        self.client, self.patience, self.tell = client, patience, tell
         self.address = client.scheduler.address
         self.token = uuid4().hex[:12]
         """Name of the run in the keys of its own tasks."""
@@ -37,8 +39,14 @@ class Connection:
 
     def reach(self) -> Any:
         """The client, when it has its scheduler; a ClusterError when it has lost that for good."""
+        began, told = time.monotonic(), False
         while self.client.status == "connecting":
+            if not told and time.monotonic() - began > MISSED:
+                self.tell(f"the scheduler at {self.address} is gone; it is waited for up to {self.patience:.0f} s")
+                told = True
             time.sleep(TICK / 5)
+        if told and self.client.status == "running":
+            self.tell(f"the scheduler at {self.address} is there again")
         if self.client.status != "running":
             raise ClusterError(f"The scheduler at {self.address} is gone. Run the same command again.")
         return self.client

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import dask
@@ -306,6 +306,22 @@ def test_a_lost_value_is_stuck_although_the_worker_that_had_it_is_there():
     assert not unit.is_stuck(["a", "b"])
     unit.ensure()
     assert unit.is_stuck(["a", "b"])
+
+
+@pytest.mark.parametrize("end", ["running", "closed"])
+def test_a_scheduler_that_is_missed_is_named_once(end, monkeypatch):
+    monkeypatch.setattr("dkernel.execution.connection.MISSED", -1.0)
+    left, said = iter(["connecting"] * 3), []
+
+    class Client:
+        scheduler = SimpleNamespace(address="tcp://host:8786")
+        status = property(lambda _: next(left, end))
+
+    connection = Connection(Client(), 300.0, said.append)
+    with nullcontext() if end == "running" else pytest.raises(ClusterError, match=r"is gone\. Run the same command"):
+        connection.reach()
+    assert said[0] == "the scheduler at tcp://host:8786 is gone; it is waited for up to 300 s"
+    assert said[1:] == ["the scheduler at tcp://host:8786 is there again"] * (end == "running")
 
 
 def test_a_sign_of_life_that_no_worker_takes_is_given_up(executor):
