@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dkernel.persistence.model_file import load_model
+from dkernel.model.model_file import load_model
 
 FIT = ["--label", "y", "--weight", "w", "--kernel", "gaussian", "--gamma", "1", "--n-components", "16"]
 ROWS = 600

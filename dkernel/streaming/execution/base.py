@@ -204,6 +204,10 @@ class Executor(ABC):
         """Numbers of slots, from `least` upwards, that a fit may use in place of all."""
         return iter(())
 
+    def leave_out_smaller(self, n_bytes: int) -> bool:  # noqa: ARG002 - all workers are alike
+        """Use no worker that has a limit below this, where others remain; True if some are left out."""
+        return False
+
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)

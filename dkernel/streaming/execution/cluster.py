@@ -130,15 +130,29 @@ class ClusterExecutor(RemoteExecutor):
 
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
-        """The smallest limit of a worker: its own, or that of its container, which it shares where it has no own."""
+        return min(self._limits().values(), default=None)
+
+    def _limits(self) -> dict[str, int]:
+        """The limit of each worker that has one: its own, or that of its container, which it shares if it has none."""
         workers = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"]
         there = {address: workers[address] for address in self.processes() if address in workers}
         together = Counter(worker["host"] for worker in there.values())
-        limits = []
+        limits = {}
         for address, worker in there.items():
             most = self._workers.memory.get(address, sys.maxsize)
-            limits.append(min(most, int(worker["memory_limit"] or most // together[worker["host"]])))
-        return min((limit for limit in limits if limit < sys.maxsize), default=None)
+            limits[address] = min(most, int(worker["memory_limit"] or most // together[worker["host"]]))
+        return {address: limit for address, limit in limits.items() if limit < sys.maxsize}
+
+    def leave_out_smaller(self, n_bytes: int) -> bool:
+        small = {address: limit for address, limit in self._limits().items() if limit < n_bytes}
+        if not small or len(small) == len(self.processes()):
+            return False
+        for address, limit in small.items():
+            has, needs = (f"{n / 2**20:,.0f} MiB" for n in (limit, n_bytes))
+            self._workers.refuse(
+                address, f"The worker {address} has a limit of {has}, and the fit needs {needs} of it."
+            )
+        return True
 
     def worker_memory(self) -> int | None:
         with suppress(Exception):  # nobody waits for this, and what waits for results says what is wrong

@@ -86,6 +86,8 @@ class Plan:
         """
         outputs = max(outputs, source.targets)
         whole = cls._of_slots(source, recipe, executor, outputs, beside)
+        while not whole.fits_workers and executor.leave_out_smaller(whole.worker_bytes):
+            whole = cls._of_slots(source, recipe, executor, outputs, beside)
         for slots in executor.fewer_slots(max(FEW_SLOTS, whole.enough_slots)):
             with executor.using(slots):
                 part = cls._of_slots(source, recipe, executor, outputs, beside)

@@ -22,7 +22,8 @@ import pytest
 from distributed import Client
 
 from dkernel.data import from_arrays
-from dkernel.errors import ClusterError, DataError, RecipeError
+from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
+from dkernel.model.recipe import Recipe
 from dkernel.numerics import resource_limits
 from dkernel.numerics.allocator import ONE_HEAP
 from dkernel.streaming.execution import cluster
@@ -35,6 +36,7 @@ from dkernel.streaming.execution.process import import_modules_of_tasks, task_mo
 from dkernel.streaming.execution.values import Remote
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.execution.workers import WorkerPool
+from dkernel.training.fit import train
 from tests.faults.harness import wait_until
 from tests.streaming.execution import jobs
 
@@ -310,7 +312,7 @@ def test_a_lost_value_is_stuck_although_the_worker_that_had_it_is_there():
 
 @pytest.mark.parametrize("end", ["running", "closed"])
 def test_a_scheduler_that_is_missed_is_named_once(end, monkeypatch):
-    monkeypatch.setattr("dkernel.execution.connection.MISSED", -1.0)
+    monkeypatch.setattr("dkernel.streaming.execution.connection.MISSED", -1.0)
     left, said = iter(["connecting"] * 3), []
 
     class Client:
@@ -682,3 +684,25 @@ def test_a_script_shows_only_its_own_error_and_ends_its_workers(tmp_path):
     )
     assert (done.returncode, done.stdout) == (0, "train.csv, row 17: the value nan is not finite.\n")
     assert done.stderr == ""
+
+
+def test_a_worker_that_is_too_small_for_a_plan_is_left_out_by_name():
+    from distributed import Scheduler, SpecCluster, Worker
+
+    never = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
+    specs = {
+        name: {"cls": Worker, "options": {"nthreads": 1, "memory_limit": limit}}
+        for name, limit in enumerate(("64GiB", "64GiB", "300MiB"))
+    }
+    X = np.random.default_rng(0).normal(size=(20_000, 6))
+    with (
+        dask.config.set(never),
+        SpecCluster(specs, {"cls": Scheduler, "options": {"dashboard": False}}) as cluster,
+        Client(cluster) as client,
+        ClusterExecutor(client, least=3) as executor,
+    ):
+        assert executor.memory_limit == 300 * 2**20
+        with pytest.warns(DKernelWarning, match=r"A worker is not used. The worker \S+ has a limit of 300 MiB"):
+            train(from_arrays(X, X[:, 0] > 0), Recipe(n_components=64, local="none"), executor)
+        assert executor.memory_limit > 300 * 2**20
+        assert (len(executor.processes()), len(executor.faults)) == (2, 1)
