@@ -75,7 +75,7 @@ def _kept_types(tables: Sequence[FileSchema], request: ReadOptions) -> dict[str,
 def _encode_kinds(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
     kinds = [table.kinds for table in tables if table.rows]
     coded = frozenset(name for table in tables for name in table.coded)
-    return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds else None
+    return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds or request.encoding else None
 
 
 def _of_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadOptions) -> ReadColumns:

@@ -259,6 +259,12 @@ def first_part(table: FileSchema, rows: int) -> FilePart:
     return _part(table, first, first + 1, 0, table.steps[first])
 
 
+def part_of_no_rows(table: FileSchema) -> FilePart:
+    """What is read of a file where no file has any rows: its columns."""
+    begin = table.marks[0] if table.marks else 0
+    return FilePart(0, 0, 0, 0, (begin, begin), table.extra)
+
+
 def _part(table: FileSchema, first: int, stop: int, first_row: int, rows: int) -> FilePart:
     marks = (table.marks[first], table.marks[stop]) if table.marks else (0, 0)
     return FilePart(first, stop, first_row, rows, marks, table.extra, table.lines[first] if table.lines else 0)

@@ -20,7 +20,7 @@ from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
-from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
 from dkernel.data.paths import FORMATS, File, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpack_all
@@ -329,7 +329,7 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
 def _source(
     files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns, passed_over: Sequence[str]
 ) -> Source:
-    if not sum(table.rows for table in tables):
+    if not (sum(table.rows for table in tables) or wanted.quarantine):  # a day without rows has scores without rows
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
     row_bytes = _row_bytes(tables, wanted)
@@ -359,7 +359,7 @@ def _row_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
     """Bytes of the features of a row, by the files alone: they decide the chunks, and so the bits."""
     rows = sum(table.rows for table in tables)
     stored = sum(table.width * table.rows for table in tables)
-    return wanted.layout.row_bytes(-(-stored // rows))
+    return wanted.layout.row_bytes(-(-stored // max(1, rows)))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -385,8 +385,11 @@ def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) ->
     limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr(wanted).encode()).hexdigest()
     units = []
-    for table in tables:
-        for part, rows in divide(table, limit):
+    divided = [(table, divide(table, limit)) for table in tables]
+    if wanted.quarantine and not any(parts for _, parts in divided):
+        divided = [(tables[0], [(part_of_no_rows(tables[0]), (0,))])]
+    for table, parts in divided:
+        for part, rows in parts:
             key = table.file.key("read", part, rows, token)
             task = Delayed(key, {key: (read_unit, table.file, part, wanted, rows)})
             units.append(Unit(rows, task, table.file.name))

@@ -113,7 +113,7 @@ def write_scores(
     """
     written = write if isinstance(write, Written) else check_written(model, write)
     columns = output_columns(model, source.kept, written)
-    units = [unit for unit in source.units if sum(unit.rows)]
+    units = [unit for unit in source.units if sum(unit.rows)] or list(source.units[:1])
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
     destination = destination_of(out, overwrite, partition_by)
@@ -144,7 +144,7 @@ def write_scores(
             with one_blas_thread():
                 run = _Run(executor, model, name, written, source.kept, source.row_bytes, progress)
                 bad_files = run.fill(staging, units, parts, allowed)
-            if not any(part.rows for part in parts.values()):
+            if not any(part.rows for part in parts.values()) and _count_rejected(parts):
                 raise DataError(_refusal(staging, parts, "every row of the input is bad"))
         except DataError:
             staging.discard()

@@ -1,5 +1,6 @@
 """Columns that scoring writes: label, scores, deviations, intervals, probabilities, sets, novelty of rows of blocks."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,7 +135,7 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
     """The kept columns of blocks with those that the words stand for, a table a block."""
     names = output_columns(model, kept, written)
     for block in blocks:
-        if not len(block.X):
+        if not len(block.X) and any(len(other.X) for other in blocks):
             continue
         arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
         # Their fields say more than their types: which of them is CSV text.
@@ -160,4 +161,4 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
 
 def _arrays(values: Any) -> list[Any]:
     """The columns of (n, k), or the one that (n,) is."""
-    return [as_column(column) for column in values.reshape(len(values), -1).T]
+    return [as_column(column) for column in values.reshape(len(values), math.prod(values.shape[1:])).T]

@@ -175,8 +175,6 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
         write_scores(LinearModel(TEXT), source, tmp_path / "x.npy", watched)
     with pytest.raises(DataError, match=r"kept column 'score'"):
         write_scores(LinearModel(TEXT), replace(source, kept=("id", "score")), tmp_path / "x", watched)
-    with pytest.raises(DataError, match="no rows"):
-        write_scores(LinearModel(TEXT), a_source(rows=((0,), ()))[0], tmp_path / "x", watched)
     assert (watched.most, watched.scored) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
@@ -186,6 +184,9 @@ def test_empty_units_leave_no_part(tmp_path):
     assert write_scores(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor()).parts == 2
     assert sorted(p.name for p in (tmp_path / "out").glob("part*")) == ["part-00000.parquet", "part-00001.parquet"]
     assert pd.read_parquet(tmp_path / "out")["id"].tolist() == list(range(7))
+    none, _ = a_source(rows=((0,), ()))
+    assert write_scores(LinearModel(TEXT), none, tmp_path / "none", SerialExecutor()).rows == 0
+    assert pd.read_parquet(tmp_path / "none").columns.tolist() == pd.read_parquet(tmp_path / "out").columns.tolist()
 
 
 def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):

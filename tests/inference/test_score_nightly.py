@@ -6,6 +6,7 @@ import shutil
 
 import fsspec
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -241,3 +242,68 @@ def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
     with pytest.raises(RecipeError, match="not of data that are learned from"):
         dkernel.open_source("new", label="x", max_bad_files=1)
     assert not (folder / "a").exists()
+
+
+def write_rows(frame, name):
+    """A file of the format that its name ends in."""
+    if name.endswith(".parquet"):
+        frame.to_parquet(name, index=False)
+    elif ".csv" in name:
+        frame.to_csv(name, index=False)
+    else:
+        package = pytest.importorskip("zarr" if name.endswith(".zarr") else "h5py")
+        group = package.open_group(name, mode="w") if name.endswith(".zarr") else package.File(name, "w")
+        for column in frame:
+            make = group.create_array if name.endswith(".zarr") else group.create_dataset
+            make(column, data=frame[column].to_numpy())
+        if name.endswith(".h5"):
+            group.close()
+
+
+ENDINGS = [".parquet", ".csv", ".csv.gz", ".zarr", ".h5"]
+OUTPUTS = ["a", "a.parquet", "a.csv", "a.npy", "a.zarr", "memory://nightly-none/a", "memory://nightly-none/a.csv"]
+
+
+def rows_of(out):
+    """Rows and columns of an output."""
+    if out.endswith((".npy", ".zarr")):
+        found = np.load(out) if out.endswith(".npy") else pytest.importorskip("zarr").open_group(out, mode="r")
+        return (len(found), None) if out.endswith(".npy") else (found["score"].shape[0], sorted(found.array_keys()))
+    with fsspec.open(f"{out}/part-00000.parquet" if out.endswith("/a") or out == "a" else out, "rb") as file:
+        frame = pd.read_csv(file) if out.endswith(".csv") else pq.read_table(file).to_pandas()
+    return len(frame), list(frame.columns)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("out", OUTPUTS)
+@pytest.mark.usefixtures("folder")
+def test_a_day_without_rows_has_an_output_without_rows(machine, ending, out):
+    if out.startswith("memory") and fsspec.filesystem("memory").exists("/nightly-none"):
+        fsspec.filesystem("memory").rm("/nightly-none", recursive=True)
+    frame = pd.DataFrame({"id": np.arange(3), "x": np.arange(3.0), "y": np.arange(3.0)})
+    write_rows(frame[:0], f"day{ending}")
+    keep = ["id"] if not out.endswith((".npy", ".zarr")) else []
+    for night in ("first", "again"):
+        result = dkernel.score(machine, f"day{ending}", out, keep=keep, allow_extra=True, done="done.json")
+        assert (result.rows, result.rejected, result.skipped) == (0, 0, night == "again"), night
+        assert rows_of(out) in [(0, [*keep, "score"]), (0, None)]
+    write_rows(frame, f"day{ending}")
+    result = dkernel.score(machine, f"day{ending}", out, keep=keep, allow_extra=True, done="done.json", overwrite=True)
+    assert rows_of(out) in [(3, [*keep, "score"]), (3, None)]
+
+
+@pytest.mark.parametrize("local", ["none", "cells"])
+def test_an_output_without_rows_has_the_columns_and_types_of_others(folder, local):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=900), "b": rng.choice(["u", "v"], 900), "n": rng.integers(9, size=900)})
+    frame["d"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(frame["n"], unit="D")
+    settings = {"kernel": "gaussian", "gamma": 0.5, "n_components": 16, "local": local}
+    machine = dkernel.KernelClassifier(**settings).fit(frame, np.where(frame["a"] > 0, "in", "out"))
+    for name, rows in (("none", frame[:0]), ("some", frame)):
+        rows.to_parquet(f"{name}.parquet", index=False)
+        dkernel.score(machine, f"{name}.parquet", name, keep="all", write=["label", "score", "probability", "set"])
+    assert pq.read_schema("none/part-00000.parquet") == pq.read_schema("some/part-00000.parquet")
+    assert pq.read_table("none").num_rows == 0
+    frame[:0].to_csv("none.csv", index=False)
+    dkernel.score(machine, "none.csv", "none-scores.csv", keep="all", write=["label", "probability"])
+    assert (folder / "none-scores.csv").read_text() == "a,b,n,d,label,probability_in,probability_out\n"

@@ -337,7 +337,7 @@ class Staging:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]
-        parts = [part for part in parts if part.rows]
+        parts = [part for part in parts if part.rows] or list(parts[:1])
         staged = [self.folder / part.staged for part in parts]
         if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
             raise ClusterError(

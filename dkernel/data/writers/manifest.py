@@ -151,7 +151,7 @@ def write_part(
     passed = _Passed(tables, form, folder)
     rejected = 0 if refused is None else len(refused)
     try:
-        if rejected < place.rows:
+        if rejected < place.rows or not place.rows:
             form.stage(passed, attempt)
         else:
             attempt.touch(exist_ok=False)

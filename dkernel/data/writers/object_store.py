@@ -235,7 +235,7 @@ class StoreStaging:
     def _commit_folder(self, parts: Sequence[OutputPart], facts: InputFacts) -> Manifest:
         place, root, bad = self.destination, self.destination.root, facts.bad_files
         listed = [part for part in parts if part.rejected]
-        kept = [part for part in parts if part.rows]
+        kept = [part for part in parts if part.rows] or list(parts[:1])
         self._check(kept)
         named = name_parts(kept, place.format.staged)
         lists = csv_of(None) + csv_of_files(bad)
