@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dkernel.data.table_formats import refuse_tables
@@ -97,7 +98,7 @@ class File:
         if self.origin is not None:
             self.origin.check()
         try:
-            now = _stat(self.path, self.options)
+            now = state_of(self.path, self.options)
         except (OSError, ValueError) as error:
             if self.origin is not None:
                 raise RecipeError(
@@ -410,7 +411,7 @@ def _split(path: str) -> tuple[str, str]:
 
 def _file(path: str, options: Mapping[str, Any]) -> File:
     try:
-        size, stamp = _stat(path, options)
+        size, stamp = state_of(path, options)
     except FileNotFoundError:
         if "://" in path:
             raise DataError(f"{path}: {_UNSEEN}.") from None
@@ -433,7 +434,8 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
 
 
-def _stat(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
+def state_of(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
+    """Size and stamp of a file as it is now; an OSError or ValueError where they are not to be had."""
     if "://" not in path:
         return _stat_store(path) if os.path.isdir(path) else _stat_local(path)
     import fsspec

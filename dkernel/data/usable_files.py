@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dkernel.data.paths import File
+from dkernel.data.paths import File, state_of
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.errors import DataError, mask_urls
 
@@ -44,7 +44,7 @@ def check_bad_files(bad: Mapping[str, str], allowed: int, good: int) -> None:
     """Refuse more bad files than `allowed`, and where none of the files is good."""
     if len(bad) > allowed or not good:
         shown = "\n".join(f"  {reason}" for reason in list(bad.values())[:10])
-        more = "and none is left" if not good else f"and --max-bad-files (max_bad_files) allows {allowed}"
+        more = "and none is left" if not good else f"and {allowed} may be left out (--max-bad-files, max_bad_files)"
         kind = DataError if len(bad) > allowed else NoGoodFileError
         raise kind(f"{len(bad)} of {good + len(bad)} files cannot be read, {more}:\n{shown}")
 
@@ -69,14 +69,21 @@ class DoneFiles:
         done, _ = self._read()
         return [file for file in files if done.get(_name(file.path), {}).get("is") != _stamp(file)]
 
-    def bad_of(self, files: Iterable[File]) -> dict[str, str]:
-        """The names of those of the files that an earlier run has left out, with the reasons."""
-        _, bad = self._read()
-        there = ((file, bad.get(_name(file.path))) for file in files)
-        return {file.name: entry["reason"] for file, entry in there if entry and entry["is"] == _stamp(file)}
+    def bad_of(self, files: Iterable[File], unopened: Iterable[str]) -> dict[str, str]:
+        """The names of those of the files that an earlier run has left out, with the reasons.
 
-    def add(self, files: Iterable[File], bad: Mapping[str, str], **facts: Any) -> None:
-        """List files as done, with facts about the run, and the bad ones among them with the reason.
+        Parameters
+        ----------
+        unopened : paths of others, which cannot be opened
+        """
+        _, bad = self._read()
+        there = [(file.name, file.path, _stamp(file)) for file in files]
+        there += [(mask_urls(path), path, _stamp_at(path)) for path in unopened]
+        known = ((name, stamp, bad.get(_name(path))) for name, path, stamp in there)
+        return {name: entry["reason"] for name, stamp, entry in known if entry and entry["is"] == stamp}
+
+    def add(self, files: Iterable[File], unopened: Mapping[str, str], bad: Mapping[str, str], **facts: Any) -> None:
+        """List files as done, with facts about the run, and the bad ones among them, and the unopened, with the reason.
 
         The old list or the whole new one is there.
         """
@@ -88,6 +95,8 @@ class DoneFiles:
                 done[name] = {"is": _stamp(file), **facts}
             else:
                 known[name] = {"is": _stamp(file), "reason": reason}
+        for path, reason in unopened.items():
+            known[_name(path)] = {"is": _stamp_at(path), "reason": reason}
         content = {"dkernel": "files that were scored", "files": done, "bad": known}
         write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
@@ -119,3 +128,11 @@ def _name(path: str) -> str:
 
 def _stamp(file: File) -> str:
     return f"{file.size} bytes, {file.stamp}"
+
+
+def _stamp_at(path: str) -> str:
+    """The stamp of a file that cannot be opened; "" where nothing is known of it."""
+    try:
+        return "{} bytes, {}".format(*state_of(path))
+    except (OSError, ValueError):
+        return ""

@@ -1,6 +1,7 @@
 """Scores files: opens the ones that are not scored yet as the model reads them, and writes their scores."""
 
 from collections.abc import Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -43,39 +44,44 @@ def score_files(
     """
     reading, divided = reading or {}, tuple(partition_by)
     data = list_data(data)
-    form = destination_of(out, partition_by=divided).format
+    kept_as = destination_of(out, partition_by=divided).format.kept_as
+    listed = None if done is None else DoneFiles(done)
     left: list[File] = []
     bad: dict[str, str] = {}
-    if done is not None:
+    known: dict[str, str] = {}
+    if listed is not None:
         files = expand(data, bad=bad if max_bad_files else None)
-        left = DoneFiles(done).left_of(files)
+        left = listed.left_of(files)
+        known = listed.bad_of(left, bad)
+        max_bad_files += len(known) if max_bad_files else 0  # what an earlier run has left out counts once
+        data = [*left, *bad]
         if not left:
             check_bad_files(bad, max_bad_files, len(files))
-            return ScoreResult(0, 0, str(out), skipped=True, bad_files=mask_names(bad)), None
-        data = [*left, *bad]
+    source: Source | None = None
+    result = ScoreResult(0, 0, str(out), skipped=True, bad_files=known | mask_names(bad))
+    opened = partial(
+        open_files,
+        data,
+        executor,
+        columns=model.columns,
+        keep=tuple(dict.fromkeys([*keep, *divided])),
+        dtype=model.recipe.dtype,
+        kernel=model.map.kernel,
+        **reading_of(model),
+        known=model.known_columns,
+        kept_as=kept_as,
+        quarantine=True,
+        max_bad_files=max_bad_files,
+        **reading,
+    )
     try:
-        source = open_files(
-            data,
-            executor,
-            columns=model.columns,
-            keep=tuple(dict.fromkeys([*keep, *divided])),
-            dtype=model.recipe.dtype,
-            kernel=model.map.kernel,
-            **reading_of(model),
-            known=model.known_columns,
-            kept_as=form.kept_as,
-            quarantine=True,
-            max_bad_files=max_bad_files,
-            **reading,
-        )
-        result = write_scores(
-            model, source, out, executor, partition_by=divided, max_bad_files=max_bad_files, **writing
-        )
+        if left or listed is None:
+            source = opened()
+            writing |= {"partition_by": divided, "max_bad_files": max_bad_files}
+            result = write_scores(model, source, out, executor, **writing)
     except NoGoodFileError:
-        known = {} if done is None else DoneFiles(done).bad_of(left)
-        if done is None or len(known) < len(left):
+        if listed is None or not known.keys() >= {file.name for file in left}:
             raise
-        return ScoreResult(0, 0, str(out), skipped=True, bad_files=known | mask_names(bad)), None
-    if done is not None:
-        DoneFiles(done).add(left, result.bad_files, model=digest_of(model), out=mask_urls(str(out)))
+    if listed is not None and (left or bad):
+        listed.add(left, bad, result.bad_files, model=digest_of(model), out=mask_urls(str(out)))
     return result, source

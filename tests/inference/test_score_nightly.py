@@ -152,7 +152,11 @@ def test_a_bad_file_among_many_is_left_out_and_named(machine, folder, kind, out)
     left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
     assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet"])
     open("new/5.parquet", "w").close()
-    with pytest.raises(DataError, match="2 of 6 files cannot be read, and --max-bad-files"):
+    left = dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
+    assert (left.skipped, list(left.bad_files)) == (True, ["new/3.parquet", "new/5.parquet"])
+    open("new/6.parquet", "w").close()
+    open("new/7.parquet", "w").close()
+    with pytest.raises(DataError, match="4 of 8 files cannot be read, and 3 may be left out"):
         dkernel.score(machine, "new", f"{out}-2", keep=KEPT, done="done.json", max_bad_files=1)
 
 
@@ -173,15 +177,37 @@ def test_known_bad_files_alone_are_no_new_ones(machine, folder, kind):
         dkernel.score(machine, "new", "tuesday", keep="all", done="done.json")
     assert [name for name in os.listdir(folder) if "tuesday" in name] == []
     open("new/5.parquet", "w").close()
-    with pytest.raises(DataError, match="2 of 2 files cannot be read"):
-        dkernel.score(machine, "new", "tuesday", **nightly)
+    assert list(dkernel.score(machine, "new", "tuesday", **nightly).bad_files) == ["new/3.parquet", "new/5.parquet"]
     os.unlink("new/5.parquet")
     spoil("no file of Parquet")
     with pytest.raises(DataError, match="1 of 1 files cannot be read, and none is left"):
         dkernel.score(machine, "new", "wednesday", **nightly)
     write(3)
     assert dkernel.score(machine, "new", "thursday", **nightly).rows == ROWS
-    assert json.loads((folder / "done.json").read_bytes())["bad"] == {}
+    assert list(json.loads((folder / "done.json").read_bytes())["bad"]) == [str(folder / "new" / "5.parquet")], "gone"
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "a column less", "no file of Parquet"])
+def test_a_bad_file_uses_up_what_is_allowed_in_its_first_night_alone(machine, folder, kind):
+    """Each night brings a good file and as many bad ones as are allowed, and in the third an old one is repaired."""
+    nightly = {"keep": KEPT, "done": "done.json", "max_bad_files": 2}
+    repaired = 0
+    for night in range(6):
+        for i in (3, 10 + night):
+            write(i)
+        spoil(kind)
+        os.replace("new/3.parquet", f"new/bad-{night}-1.parquet")
+        write(3)
+        spoil(kind)
+        os.replace("new/3.parquet", f"new/bad-{night}-2.parquet")
+        if night == 2:
+            write(99)
+            os.replace("new/99.parquet", "new/bad-0-1.parquet")
+            repaired = 1
+        result = dkernel.score(machine, str(folder / "new") if night % 2 else "new", f"out-{night}", **nightly)
+        assert result.rows == ROWS * (5 if night == 0 else 2 if night == 2 else 1), night
+        assert len(result.bad_files) == 2 * (night + 1) - repaired
+    assert len(os.listdir(folder / "new")) == 4 + 6 * 3
 
 
 def damage(i):
@@ -211,7 +237,9 @@ def test_a_file_that_is_damaged_in_its_middle_is_left_out_whole(machine, folder,
     damage(3)
     with pytest.raises(DataError, match=r"new/[23]\.parquet: the file is truncated, damaged"):
         dkernel.score(machine, "new", out, keep=KEPT)
-    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read.*allows 1.*2\.parquet.*3\.parquet"):
+    with pytest.raises(
+        DataError, match=r"(?s)2 of 5 files cannot be read, and 1 may be left out.*2\.parquet.*3\.parquet"
+    ):
         dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
     result = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2, done="done.json")
     assert (result.rows, result.rejected, list(result.bad_files)) == (1200, 0, ["new/2.parquet", "new/3.parquet"])
@@ -228,14 +256,14 @@ def test_a_file_that_is_damaged_in_its_middle_is_left_out_whole(machine, folder,
     ]
     again = dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=2)
     assert (again.skipped, again.bad_files, again.parts) == (True, result.bad_files, result.parts)
-    with pytest.raises(DataError, match=r"2 of 5 files cannot be read, and --max-bad-files \(max_bad_files\) allows 1"):
+    with pytest.raises(DataError, match=r"2 of 5 files cannot be read, and 1 may be left out"):
         dkernel.score(machine, "new", out, keep=KEPT, max_bad_files=1)
 
 
 def test_more_bad_files_than_are_allowed_end_the_run(machine, folder):
     spoil("truncated")
     open("new/1.parquet", "w").close()
-    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read.*max_bad_files\) allows 1.*1\.parquet"):
+    with pytest.raises(DataError, match=r"(?s)2 of 5 files cannot be read, and 1 may be left out.*1\.parquet"):
         dkernel.score(machine, "new", "a", keep=KEPT, max_bad_files=1)
     with pytest.raises(DataError, match="none is left"):
         dkernel.score(machine, ["new/1.parquet", "new/3.parquet"], "a", keep=KEPT, max_bad_files=2)
