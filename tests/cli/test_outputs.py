@@ -298,8 +298,9 @@ def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run, place):
     first = run(*TRAIN, "in", *everything)
     assert first.exit_code == 0, first.output
     assert run("export", "in/model", "--out", "in/model.onnx").exit_code == 0
-    assert run(*SCORE, "in/model", "x.csv", "--out", "in/scores").exit_code == 0
-    made = {"model", "fit.html", "r.json", "ck", "model.onnx", "scores", "scores.run.json"}
+    assert run(*SCORE, "in/model", "x.csv", "--out", "in/scores", "--done", "in/done.json").exit_code == 0
+    assert run("card", "in/model", "--out", "in/card.md").exit_code == 0
+    made = {"model", "done.json", "card.md", "fit.html", "r.json", "ck", "model.onnx", "scores", "scores.run.json"}
     assert made <= set(os.listdir("in"))
     for data in ("in", f"local://{place}/in", "in/*"):
         held = [os.path.basename(path) for path in inputs_of(data)]
