@@ -374,8 +374,14 @@ def _matches(pattern: str, paths: Sequence[str], system: _Location) -> list[str]
 
 # First bytes of the files that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs,
 # lists of scored files, cards.
-_MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
-_MARKS += (b'{\n "dkernel": "files that were scored"', b"---\nlibrary_name: dkernel")
+_MARKS = (
+    b'{"__metadata__":{"dkernel":',
+    b'{\n  "config_sha256": ',
+    b"<title>dkernel: ",
+    b"\x12\x07dkernel",
+    b'{\n "dkernel": "files that were scored"',
+    b"---\nlibrary_name: dkernel",
+)
 
 
 def _is_own(path: str, system: _Location) -> bool:

@@ -1,7 +1,6 @@
 """Scores files: opens the ones that are not scored yet as the model reads them, and writes their scores."""
 
 from collections.abc import Sequence
-from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -59,24 +58,22 @@ def score_files(
             check_bad_files(bad, max_bad_files, len(files))
     source: Source | None = None
     result = ScoreResult(0, 0, str(out), skipped=True, bad_files=known | mask_names(bad))
-    opened = partial(
-        open_files,
-        data,
-        executor,
-        columns=model.columns,
-        keep=tuple(dict.fromkeys([*keep, *divided])),
-        dtype=model.recipe.dtype,
-        kernel=model.map.kernel,
-        **reading_of(model),
-        known=model.known_columns,
-        kept_as=kept_as,
-        quarantine=True,
-        max_bad_files=max_bad_files,
-        **reading,
-    )
     try:
         if left or listed is None:
-            source = opened()
+            source = open_files(
+                data,
+                executor,
+                columns=model.columns,
+                keep=tuple(dict.fromkeys([*keep, *divided])),
+                dtype=model.recipe.dtype,
+                kernel=model.map.kernel,
+                **reading_of(model),
+                known=model.known_columns,
+                kept_as=kept_as,
+                quarantine=True,
+                max_bad_files=max_bad_files,
+                **reading,
+            )
             writing |= {"partition_by": divided, "max_bad_files": max_bad_files}
             result = write_scores(model, source, out, executor, **writing)
     except NoGoodFileError:

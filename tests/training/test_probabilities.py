@@ -169,7 +169,7 @@ def test_partial_fit_has_no_rows_for_it():
 @pytest.mark.parametrize("calibration", KINDS)
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
 @pytest.mark.parametrize("solver", ["exact", "psgd"])
-def test_a_weight_of_a_class_is_the_weight_of_its_rows_for_probabilities_too(loss, calibration, solver):
+def test_probabilities_see_the_weight_of_a_class_as_that_of_its_rows(loss, calibration, solver):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 4))
     y = rng.random(1500) < 1 / (1 + np.exp(2.5 - X[:, 0] - X[:, 1]))
