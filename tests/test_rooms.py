@@ -30,6 +30,7 @@ ELSEWHERE = {
     "solvers.one_class": "estimators/test_one_class.py",
     "solvers.setup_cost": "training/planning/test_memory_plan.py",
     "solvers.sgd": "training/test_fit.py",
+    "training.grids.inputs": "training/grids/test_grid_faces.py",
     "streaming.division": "training/test_divide_rows.py",
     "streaming.kept_block": "solvers/test_objective.py",
     "streaming.repeated_reading": "training/test_local_stage.py",

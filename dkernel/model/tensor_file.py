@@ -38,7 +38,17 @@ _PART = 2**22  # values that are looked at at one time
 _HEADER_LIMIT = 100_000_000  # the limit of safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
 _FREE_BYTES = 2 * 2**20  # bytes of values that any machine can hold
-_DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
+_DTYPES = {
+    "BOOL": "?",
+    "F32": "<f4",
+    "F64": "<f8",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U32": "<u4",
+    "U64": "<u8",
+    "U8": "u1",
+}
 _DTYPE_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."
 

@@ -16,23 +16,26 @@ LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 # with noise wrong where grids leave 13.1 %.
 LEAST_LOCAL = 7.0
 LOCAL_SHARE = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
-MODEL_BYTES = 64 * 2**20  # of a default model; of large data a hundredth of their bytes
+MODEL_BYTES = 64 * 2**20  # of a default model, twice that of more than LARGE_ROWS; of large data a hundredth of theirs
+LARGE_ROWS = 10**6  # beyond, structure that only many rows show takes larger models
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
 
 
 def default_model_bytes(n: int, p: int, effort: str = "normal") -> int:
-    """Most bytes of a model of n rows of p numbers if the recipe sets none: a hundredth of their bytes, or 64 MiB.
+    """Most bytes of a model of n rows of p numbers if the recipe sets none: a hundredth of theirs, or MODEL_BYTES.
 
     A high effort may have four times as many.
 
     Examples
     --------
-    >>> [default_model_bytes(n, 28) // 2**20 for n in (10**6, 10**9)], default_model_bytes(10**6, 28, "high") // 2**20
-    ([64, 1068], 256)
+    >>> [default_model_bytes(n, 28) // 2**20 for n in (10**6, 10**7, 10**9)]
+    [64, 128, 1068]
+    >>> default_model_bytes(10**6, 28, "high") // 2**20
+    256
     """
-    return int(max(EFFORTS[effort], 1.0)) * max(MODEL_BYTES, 4 * n * p // 100)
+    return int(max(EFFORTS[effort], 1.0)) * max(MODEL_BYTES << (n > LARGE_ROWS), 4 * n * p // 100)
 
 
 def model_bytes_of(recipe: Recipe, n: int, p: int) -> int:

@@ -193,9 +193,7 @@ def count_correct(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.float
     """Rows decided rightly; of a regression, the sum of squared errors."""
     if targets.classes is None:
         return float(np.sum((S - Y).astype(np.float64) ** 2))
-    if S.shape[1] == 1:
-        return float(np.count_nonzero((S > 0) == (Y > 0)))
-    return float(np.count_nonzero(S.argmax(axis=1) == Y.argmax(axis=1)))
+    return float(len(S) - np.count_nonzero(targets.wrong(Y, S)))
 
 
 @dataclass

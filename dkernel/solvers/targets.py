@@ -119,6 +119,10 @@ class Targets:
         """RMSE of a regression, in `unit`, from a sum of squared errors over n rows; over all targets together."""
         return self.unit * float(np.sqrt(squared / (max(n, 1) * self.outputs)))
 
+    def wrong(self, Y: NDArray[np.floating], S: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """The rows of a classification whose scores decide for another class than their targets."""
+        return np.asarray((S > 0)[:, 0] != (Y > 0)[:, 0] if S.shape[1] == 1 else S.argmax(axis=1) != Y.argmax(axis=1))
+
     def merit(self, right: float, n: int) -> dict[str, float]:
         """Accuracy of `right` answers on n rows; of a regression the rmse, `right` the sum of squared errors."""
         if self.classes is None:

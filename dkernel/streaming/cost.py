@@ -15,7 +15,7 @@ from dataclasses import dataclass
 # of a core, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
 SCORE_SPEED = 32e9  # the same of the scores of the global stage, which a local stage begins with
-GRID_COLUMN_SECONDS = 1e-9  # of a row, a grid and a column, beside GRID_FLOPS
+GRID_COLUMN_SECONDS = 1e-10  # of a row, a grid and a column, beside GRID_FLOPS
 READ_BYTES = 150e6  # bytes of rows that are read from Parquet in a second
 PARSED_BYTES = 24e6  # the same of CSV, which is parsed: 4.6 us a row of 28 numbers (scripts/bench/size.py)
 # CPU seconds of the client and a scheduler together for one more call of a round (scripts/bench/workers.py). A busy
@@ -31,8 +31,8 @@ COMPONENT64_FLOPS: Mapping[str, float] = {"choice": 200.0, "global": 600.0}
 L1_FLOPS = 30.0  # of a term of an L1 distance in float64, of the choice; one of a product is 2
 EIGEN_FLOPS = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 SETUP_FLOPS = 6  # times D^3: the Gram matrix of six rows a component, and its factors
-GRID_FLOPS = 120.0  # of a row and a grid for one output: some 8 ns, half of it the codes
-TABLE_FLOPS = 500.0  # of a bin of a grid, whose sums are made, joined and kept: 33 ns with 26 outputs
+GRID_FLOPS = 48.0  # of a row and a grid for one output: some 4 ns, half of it the codes, which are made twice
+TABLE_FLOPS = 60.0  # of a bin of a grid, whose sums are made, added and kept, and an output
 CHOLESKY_SHARE = 0.25  # of the time of other flops that one of a Cholesky factorization in float32 takes
 # Flops that take as long as a pair of rows of a cell: 4 ns for its kernel, and 2 ns for each round of the metric,
 # whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their

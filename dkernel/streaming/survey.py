@@ -125,6 +125,52 @@ class Reservoir:
         return Block(contiguous(self.X[rows]), None if self.y is None else self.y[rows], weight)
 
 
+SampledParts = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class RowSample(Statistic[SampledParts, Reservoir]):
+    """The rows that count of the smallest hashes.
+
+    Parameters
+    ----------
+    seed : of the hashes
+    n : rows of the whole source
+    size : rows of the sample, at most n
+    """
+
+    seed: int
+    n: int
+    size: int
+
+    @property
+    def threshold(self) -> int:
+        """Hashes below it are kept on the way: a few more than `size` in all but one case in a thousand million."""
+        if self.size >= self.n:
+            return 2**64 - 1
+        share = (self.size + 6 * self.size**0.5 + 20) / self.n
+        return min(int(share * 2**64), 2**64 - 1)
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> SampledParts:  # noqa: ARG002
+        rows = piece.place.rows
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
+        kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
+        weight = None if block.weight is None else block.weight[rows]
+        if weight is not None:
+            kept = kept[weight[kept] > 0]
+        beside = (None if block.y is None else block.y[rows], weight)
+        return [(hashes[kept], block.X[rows][kept], *(None if a is None else a[kept] for a in beside))]
+
+    def merge(self, left: SampledParts, right: SampledParts) -> SampledParts:
+        return _few(left + right)
+
+    def finish(self, total: SampledParts) -> Reservoir:
+        hashes, X, y, weight = _join(total)
+        order = np.argsort(hashes, kind="stable")[: self.size]
+        y, weight = (None if part is None else part[order] for part in (y, weight))
+        return Reservoir(X[order], y, weight, hashes[order])
+
+
 @stored("ChunkCounts")
 @dataclass
 class ChunkCounts:
@@ -138,7 +184,7 @@ class ChunkCounts:
     weight: float
     chunks: dict[int, tuple[ColumnMoments, dict[Any, float] | None]]
     sums: NDArray[np.uint64]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    rows: SampledParts = field(default_factory=list)
     largest: NDArray[np.float32] | None = None
     span: NDArray[np.float64] | None = None
 
@@ -196,22 +242,11 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
     n: int
     size: int
 
-    @property
-    def threshold(self) -> int:
-        """Hashes below it are kept on the way: a few more than `size` in all but one survey in a thousand million."""
-        if self.size >= self.n:
-            return 2**64 - 1
-        share = (self.size + 6 * self.size**0.5 + 20) / self.n
-        return min(int(share * 2**64), 2**64 - 1)
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> ChunkCounts:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> ChunkCounts:
+        sample = RowSample(self.seed, self.n, self.size)
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
-        if weight is not None:
-            kept = kept[weight[kept] > 0]
-        row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
+        row = sample.step(block, piece, broadcast)[0]
         plain = weight is None and self.n >= COMPILED_ROWS and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_figures_of_numbers if plain and X.flags.c_contiguous else _figures_of)(
             X, y, weight, piece
@@ -261,10 +296,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
         )
 
     def finish(self, total: ChunkCounts) -> SurveyResult:
-        hashes, X, y, weight = _join(total.rows)
-        order = np.argsort(hashes, kind="stable")[: self.size]
-        y, weight = (None if part is None else part[order] for part in (y, weight))
-        reservoir = Reservoir(X[order], y, weight, hashes[order])
+        reservoir = RowSample(self.seed, self.n, self.size).finish(total.rows)
         return SurveyResult(
             total.moments,
             total.low,
@@ -304,7 +336,7 @@ def _figures_of_numbers(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | N
     return moments, moments, low, high, with_others(np.append(sums, np.zeros(2, np.uint64)), y, weight, odd)
 
 
-def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def _few(rows: SampledParts) -> SampledParts:
     """Join the parts where they are many.
 
     Each piece of a hundred million rows has one row of the reservoir or none: arrays for fifty thousand pieces took
@@ -313,7 +345,7 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return rows if len(rows) <= MOST_PARTS else [_join(rows)]
 
 
-def _join(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+def _join(rows: SampledParts) -> tuple[Any, ...]:
     return tuple(None if parts[0] is None else stack(list(parts)) for parts in zip(*rows, strict=True))
 
 

@@ -17,7 +17,7 @@ from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.sample import MOST_CELL_ROWS, learn_cell_metric, try_cells
 from dkernel.training.cells.stage import cell_cost, fit_cell_stage
-from dkernel.training.grids.sample import learn_relevances, try_grids
+from dkernel.training.grids.sample import learn_grid_settings, try_grids
 from dkernel.training.grids.stage import check_groups, fit_grid_stage, grid_cost
 from dkernel.training.residual import Residual
 from dkernel.training.selection.sampled_stages import SampledStage
@@ -61,7 +61,7 @@ GRID_KIND = LocalKind(
     Grids,
     fit_grid_stage,
     grid_cost,
-    SampledStage(learn_relevances, try_grids),
+    SampledStage(learn_grid_settings, try_grids),
     loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
     check=check_groups,
 )

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.rows import array_digest
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.solvers.fit_problem import FitProblem, FitRun
 from dkernel.solvers.objective import Coefficients, Problem, count_correct
 from dkernel.solvers.reservoir_split import part_of
 from dkernel.solvers.sgd_round import coefficients_of
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowRange, RowSlice
-from dkernel.streaming.survey import SurveyResult
+from dkernel.streaming.survey import RowSample, SurveyResult
 from dkernel.training.selection.evaluation import paired_difference
 
-GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the correlations of a group's grids
+GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the outputs of a group's grids
+SCORED_ROWS = 16_384  # rows that a thread scores at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +96,19 @@ class Residual:
         """The sampled rows."""
         return self._rows(self.sampled)
 
+    def some(self, most: int) -> ResidualRows:
+        """A sample of up to `most` rows, without the holdout; it takes a reading where the reservoir has fewer rows."""
+        fit, sizes = self.fit, self.fit.sizes
+        if most <= len(fit.split.fitted.X) or sizes.reservoir >= sizes.n:
+            return self._rows(part_of(fit.split.fitted, slice(most)))
+        sample, key = (
+            RowSample(self.problem.seed, sizes.n, min(sizes.n, most + sizes.holdout)),
+            f"{self.key}-some-{most}",
+        )
+        rows = fit.reader.fold(sample, self.pieces, key, self.run.progress)
+        first = np.searchsorted(rows.hashes, np.uint64(max(self.problem.threshold + 1, 0)))
+        return self._rows(rows.part(slice(int(first), int(first) + most)))
+
     @cached_property
     def holdout(self) -> ResidualRows:
         """The rows to judge by."""
@@ -108,7 +123,14 @@ class Residual:
         problem = self.fit.of_sample
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-        return ResidualRows(X, Y, ones, problem.components.scores(X, *self.start).astype(np.float32))
+        scores = np.empty(Y.shape, np.float32)
+
+        def score(first: int) -> None:
+            some = slice(first, first + SCORED_ROWS)
+            scores[some] = problem.components.scores(X[some], *self.start)
+
+        for_each(score, range(0, len(X), SCORED_ROWS), usable_cores())
+        return ResidualRows(X, Y, ones, scores)
 
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
@@ -118,6 +140,15 @@ class Residual:
         loss = self.problem.loss.judging_value(rows.Y, scores).sum(axis=1, dtype=np.float64)
         of_holdout = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
         return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
+
+    def spoils_labels(self, scores: F32) -> bool:
+        """True if more labels of the holdout are wrong by these scores, by more than a standard error."""
+        rows, targets = self.holdout, self.problem.targets
+        if targets.classes is None:
+            return False
+        before, after = (targets.wrong(rows.Y, S).astype(np.float64) for S in (rows.scores, scores))
+        more, error = paired_difference(after, before, rows.weight)
+        return more > error
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
         """Mean loss of the holdout by the global stage, by other scores, and standard error of the difference."""

@@ -53,6 +53,8 @@ class LocalStage:
         before, after, error = residual.gain(scores)
         facts = facts | {"loss_before": before, "loss": after}
         words += f": loss {after:.4g} instead of {before:.4g} on the holdout, "
+        if residual.spoils_labels(scores):
+            return cls(None, history, facts, f"none: {words}more wrong labels")
         if after < before - error:
             words += f"a gain of {(before - after) / error:.1f} standard errors"
             return cls(machine, history, facts, words, figures)

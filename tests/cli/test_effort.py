@@ -60,8 +60,8 @@ def test_a_low_effort_has_few_components_and_a_quarter_of_the_grids():
         plan(wide(520_000), Recipe(solver="psgd", effort=effort), SerialExecutor()) for effort in ("low", "normal")
     )
     assert low["local"] == normal["local"] == ["grids"]
-    assert low["local_readings"] - 1 == 512 // 16  # and one of the bins that have rows
-    assert normal["local_readings"] - 1 == 1024 // 16
+    assert low["local_readings"] - 1 == 1032 // 64 + 1  # and one of the rows that settings are tried on
+    assert normal["local_readings"] - 1 == 2048 // 64
 
 
 def test_a_local_stage_is_tried_within_its_budget():

@@ -159,6 +159,6 @@ def test_a_search_of_scikit_learn_has_settings_as_an_axis():
     )
     search.fit(X, y > 0)
     found = search.best_estimator_[-1]
-    assert len(found.model_.local.coef) == search.best_params_["kernelclassifier__local__n_grids"]
+    assert len(found.model_.local.bits) == search.best_params_["kernelclassifier__local__n_grids"]
     assert found.model_.recipe.local == f"grids(n_grids={found.local.n_grids})"
     assert machine.local == "grids"

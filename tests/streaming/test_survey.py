@@ -11,7 +11,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces, interleave_order
-from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, Survey
+from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, RowSample, Survey
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import tree_sum
 
@@ -165,6 +165,6 @@ def test_neither_chunks_nor_order_of_arrival_change_the_reservoir(units, interle
 @pytest.mark.parametrize(("n", "size"), [(1_000_000, 100), (1_000_000, 20_000), (3000, 10), (5000, 4000), (10, 10)])
 def test_the_threshold_keeps_enough_and_little_more(n, size):
     for seed in range(20):
-        statistic = Survey(seed, n, size)
+        statistic = RowSample(seed, n, size)
         kept = int((row_hash(seed, "reservoir", 0, n) <= np.uint64(statistic.threshold)).sum())
         assert size <= kept <= min(n, size + 13 * size**0.5 + 40)

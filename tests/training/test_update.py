@@ -72,8 +72,7 @@ def later(n, seed):
 LEARNED = [
     (cell_stage, "_choose"),
     (cell_stage, "learn_root_of_cells"),
-    (grid_stage, "_choose"),
-    (grid_stage, "relevances"),
+    (grid_stage, "_search"),
 ]
 
 
@@ -259,14 +258,14 @@ def killed(command):
     """Kill this process in the second group of grids."""
     from dkernel.training.grids import update
 
-    groups, found = iter((False, True)), update.join_steps
+    groups, found = iter((False, True)), update.learn_group
 
-    def join_steps(*args):
+    def learn_group(*args):
         if next(groups):
             os.kill(os.getpid(), signal.SIGKILL)
         return found(*args)
 
-    update.join_steps = join_steps
+    update.learn_group = learn_group
     main(command)
 
 

@@ -98,14 +98,14 @@ class BinningFeatures(MapTransformer):
 
     def _features_of(self, X: Any) -> Any:
         """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
-        X, dtype = check_table(self, X), dtype_of(X)
+        X, dtype, bits = check_table(self, X), dtype_of(X), int(self.binning_.bits[0])
         inputs = Inputs(Layout(self._columns(), dtype))
         answer = BlockPrediction(_codes, (self.center_, self.binning_), self._key, inputs, "uint32", self.n_grids)
         if not is_dask(X):
-            return _sparse(apply_prediction(answer, X), self.binning_.bits, dtype)
+            return _sparse(apply_prediction(answer, X), bits, dtype)
         codes = apply_prediction(answer, as_array(X, partial(matrix, dtype=dtype)))
         chunks, meta = (codes.chunks[0], (self.n_components_,)), scipy.sparse.csr_array((0, 0), dtype=dtype)
-        return codes.map_blocks(_sparse, self.binning_.bits, dtype, chunks=chunks, dtype=dtype, meta=meta)
+        return codes.map_blocks(_sparse, bits, dtype, chunks=chunks, dtype=dtype, meta=meta)
 
     def _key(self) -> str:
         parts = (self.center_, self.binning_.inverse, self.binning_.shift, self.binning_.multiplier)

@@ -35,13 +35,13 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
 
 
 def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
-    binning, (n_grids, n_bins, outputs) = machine.binning, machine.coef.shape
+    binning, tables = machine.binning, machine.tables
     inputs, total = _grid_inputs(to, machine.inputs, x, dtype), ""
-    for first in range(0, n_grids, EXPORTED_GRIDS):
+    for first in range(0, binning.n_grids, EXPORTED_GRIDS):
         part = binning.part(first, first + EXPORTED_GRIDS)
-        table = machine.coef[first : first + EXPORTED_GRIDS].reshape(-1, outputs)
-        starts = n_bins * np.arange(part.n_grids).reshape(-1, 1, 1)
-        places = to("Add", _codes(to, part, inputs), to.constant(starts, WHOLE))
+        unit = np.repeat(tables.unit[first : first + EXPORTED_GRIDS], np.diff(part.starts), axis=0)
+        table = tables.coef[binning.starts[first] :][: part.n_bins] * unit
+        places = to("Add", _codes(to, part, inputs), to.constant(part.starts[:-1].reshape(-1, 1, 1), WHOLE))
         terms = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
         score = to("ReduceSum", terms, to.constant([0, 2], WHOLE), keepdims=0)
         total = to("Add", total, score) if total else score
@@ -78,7 +78,7 @@ def _codes(to: Nodes, grids: Binning, inputs: str) -> str:
     places = to("Floor", to("Clip", places, to.constant(-LAST_INTERVAL, SINGLE), to.constant(LAST_INTERVAL, SINGLE)))
     intervals = to.cast(to.cast(places, np.int32), np.uint32)
     hashes = to("MatMul", intervals, to.constant(multiplier, np.uint32))
-    dropped = to.constant(32 - grids.bits, np.uint32)
+    dropped = to.constant((32 - grids.bits).reshape(-1, 1, 1), np.uint32)
     return to.cast(to("BitShift", hashes, dropped, direction="RIGHT"), WHOLE)
 
 

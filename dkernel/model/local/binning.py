@@ -1,30 +1,32 @@
-"""Random binning: grids of random pitch and shift, whose shared bins estimate a Laplacian kernel.
+"""Random binning: grids of random pitch and shift, whose shared bins estimate an ANOVA kernel.
 
-Grid g divides feature j into intervals of width δ_gj ~ Gamma(2, 1/γ_j) that begin at a uniform shift. Two rows share an
-interval with probability E[max(0, 1 - |x_j - z_j| / δ)] = exp(-γ_j |x_j - z_j|), so they share the intervals of all
-features, a *bin*, with probability exp(-Σ_j γ_j |x_j - z_j|) (Rahimi and Recht 2007, section 4).
+Grid g divides feature j, if it uses it, into intervals of width δ_gj ~ Gamma(2, 1/γ_j) that begin at a uniform shift.
+Two rows share an interval with probability E[max(0, 1 - |x_j - z_j| / δ)] = exp(-γ_j |x_j - z_j|). A grid uses feature
+j with probability u_j, so two rows share the intervals of all features that it uses, a *bin*, with probability
+K(x, z) = Π_j (1 - u_j + u_j exp(-γ_j |x_j - z_j|)) (README.md). With all u_j = 1 that is the Laplacian kernel (Rahimi
+and Recht 2007, section 4).
 
-A bin has a *code* of `bits` bits, a multilinear hash of its interval numbers q_j (Dietzfelbinger 1996):
+A bin has a *code* of some bits, a multilinear hash of its interval numbers q_j (Dietzfelbinger 1996):
 (b + Σ_j a_j q_j mod 2^32) >> (32 - bits), with random odd a_j. Two bins share a code with a probability of about
-2^-bits.
+2^-bits. The tables of grids with different bits lie one after the other, from `starts` on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.array_types import F32, U32
+from dkernel.numerics.array_types import F32, I64, U32
 from dkernel.numerics.loops import compile_loop, inner
 from dkernel.numerics.random_streams import stream
 
 BINNING_ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
 GRIDS_TOGETHER = 16  # grids whose codes are computed before their coefficients are added: 2 MiB for 32,768 rows
+LEAST_BITS = 6  # of a code: two bins of a small table meet in a 64th of the pairs, which adds a constant to the kernel
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 LAST_INTERVAL = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
-NO_NUMBER = np.uint32(2**32 - 1)  # of a bin without rows
 MISSING_INTERVAL = np.uint32(2**31)  # the interval of a value that is not a number
 EXACT: set[str] = set()  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
 
@@ -42,12 +44,13 @@ def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier:
             h[i] += np.uint32((MISSING_INTERVAL if np.isnan(x[i]) else q) * m)
 
 
-_GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
+_GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32[::1]"
 
 
 @compile_loop(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
-def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
+def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, bits: Any, out: Any) -> None:
     for g in range(out.shape[0]):
+        dropped = np.uint32(32) - bits[g]
         for first in range(0, X.shape[1], BINNING_ROWS):
             last = min(first + BINNING_ROWS, X.shape[1])
             h = out[g, first:last]
@@ -56,64 +59,46 @@ def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropp
                 h[i] >>= dropped
 
 
-@compile_loop("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
-def add_sums(codes: Any, values: Any, table: Any) -> None:
-    """Add to table[g, code] the values of each row whose bin in grid g has that code, in place."""
+@compile_loop("void(uint32[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1])", EXACT)
+def add_sums(codes: Any, starts: Any, values: Any, table: Any) -> None:
+    """Add to table[starts[g] + code] the values of each row whose bin in grid g has that code, in place."""
     for g in range(codes.shape[0]):
+        own = table[starts[g] : starts[g + 1]]
         if values.shape[1] == 1:
             for i in range(codes.shape[1]):
-                table[g, codes[g, i], 0] += values[i, 0]
+                own[codes[g, i], 0] += values[i, 0]
         else:
             for i in range(codes.shape[1]):
                 for c in range(values.shape[1]):
-                    table[g, codes[g, i], c] += values[i, c]
+                    own[codes[g, i], c] += values[i, c]
 
 
-@compile_loop("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
-def add_bin_scores(codes: Any, coef: Any, scores: Any) -> None:
-    """Add to each row's scores the coefficients of its bins, one grid after the other, in place."""
+@compile_loop("void(uint32[:, ::1], int64[::1], int16[:, ::1], float32[:, ::1], float32[:, ::1])", EXACT)
+def add_bin_scores(codes: Any, starts: Any, coef: Any, unit: Any, scores: Any) -> None:
+    """Add to each row's scores the coefficients of its bins in their units, one grid after the other, in place."""
     for g in range(codes.shape[0]):
+        own = coef[starts[g] : starts[g + 1]]
         if scores.shape[1] == 1:
             for i in range(codes.shape[1]):
-                scores[i, 0] += coef[g, codes[g, i], 0]
+                scores[i, 0] += np.float32(own[codes[g, i], 0]) * unit[g, 0]
         else:
             for i in range(codes.shape[1]):
                 for c in range(scores.shape[1]):
-                    scores[i, c] += coef[g, codes[g, i], c]
+                    scores[i, c] += np.float32(own[codes[g, i], c]) * unit[g, c]
 
 
-@compile_loop("void(uint32[:, ::1], uint32[::1], uint32[:, ::1], int64[::1])", EXACT)
-def _number(codes: Any, number: Any, bins: Any, occupied: Any) -> None:
+@compile_loop("void(uint32[:, ::1], uint8[::1], float64[:, :])", EXACT)
+def _count_bins(codes: Any, seen: Any, out: Any) -> None:
+    """Count the bins that half of the rows, and all of them, occupy in each grid."""
     for g in range(codes.shape[0]):
-        number[:] = NO_NUMBER
+        seen[:] = 0
+        count = 0
         for i in range(codes.shape[1]):
-            code = codes[g, i]
-            if number[code] == NO_NUMBER:
-                number[code] = np.uint32(occupied[g])
-                bins[g, occupied[g]] = code
-                occupied[g] += 1
-            codes[g, i] = number[code]
-
-
-def number_bins(codes: U32, n_bins: int) -> tuple[U32, list[U32]]:
-    """Number the occupied bins of each grid as they come; return the numbers of rows and the codes of the bins.
-
-    Few rows then need small tables.
-
-    Parameters
-    ----------
-    codes : uint32 (n_grids, rows); they are replaced by the numbers of their bins
-    n_bins : codes of a grid
-
-    Examples
-    --------
-    >>> numbers, bins = number_bins(np.array([[7, 2, 7]], np.uint32), 8)
-    >>> numbers.tolist(), [each.tolist() for each in bins]
-    ([[0, 1, 0]], [[7, 2]])
-    """
-    bins, occupied = np.empty_like(codes), np.zeros(len(codes), np.int64)
-    _number(codes, np.empty(n_bins, np.uint32), bins, occupied)
-    return codes, [own[:k] for own, k in zip(bins, occupied.tolist(), strict=True)]
+            if i == codes.shape[1] // 2:
+                out[0, g] = count
+            count += 1 - seen[codes[g, i]]
+            seen[codes[g, i]] = 1
+        out[1, g] = count
 
 
 @dataclass(frozen=True)
@@ -122,17 +107,17 @@ class Binning:
 
     Parameters
     ----------
-    inverse : 1 / δ, float32 (n_grids, p); 0 where a grid does not divide a feature
+    inverse : 1 / δ, float32 (n_grids, p); 0 where a grid does not use a feature
     shift : where the intervals begin, in pitches, float32 (n_grids, p)
     multiplier, offset : of the hash, uint32 (n_grids, p) and (n_grids,)
-    bits : of a code
+    bits : of a code of each grid, uint32 (n_grids,)
     """
 
     inverse: F32
     shift: F32
     multiplier: U32
     offset: U32
-    bits: int
+    bits: U32
 
     @classmethod
     def draw(
@@ -142,16 +127,18 @@ class Binning:
         n_grids: int,
         bits: int,
         seed: int = 0,
+        used: NDArray[np.floating] | float = 1.0,
         categorical: NDArray[np.bool_] | None = None,
+        first: int = 0,
     ) -> "Binning":
         """Draw grids; each depends on the seed and on its own number alone.
 
         Parameters
         ----------
-        gamma : of all features, of each, (n_in,), or of each in each grid, (n_grids, n_in); a feature of gamma 0 is not
-            divided
-        categorical : features that hold codes of categories: a grid parts all of these or none, so that two rows of
-            different categories share a bin with probability exp(-gamma)
+        gamma : of all features, or of each, (n_in,); a feature of gamma 0 is not divided
+        used : share of the grids that use a feature, of all or of each
+        categorical : features that hold codes of categories: a grid that uses one parts all of these
+        first : number of the first grid
 
         Examples
         --------
@@ -159,40 +146,68 @@ class Binning:
         >>> grids.codes(np.zeros((5, 2), np.float32)).shape
         (3, 5)
         """
-        gamma = np.broadcast_to(np.asarray(gamma, np.float64), (n_grids, n_in))
         inverse, shift = np.empty((2, n_grids, n_in), np.float32)
         multiplier, offset = np.empty((n_grids, n_in), np.uint32), np.empty(n_grids, np.uint32)
         for g in range(n_grids):
-            random = stream(seed, "grids", g)
-            inverse[g] = gamma[g] / random.gamma(2.0, 1.0, n_in)
+            random = stream(seed, "grids", first + g)
+            inverse[g] = gamma / random.gamma(2.0, 1.0, n_in)
             shift[g] = random.uniform(size=n_in)
             numbers = random.integers(0, 2**32, n_in + 1, dtype=np.uint32)
             multiplier[g], offset[g] = numbers[:n_in] | np.uint32(1), numbers[n_in]
-            parted = random.uniform(size=n_in) < -np.expm1(-gamma[g])
+            left_out = random.uniform(size=n_in) >= used
             if categorical is not None:
-                inverse[g, categorical], shift[g, categorical] = parted[categorical], 0.0
-        return cls(inverse, shift, multiplier, offset, bits)
+                inverse[g, categorical], shift[g, categorical] = 1.0, 0.0
+            inverse[g, left_out] = 0.0
+        return cls(inverse, shift, multiplier, offset, np.full(n_grids, bits, np.uint32))
 
     @property
     def n_grids(self) -> int:
         """Number of grids."""
         return len(self.offset)
 
+    @cached_property
+    def starts(self) -> I64:
+        """Place of the first bin of each grid among those of all, and the number of all, int64 (n_grids + 1,)."""
+        return np.concatenate([[0], np.cumsum(1 << self.bits.astype(np.int64))])
+
     @property
     def n_bins(self) -> int:
-        """Codes of a grid, 2^bits."""
-        return 1 << self.bits
+        """Codes of all grids."""
+        return int(self.starts[-1])
+
+    def for_rows(self, X: F32, n: int, most: int) -> "Binning":
+        """The grids with tables of twice the bins that n rows occupy, as a sample of these rows tells.
+
+        Twice the rows occupy as many times the bins as all of the sample do beside half of it.
+
+        Parameters
+        ----------
+        X : the sample, float32 (rows, p)
+        most : bits of a code
+        """
+        wide, bins, seen = (
+            replace(self, bits=np.full_like(self.bits, most)),
+            np.zeros((2, self.n_grids)),
+            np.empty(1 << most, np.uint8),
+        )
+        for first in range(0, self.n_grids, GRIDS_TOGETHER):
+            _count_bins(
+                wide.part(first, first + GRIDS_TOGETHER).codes(X), seen, bins[:, first : first + GRIDS_TOGETHER]
+            )
+        half, whole = np.maximum(bins, 1.0)
+        wanted = 2 * whole * (whole / half) ** max(0.0, np.log2(n / max(len(X), 1)))
+        return replace(self, bits=np.clip(np.ceil(np.log2(wanted)), LEAST_BITS, most).astype(np.uint32))
 
     def part(self, first: int, last: int) -> "Binning":
         """Grids first, ..., last - 1."""
         some = slice(first, last)
-        return Binning(self.inverse[some], self.shift[some], self.multiplier[some], self.offset[some], self.bits)
+        return Binning(self.inverse[some], self.shift[some], self.multiplier[some], self.offset[some], self.bits[some])
 
     @cached_property
     def _parameters(self) -> tuple[Any, ...]:
         """The arguments of the compiled loop, which takes no array that is read-only (of a file mapped to memory)."""
-        arrays = (self.inverse, self.shift, self.multiplier, self.offset)
-        return *(np.require(array, requirements=["C", "W"]) for array in arrays), np.uint32(32 - self.bits)
+        arrays = (self.inverse, self.shift, self.multiplier, self.offset, self.bits)
+        return tuple(np.require(array, requirements=["C", "W"]) for array in arrays)
 
     def codes(self, X: F32, out: U32 | None = None) -> U32:
         """Code of the bin of each row in each grid; a row has the same codes alone and in any block.
@@ -210,19 +225,21 @@ class Binning:
         _codes(np.ascontiguousarray(X.T), *self._parameters, out)
         return out
 
-    def add_scores(self, X: F32, coef: F32, scores: F32) -> None:
+    def add_scores(self, X: F32, coef: NDArray[np.int16], unit: F32, scores: F32) -> None:
         """Add to each row's scores the coefficients of its bins, one grid after the other, in place.
 
         Parameters
         ----------
         X : float32 (rows, p)
-        coef : float32 (n_grids, n_bins, n_outputs)
+        coef : int16 (n_bins, n_outputs)
+        unit : of the coefficients of each grid, float32 (n_grids, n_outputs)
         scores : float32 (rows, n_outputs)
         """
         X = np.ascontiguousarray(X.T).T
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
-            last = first + GRIDS_TOGETHER
-            add_bin_scores(self.part(first, last).codes(X), coef[first:last], scores)
+            part = self.part(first, first + GRIDS_TOGETHER)
+            own = slice(self.starts[first], self.starts[first + part.n_grids])
+            add_bin_scores(part.codes(X), part.starts, coef[own], unit[first : first + GRIDS_TOGETHER], scores)
 
 
-BINNING_LOOPS = (_codes, add_sums, add_bin_scores, _number)
+BINNING_LOOPS = (_codes, add_sums, add_bin_scores, _count_bins)

@@ -1,7 +1,7 @@
 """The local part of a model: grids with a table of coefficients each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -10,52 +10,59 @@ from numpy.typing import NDArray
 
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.binning import MOST_BITS, Binning
+from dkernel.model.local.grids import TABLE_BITS, Tables
 from dkernel.model.local.inputs import GridInputs
-from dkernel.numerics.array_types import F32
+from dkernel.numerics.array_types import U32
 
 TABLE_ROWS = 32_768  # rows of a block at a time: the table of a grid stays in the cache for all of them
 
 
-def coarse_to_fine(
-    gamma: NDArray[np.float64], categorical: NDArray[np.bool_], n_grids: int, bits: int, seed: int
-) -> Binning:
-    """Grids whose gamma grows from half of `gamma` to twice that; the categories keep theirs.
+@dataclass(frozen=True, eq=False)
+class GridSettings:
+    """Settings that grids are drawn with.
 
-    Coarse grids leave what is rough to the fine ones, which come last: with 1,024 grids covtype's error is 2.3 in place
-    of 2.5 % with grids of one width, and the width counts for less.
+    Parameters
+    ----------
+    gamma : of each input, float64 (n_inputs,)
+    used : share of the grids that use each input, float64 (n_inputs,)
+    ridge : of a bin, in rows of weight 1
     """
-    growth = np.exp2(np.linspace(-1.0, 1.0, n_grids) if n_grids > 1 else np.zeros(1))
-    each = np.where(categorical, gamma, gamma * growth[:, None])
-    return Binning.draw(each, len(gamma), n_grids, bits, seed, categorical)
+
+    gamma: NDArray[np.float64]
+    used: NDArray[np.float64]
+    ridge: float
+
+    def draw(self, inputs: GridInputs, n_grids: int, seed: int, first: int = 0) -> Binning:
+        """Draw grids, the first of which has this number."""
+        drawn = self.used, inputs.categorical, first
+        return Binning.draw(self.gamma, inputs.n_out, n_grids, TABLE_BITS, seed, *drawn)
 
 
-def pack_coef(coef: F32) -> dict[str, NDArray[Any]]:
-    """Coefficients (n_grids, n_bins, outputs) of the bins that have any, and which these are."""
-    occupied = coef.any(axis=2)
-    bins = coef.reshape(-1, coef.shape[2])  # rows of one axis are taken several times as fast as those of two
-    return {"occupied": np.packbits(occupied, axis=1), "coef": np.compress(occupied.reshape(-1), bins, axis=0)}
+def pack_tables(tables: Tables) -> dict[str, NDArray[Any]]:
+    """The coefficients of the bins that have any, which bins these are, and the units."""
+    occupied = tables.coef.any(axis=1)
+    return {"occupied": np.packbits(occupied), "coef": tables.coef[occupied], "scale": tables.unit}
 
 
-def unpack_coef(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
-    """The coefficients of 2^bits bins that `pack_coef` stored."""
-    if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
-        raise ValueError(f"No coefficients of {bits} bits.")
-    occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).view(bool)
-    coef = np.zeros((occupied.size, arrays["coef"].shape[1]), np.float32)
-    coef[np.flatnonzero(occupied)] = arrays["coef"]
-    return coef.reshape(*occupied.shape, -1)
+def unpack_tables(arrays: Mapping[str, NDArray[Any]], n_bins: int) -> Tables:
+    """The coefficients of `n_bins` bins that `pack_tables` stored."""
+    if len(arrays["occupied"]) != -(-n_bins // 8):
+        raise ValueError(f"No coefficients of {n_bins} bins.")
+    coef = np.zeros((n_bins, arrays["coef"].shape[1]), np.int16)
+    coef[np.unpackbits(arrays["occupied"], count=n_bins).view(bool)] = arrays["coef"]
+    return Tables(coef, np.require(arrays["scale"], requirements=["C", "W"]))
 
 
 @dataclass(frozen=True, eq=False)
 class GridMachine(LocalMachine):
-    """f(x) = unit Σ_g coef[g, bin_g(x)], of grids that the seed draws.
+    """f(x) = unit Σ_g table_g[bin_g(x)], of grids that the seed draws.
 
     Parameters
     ----------
     inputs : of the grids, from rows of the source
-    gamma : of each of the inputs, float64 (n_inputs,)
-    seed, bits : of the binning
-    coef : float32 (n_grids, 2^bits, outputs)
+    settings, seed : that the grids are drawn with
+    bits : of the codes of each grid, uint32 (n_grids,)
+    tables : their coefficients
     unit : of the scores, float64 (outputs,)
     """
 
@@ -63,48 +70,54 @@ class GridMachine(LocalMachine):
     regions_name = "Bins of one grid"
 
     inputs: GridInputs
-    gamma: NDArray[np.float64]
+    settings: GridSettings
     seed: int
-    bits: int
-    coef: F32
+    bits: U32
+    tables: Tables
     unit: NDArray[np.float64]
 
     @cached_property
     def binning(self) -> Binning:
         """The grids."""
-        return coarse_to_fine(self.gamma, self.inputs.categorical, len(self.coef), self.bits, self.seed)
+        return replace(self.settings.draw(self.inputs, len(self.bits), self.seed), bits=self.bits)
 
     def scores(self, X: NDArray[np.floating], wide: bool = False) -> NDArray[np.float64]:  # noqa: ARG002 - few sums
-        S = np.zeros((len(X), self.coef.shape[2]), np.float32)
+        S = np.zeros((len(X), len(self.unit)), np.float32)
         for first in range(0, len(X), TABLE_ROWS):
             part = slice(first, first + TABLE_ROWS)
-            self.binning.add_scores(self.inputs(X[part]).T, self.coef, S[part])
+            self.binning.add_scores(self.inputs(X[part]).T, self.tables.coef, self.tables.unit, S[part])
         return S * self.unit
 
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Bins of the middle grid: grids go from coarse to fine."""
-        middle = len(self.coef) // 2
+        """Bins of the grid whose table is the largest but half of the others."""
+        middle = int(np.argsort(self.bits, kind="stable")[len(self.bits) // 2])
         return self.binning.part(middle, middle + 1).codes(self.inputs(X).T)[0].astype(np.int64)
 
     def fits(self, n_in: int, outputs: int) -> bool:
         return (
             self.inputs.center.shape == (n_in,)
             and all(0 <= j < n_in for group in self.inputs.groups for j in group)
-            and self.gamma.shape == (self.inputs.n_out,)
+            and self.settings.gamma.shape == self.settings.used.shape == (self.inputs.n_out,)
             and self.unit.shape == (outputs,)
-            and self.coef.shape[1:] == (1 << self.bits, outputs)
+            and self.tables.unit.shape == (len(self.bits), outputs)
+            and self.tables.coef.shape[1] == outputs
         )
 
     def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "seed": self.seed, "bits": self.bits, **self.inputs.spec()}
+        return {"kind": self.kind, "seed": self.seed, "ridge": self.settings.ridge, **self.inputs.spec()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"center": self.inputs.center, "gamma": self.gamma, "unit": self.unit, **pack_coef(self.coef)}
+        own = {"center": self.inputs.center, "gamma": self.settings.gamma, "used": self.settings.used}
+        return own | {"unit": self.unit, "bits": self.bits.astype(np.uint8), **pack_tables(self.tables)}
 
     def array_names(self) -> set[str]:
-        return {"center", "gamma", "unit", "occupied", "coef"}
+        return {"center", "gamma", "used", "unit", "bits", "occupied", "coef", "scale"}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        bits, inputs = int(spec["bits"]), GridInputs.build(spec, arrays["center"])
-        return cls(inputs, arrays["gamma"], int(spec["seed"]), bits, unpack_coef(arrays, bits), arrays["unit"])
+        inputs, bits = GridInputs.build(spec, arrays["center"]), arrays["bits"].astype(np.uint32)
+        if not len(bits) or bits.min() < 1 or bits.max() > MOST_BITS:
+            raise ValueError("No grids of these bits.")
+        settings = GridSettings(arrays["gamma"], arrays["used"], float(spec["ridge"]))
+        tables = unpack_tables(arrays, int((1 << bits.astype(np.int64)).sum()))
+        return cls(inputs, settings, int(spec["seed"]), bits, tables, arrays["unit"])

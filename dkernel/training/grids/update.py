@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.errors import UnsupportedError
 from dkernel.losses.smoothing import smooth_loss
-from dkernel.model.local.binning import add_bin_scores, add_sums, number_bins
+from dkernel.model.local.binning import add_sums
 from dkernel.model.local.grid_machine import GridMachine
-from dkernel.model.local.grids import GRID_GROUP, FixedPoint, join_steps
+from dkernel.model.local.grids import FixedPoint, Tables, bits_of, group_size, learn_group
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32
 from dkernel.streaming.execution.base import Executor
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
-from dkernel.training.grids.sample import CORRELATION_ROWS
+from dkernel.training.grids.search import SAMPLED_ROWS
 from dkernel.training.new_rows import NewRows
 
 LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
@@ -37,9 +37,9 @@ def update_grid_machine(
             "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
             "the training too, all or a sample: dkernel update MODEL NEW --old OLD, or partial_fit(X, y, old=X_old)."
         )
-    (n_grids, n_bins, outputs), loss = machine.coef.shape, model.loss
-    n, penalty = int(model.facts["rows"]), ridge * n_grids
-    held = _sample_old(old.X, n, penalty)
+    binning, outputs, loss = machine.binning, len(machine.unit), model.loss
+    n = int(model.facts["rows"])
+    held = _sample_old(old.X, n, ridge)
     first_new = len(held)
     X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
@@ -53,26 +53,24 @@ def update_grid_machine(
         return residuals
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
-    some, coef = slice(None, None, max(1, X.shape[1] // CORRELATION_ROWS)), machine.coef.copy()
-    share = weight[some] * (weight.sum() / weight[some].sum())
-    for first in range(0, n_grids, GRID_GROUP):
-        codes, bins = number_bins(machine.binning.part(first, first + GRID_GROUP).codes(X.T), n_bins)
-        sums = np.zeros((len(bins), max(map(len, bins)), outputs + 1), np.int64)
-        add_sums(codes, fixed.rows(residual(), weight), sums)
-        none = np.zeros((*sums.shape[:2], outputs), np.float32)
-        change = join_steps(none, sums, fixed, penalty, np.ascontiguousarray(codes[:, some]), share)
-        add_bin_scores(codes, change, moved)
-        for grid, (own, by) in enumerate(zip(bins, change, strict=True), first):
-            coef[grid, own] += by[: len(own)]
-    return replace(machine, coef=coef)
+    some, tables = slice(None, None, max(1, X.shape[1] // SAMPLED_ROWS)), []
+    group = group_size(binning.n_grids, outputs, bits_of(n))
+    for first in range(0, binning.n_grids, group):
+        part = binning.part(first, first + group)
+        sums = np.zeros((part.n_bins, outputs + 1), np.int64)
+        add_sums(part.codes(X.T), part.starts, fixed.rows(residual(), weight), sums)
+        change = learn_group(part, sums, fixed, ridge, X[:, some].T, weight[some])
+        part.add_scores(X.T, change.coef, change.unit, moved)
+        tables.append(change)
+    return replace(machine, tables=machine.tables.plus(Tables.joined(tables), binning.starts))
 
 
-def _sample_old(old: NDArray[Any], n: int, penalty: float) -> NDArray[Any]:
+def _sample_old(old: NDArray[Any], n: int, ridge: float) -> NDArray[Any]:
     """Take as few old rows as are needed to know how many rows a bin has, compared with the penalty of its coefficient.
 
     Parameters
     ----------
     old : rows of the training, all of its n rows or a uniform sample
     """
-    most = min(penalty / LIGHT * len(old) / n, len(old) / CORRELATION_ROWS)
+    most = min(ridge / LIGHT * len(old) / n, len(old) / SAMPLED_ROWS)
     return old[:: max(1, int(most))]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.sizes import LEAST_COMPONENTS
@@ -89,7 +88,7 @@ class Race:
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     findings: dict[Way, RaceFindings] = field(default_factory=dict)
-    learned: dict[str, NDArray[Any]] = field(default_factory=dict)
+    learned: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ways = list(self.costs)

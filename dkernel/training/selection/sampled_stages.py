@@ -80,6 +80,6 @@ class SampledStage:
     most_rows : largest sample that it is fitted to
     """
 
-    learn: Callable[[SampleProblem, FitValidationSplit, int], NDArray[Any]]
+    learn: Callable[[SampleProblem, FitValidationSplit, int], Any]
     fit: Callable[..., StageTrial]
     most_rows: float = inf

@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dkernel.model.serialization import stored
 from dkernel.training.selection.descent import Place
 
@@ -18,11 +15,9 @@ class RaceFindings:
     Parameters
     ----------
     place : of the best settings, where the search on more rows begins
-    relevances : of the inputs of grids
     """
 
     place: Place | None = None
-    relevances: NDArray[np.float64] | None = None
 
 
 NOTHING = RaceFindings()

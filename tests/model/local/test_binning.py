@@ -19,7 +19,7 @@ def codes_reference(binning, X):
             t = np.clip(x * a - binning.shift[:, j, None], -LAST_INTERVAL, LAST_INTERVAL)
             q = np.where(np.isnan(x), MISSING_INTERVAL, np.floor(t).astype(np.int32).view(np.uint32))
         h += np.where(a != 0, q * binning.multiplier[:, j, None], np.uint32(0))
-    return h >> np.uint32(32 - binning.bits)
+    return h >> (32 - binning.bits)[:, None]
 
 
 @pytest.mark.parametrize(("n", "p", "grids", "bits"), [(1, 1, 1, 1), (3000, 5, 7, 16), (1025, 12, 2, 24)])
@@ -28,7 +28,7 @@ def test_compiled_codes_equal_those_of_numpy(n, p, grids, bits):
     binning = Binning.draw(0.7, p, grids, bits, seed=3)
     codes = binning.codes(X)
     np.testing.assert_array_equal(codes, codes_reference(binning, X))
-    assert codes.max() < binning.n_bins
+    assert codes.max() < 1 << bits
 
 
 def test_extreme_values_have_codes_and_missing_ones_a_bin_of_their_own():
@@ -59,24 +59,39 @@ def test_a_grid_depends_on_its_own_number_alone():
 
 
 @pytest.mark.parametrize("bits", [24, 8])
-@pytest.mark.parametrize("gamma", [0.3, (0.1, 0.6, 0.0)])
-def test_rows_share_a_bin_with_the_probability_of_the_laplacian(gamma, bits):
+@pytest.mark.parametrize(("gamma", "used"), [(0.3, 1.0), ((0.1, 0.6, 0.0), 1.0), (0.5, 0.4), (1.0, (0.9, 0.2, 0.5))])
+def test_rows_share_a_bin_with_the_probability_of_the_anova_kernel(gamma, used, bits):
     X, seeds, each = rows(24, 3, seed=4), 400, 5
     shared = np.zeros((24, 24))
     for seed in range(seeds):
-        codes = Binning.draw(np.asarray(gamma), 3, each, bits, seed=seed).codes(X)
+        codes = Binning.draw(np.asarray(gamma), 3, each, bits, seed, np.asarray(used)).codes(X)
         shared += (codes[:, :, None] == codes[:, None, :]).mean(axis=0) / seeds
-    kernel = np.exp(-(np.abs(X[:, None] - X[None]) * np.asarray(gamma)).sum(axis=2))
+    alike = np.exp(-np.abs(X[:, None] - X[None]) * np.asarray(gamma))
+    kernel = (1 - np.asarray(used) * (1 - alike)).prod(axis=2)
     error = np.sqrt(kernel * (1 - kernel) / (seeds * each))
     assert (np.abs(shared - kernel) <= 4 * error + 2.0**-bits).all()
 
 
-def test_categories_that_differ_share_a_bin_with_chance_exp_minus_gamma():
+def test_a_grid_that_uses_a_category_parts_all_of_it():
     X = np.arange(6, dtype=np.float32)[:, None] * np.float32(1000.0)
-    codes = Binning.draw(0.8, 1, 4000, 24, categorical=np.array([True])).codes(X)
+    codes = Binning.draw(1.0, 1, 4000, 24, used=0.6, categorical=np.array([True])).codes(X)
     shared = (codes[:, :1] == codes).mean(axis=1)
-    assert set(shared) == {1.0, 1 / 6}, "a grid parts all categories or none"
-    assert (shared == 1.0).mean() == pytest.approx(np.exp(-0.8), abs=0.03)
+    assert set(shared) == {1.0, 1 / 6}
+    assert (shared == 1.0).mean() == pytest.approx(0.4, abs=0.03)
+
+
+@pytest.mark.parametrize(("p", "used"), [(1, 1.0), (3, 0.5), (8, 0.9)])
+def test_tables_have_twice_the_bins_that_the_rows_occupy(p, used):
+    X, n = rows(16_000, p), 8
+    binning = Binning.draw(2.0, p, n, 16, used=used).for_rows(X[:4000], len(X), 16)
+    occupied = [
+        len(np.unique(grid.codes(X)))
+        for grid in (Binning.draw(2.0, p, n, 22, used=used).part(g, g + 1) for g in range(n))
+    ]
+    share = np.array(occupied) / (1 << binning.bits.astype(int))
+    assert (share[binning.bits > 6] > 0.15).all()
+    assert (share[binning.bits < 16] < 0.8).all()
+    assert binning.n_bins == (1 << binning.bits.astype(int)).sum() == binning.starts[-1]
 
 
 @pytest.mark.parametrize("bits", [8, 12, 16])
@@ -87,7 +102,7 @@ def test_bins_meet_in_one_code_about_as_often_as_chance_has_it(bits):
         multiplier = rng.integers(0, 2**32, (1, 3), dtype=np.uint32) | np.uint32(1)
         offset = rng.integers(0, 2**32, 1, dtype=np.uint32)
         ones, zeros = np.ones((1, 3), np.float32), np.zeros((1, 3), np.float32)
-        codes = Binning(ones, zeros, multiplier, offset, bits).codes(q)[0]
+        codes = Binning(ones, zeros, multiplier, offset, np.array([bits], np.uint32)).codes(q)[0]
         _, counts = np.unique(codes, return_counts=True)
         met.append((counts * (counts - 1)).sum() / (len(q) * (len(q) - 1)))
     assert np.mean(met) <= 2.0**-bits * 2

@@ -100,8 +100,8 @@ def readings(source, limit=GIB, **given):
     [
         (10**5, "1: the rows stay in memory"),
         (10**6, "1: the rows stay in memory"),
-        (10**7, "2, and 8 of grids"),
-        (10**8, "2, and 8 of grids"),
+        (10**7, "2, and 9 of grids"),
+        (10**8, "2, and 9 of grids"),
         (10**9, "2"),
     ],
 )
@@ -122,7 +122,7 @@ def test_components_that_cells_follow_are_few():
 
 def test_no_gain_is_asked_of_a_local_stage_that_is_named():
     assert readings(rows_of(10**7), local="none") == "2"
-    assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 8 of grids"
+    assert readings(rows_of(10**7), local="grids", gamma=0.1) == "2, and 9 of grids"
 
 
 def test_text_is_parsed_by_every_reading_so_it_costs_more():
