@@ -31,6 +31,7 @@ from dkernel.training.selection.ways import Way, WayCost
 MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
 FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
 CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
+MANY_FOR_GRIDS = 2**16  # rows above which grids are tried on all rows, whatever a race predicts
 RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER = 0.5  # share of the cost of another way
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
@@ -94,7 +95,18 @@ class Race:
         self.ways = list(self.costs)
 
     def ways_to_fit(self) -> tuple[Way, ...]:
-        """The ways that the fit takes, of those that are left: the best, and the next one if the fit of both is cheap.
+        """The ways that the fit takes; of many rows one with grids, which few rows tell too little of, is among them.
+
+        It has the global stage of another way where it can, and ends itself where it gains nothing.
+        """
+        taken = self._best_ways()
+        if self.n <= MANY_FOR_GRIDS or any(way.local == "grids" for way in taken):
+            return taken
+        beside = [Way(features, "grids") for features in (*(way.features for way in taken), "linear")]
+        return (*taken, *[way for way in beside if way in self.costs][:1])
+
+    def _best_ways(self) -> tuple[Way, ...]:
+        """The best of the ways that are left, and the next one if the fit of both is cheap.
 
         The second fit may add half of the cost of the first. A way that is much cheaper than the best is taken alone. A
         low effort takes the cheapest way, a high one all.
@@ -165,7 +177,8 @@ class Race:
         losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
         parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
         if Way() in self.curves:
-            parts += [f"{way.local}: {self._gain(way, Way())}" for way in taken if way.local != "none"]
+            judged = [way for way in taken if way.local != "none" and way in self.curves]
+            parts += [f"{way.local}: {self._gain(way, Way())}" for way in judged]
         if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
             parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
         return "; ".join(parts)

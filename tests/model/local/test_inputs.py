@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dkernel.model.local.grid_machine import GridMachine
+from dkernel.model.local.grid_machine import GridMachine, GridSettings
+from dkernel.model.local.grids import Tables
 from dkernel.model.local.inputs import GridInputs, one_hot_groups
 from dkernel.model.local_settings import local_machine
 
@@ -58,32 +59,42 @@ def test_a_large_offset_costs_no_digits():
 def test_scores_are_sums_of_tables_also_after_a_round_trip():
     X = table(3000)
     inputs = GridInputs(np.zeros(10), one_hot_groups(X))
-    coef = np.random.default_rng(1).normal(size=(40, 64, 2)).astype(np.float32)
-    coef[:, 5::3] = 0
-    machine = GridMachine(inputs, np.full(5, 0.5), 3, 6, coef, np.array([1.0, 2.0]))
-    codes = machine.binning.codes(np.ascontiguousarray(inputs(X).T))
-    expected = coef[np.arange(40)[:, None], codes].sum(axis=0, dtype=np.float64) * [1.0, 2.0]
-    np.testing.assert_allclose(machine.scores(X), expected, atol=1e-4)
+    rng, bits = np.random.default_rng(1), np.repeat(np.array([6, 9], np.uint32), 20)
+    coef, unit = rng.integers(-99, 99, (20 * 64 + 20 * 512, 2)).astype(np.int16), rng.random((40, 2)).astype(np.float32)
+    coef[5::3] = 0
+    settings = GridSettings(np.full(5, 0.5), np.full(5, 0.7), 10.0)
+    machine = GridMachine(inputs, settings, 3, bits, Tables(coef, unit), np.array([1.0, 2.0]))
+    places = machine.binning.codes(np.ascontiguousarray(inputs(X).T)) + machine.binning.starts[:-1, None]
+    expected = (coef[places] * unit[:, None]).sum(axis=0, dtype=np.float64) * [1.0, 2.0]
+    np.testing.assert_allclose(machine.scores(X), expected, rtol=1e-4, atol=1e-2)
     np.testing.assert_array_equal(machine.scores(X[7:8]), machine.scores(X)[7:8])
     again = GridMachine.build(machine.spec(), machine.arrays())
-    np.testing.assert_array_equal(again.coef, machine.coef)
+    np.testing.assert_array_equal(again.tables.coef, coef)
     np.testing.assert_array_equal(again.scores(X), machine.scores(X))
-    assert machine.arrays()["coef"].shape == (np.count_nonzero(coef.any(axis=2)), 2)
+    assert machine.arrays()["coef"].shape == (np.count_nonzero(coef.any(axis=1)), 2)
     pickled = pickle.dumps(machine)
     assert len(pickled) < coef.nbytes
-    np.testing.assert_array_equal(pickle.loads(pickled).coef, coef)
+    np.testing.assert_array_equal(pickle.loads(pickled).tables.coef, coef)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"bits": 5}, {"bits": 60}, {"groups": [[0, 1], [2, 99]]}, {"kind": "trees"}],
-    ids=["bits", "many bits", "groups", "kind"],
+    ("wrong", "bits"),
+    [
+        ({}, [5] * 16),
+        ({}, [60] * 16),
+        ({}, [6] * 15),
+        ({"groups": [[0, 1], [2, 99]]}, [6] * 16),
+        ({"kind": "trees"}, [6] * 16),
+    ],
+    ids=["bits", "many bits", "grids", "groups", "kind"],
 )
-def test_a_machine_that_its_arrays_do_not_describe_is_refused(wrong):
-    machine = GridMachine(GridInputs(np.zeros(10)), np.ones(10), 3, 6, np.ones((16, 64, 1), np.float32), np.ones(1))
+def test_a_machine_that_its_arrays_do_not_describe_is_refused(wrong, bits):
+    tables = Tables(np.ones((16 * 64, 1), np.int16), np.ones((16, 1), np.float32))
+    settings = GridSettings(np.ones(10), np.ones(10), 10.0)
+    machine = GridMachine(GridInputs(np.zeros(10)), settings, 3, np.full(16, 6, np.uint32), tables, np.ones(1))
     assert [machine.fits(10, 1), machine.fits(9, 1), machine.fits(10, 2)] == [True, False, False]
     with pytest.raises((ValueError, IndexError, AssertionError)):
-        assert local_machine(machine.spec() | wrong, machine.arrays()).fits(10, 1)
+        assert local_machine(machine.spec() | wrong, machine.arrays() | {"bits": np.array(bits, np.uint8)}).fits(10, 1)
 
 
 def test_the_groups_of_an_encoding_are_whole_and_others_are_found():
