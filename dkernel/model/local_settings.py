@@ -213,7 +213,7 @@ class Grids(LocalSettings):
 
     n_grids: str | int = parameter(
         "auto",
-        'Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.',
+        'Most grids; the holdout may end them earlier. "auto" is 256 to 2,048, by rows, and fewer for many classes.',
         word_or(whole(1)),
         words=("auto",),
         form="N",

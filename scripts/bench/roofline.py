@@ -45,7 +45,7 @@ from dkernel.streaming.schedule import cut_pieces
 MAPS = ("fourier", "nystrom")
 PIECE = 2048
 CUBE = 2048
-GRIDS, BITS, GRID_ROWS = 16, 16, 32_768  # of a round of grids and a piece of its reading
+GRIDS, BITS, GRID_ROWS = 64, 13, 32_768  # of a round of grids and a piece of its reading
 HASHES = 1024  # rows whose hashes stay in the L1 cache
 STREAM = 64 * 2**20  # float32 numbers, 256 MiB: beyond every cache
 
@@ -146,13 +146,13 @@ def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
     X = rng.normal(size=(p, GRID_ROWS)).astype(np.float32)
     binning = Binning.draw(1 / p, p, GRIDS, BITS)
     codes, blank = binning.codes(X.T), np.zeros((GRIDS, GRID_ROWS), np.uint32)
-    values, table = rng.integers(0, 2**30, (GRID_ROWS, 1)), np.zeros((GRIDS, 1 << BITS, 1), np.int64)
-    coef = rng.normal(size=(GRIDS, 1 << BITS, 1)).astype(np.float32)
+    values, table = rng.integers(0, 2**30, (GRID_ROWS, 1)), np.zeros((binning.n_bins, 1), np.int64)
+    coef, unit = rng.integers(-99, 99, (binning.n_bins, 1), np.int16), np.ones((GRIDS, 1), np.float32)
     scores = np.zeros((GRID_ROWS, 1), np.float32)
     least = best(lambda: _intervals(X, binning.inverse, blank), repeats)
     made = best(lambda: binning.codes(X.T), repeats)
-    summed = best(lambda: add_sums(codes, values, table), repeats)
-    scored = best(lambda: add_bin_scores(codes, coef, scores), repeats)
+    summed = best(lambda: add_sums(codes, binning.starts, values, table), repeats)
+    scored = best(lambda: add_bin_scores(codes, binning.starts, coef, unit, scores), repeats)
     lines = {
         "codes": (made, least), "sums": (summed, summed), "scores": (scored, scored),
         "train": (made + summed + scored, least + summed + scored),

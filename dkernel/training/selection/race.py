@@ -33,7 +33,7 @@ FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings o
 CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
 MANY_FOR_GRIDS = 2**16  # rows above which grids are tried on all rows, whatever a race predicts
 RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
-MUCH_CHEAPER = 0.5  # share of the cost of another way
+MUCH_CHEAPER, NEAR = 0.5, 0.05  # share of the cost of another way, and more of its loss than that
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
 
@@ -108,14 +108,15 @@ class Race:
     def _best_ways(self) -> tuple[Way, ...]:
         """The best of the ways that are left, and the next one if the fit of both is cheap.
 
-        The second fit may add half of the cost of the first. A way that is much cheaper than the best is taken alone. A
-        low effort takes the cheapest way, a high one all.
+        The second fit may add half of the cost of the first. A way that is much cheaper than the best, and predicted to
+        be near it, is taken alone. A low effort takes the cheapest way, a high one all.
         """
         if self.effort == "high":
             return tuple(self.ways)
         best = min(self.ways, key=lambda way: self.weighed_loss(way))
         cheapest = min(self.ways, key=self.seconds)
-        if self.effort == "low" or self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best):
+        near = self.weighed_loss(cheapest) - self.weighed_loss(best) <= np.log1p(NEAR)
+        if self.effort == "low" or (near and self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best)):
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
         others = [

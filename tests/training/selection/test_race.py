@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dkernel.solvers.sizes import LEAST_COMPONENTS
-from dkernel.training.selection.race import CLEAR_ROWS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
+from dkernel.training.selection.race import CLEAR_ROWS, MANY_FOR_GRIDS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
 from dkernel.training.selection.ways import Way, WayCost
 
 KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
@@ -78,6 +78,23 @@ def test_two_points_of_a_curve_end_no_race():
 def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
     tied = race({LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
     assert tied.ways_to_fit() == fitted
+
+
+def test_a_cheap_way_that_is_predicted_to_err_more_is_not_taken_alone():
+    clear = {LINEAR: (0.5, 0.4, 0.3), CELLS: (0.5, 0.35, 0.2)}
+    found = race(clear, {LINEAR: 2.0, CELLS: 5.0})
+    found.ways = [LINEAR, CELLS]  # bent curves left both
+    assert found.ways_to_fit()[0] == CELLS
+
+
+@pytest.mark.parametrize(("n", "more"), [(MANY_FOR_GRIDS, ()), (MANY_FOR_GRIDS + 1, (GRIDS,))])
+def test_of_many_rows_a_way_with_grids_is_fitted_that_few_rows_refuse(n, more):
+    """It shares the components."""
+    found = race({KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, LINEAR: 3.0, GRIDS: 90.0}, n)
+    assert found.ways == [KERNEL]
+    assert found.ways_to_fit() == (KERNEL, *more)
+    without = race({CELLS: (0.4, 0.3, 0.2)}, {CELLS: 9.0, LINEAR: 3.0}, n)
+    assert without.ways_to_fit() == (CELLS, *([LINEAR] if more else []))
 
 
 def test_components_stand_by_where_a_local_stage_may_gain_nothing():
