@@ -25,19 +25,21 @@ GRID_GROUP, FEW_GRIDS, GROUPS = 64, 16, 8  # most grids of a group; fewer, where
 GROUP_BYTES = 2**27  # of the sums of a group: of many outputs it has fewer grids
 TABLE_BITS = 13  # covtype has 1.71, 1.70 % with 16, 13 bits, made_events an AUC of .7501, .7496: rows in few bins count
 LARGEST_COEF = 32_767  # in units of its grid
+LEAST_TABLE_BITS = 9  # with many outputs
 COUNT_BITS = 20
 """Low bits of a packed sum that count its rows: a partial table has fewer than 2^20 rows."""
 
 
-def bits_of(n: int) -> int:
-    """Bits of a code: as many codes as rows, up to 2^TABLE_BITS.
+def bits_of(n: int, outputs: int = 1) -> int:
+    """Most bits of a code: as many codes as rows, up to 2^TABLE_BITS; of several outputs fewer, in place of grids.
 
     Examples
     --------
-    >>> bits_of(100), bits_of(10_000), bits_of(10**6)
-    (7, 14, 16)
+    >>> bits_of(100), bits_of(10_000), bits_of(10**6), bits_of(10**6, outputs=7), bits_of(10**6, outputs=100)
+    (7, 13, 13, 10, 9)
     """
-    return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, TABLE_BITS))
+    most = max(LEAST_TABLE_BITS, TABLE_BITS - (outputs - 1).bit_length())
+    return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, most))
 
 
 def group_size(n_grids: int, outputs: int, bits: int = TABLE_BITS) -> int:

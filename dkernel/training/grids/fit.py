@@ -254,12 +254,12 @@ class GridSolver(StateMachine[GridState, GridFit]):
         self.residual, self.settings, self.room, self.reading = residual, settings, room, reading
         outputs, n = residual.problem.targets.outputs, residual.fit.sizes.n
         self._bin_bytes = 2.125 * outputs
-        group = group_size(n_grids, outputs, bits_of(n))
+        group = group_size(n_grids, outputs, bits_of(n, outputs))
         self.rounds = -(-n_grids // group)
         self.widths = window_widths(residual.problem.loss, RESIDUAL_WIDTHS, self.rounds)
         self.fixed = FixedPoint.of(residual.bound, residual.weight)
         self.sample, self.holdout = inputs(residual.sample.X), inputs(residual.holdout.X)
-        drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, bits_of(n))
+        drawn = settings.draw(inputs, n_grids, seed).for_rows(self.sample.T, n, bits_of(n, outputs))
         self.statistic = GridRound(
             residual.problem,
             residual.start,

@@ -26,11 +26,12 @@ from dkernel.numerics.threads import for_each
 STEPS = 10  # short fits of a search
 TRIED_GRIDS = 256  # of a short fit, in groups of an eighth
 WHOLE_STEPS, HALVED = 6, 1.5  # steps of a search before they become shorter, by half in so many of them
-FIRST_GAMMA, FIRST_USED, RIDGE = 4.0, 0.5, 10.0  # of all numbers together, of each input, and of a bin
-FASTER = 3.0  # largest factor of gamma in a step; that of the odds that an input is used is e
-LEAST_USED = 0.05  # share of the grids that use an input; at most 1 less this
+FIRST_GAMMA, RIDGE = 4.0, 10.0  # of all numbers of a grid together, and of a bin
+FIRST_INPUTS = 6  # of a grid, or half of them
+FASTER, FARTHEST = 3.0, 2.0  # factor of gamma in a whole step, and most steps of it; that of the odds of use is e
+LEAST_USED, LEAST_INPUTS = 0.05, 2  # share of the grids that use an input, or inputs of a grid, and at most 1 less
 SURE = 3.0  # standard errors of a slope that make a whole step
-SLOPE_RIDGE = 1e-2  # of the regression of the gains
+SLOPE_RIDGE = 1e-2  # of the regression of the gains, beside one for each column
 SAMPLED_ROWS = 16_384  # that the correlations of a group, and its numbers of bins, are estimated from
 
 
@@ -99,7 +100,7 @@ class GridTrials:
         rows, judged = self.rows, self.judged
         n, outputs = rows.Y.shape
         group, few = group_size(n_grids, outputs), rows.X[:, :SAMPLED_ROWS].T
-        grids = settings.draw(self.inputs, n_grids, self.seed, first).for_rows(few, n, bits_of(n))
+        grids = settings.draw(self.inputs, n_grids, self.seed, first).for_rows(few, n, bits_of(n, outputs))
         fixed = FixedPoint.of(self.bound, None if rows.weight is None else float(rows.weight.sum()))
         weight = np.ones(len(few)) if rows.weight is None else rows.weight[:SAMPLED_ROWS]
         scores, judging, added = rows.scores.copy(), judged.scores.copy(), []
@@ -166,8 +167,8 @@ def first_settings(inputs: GridInputs, scaling: Scaling) -> GridSettings:
     scaling : to standard scores
     """
     numbers, gamma = inputs.numbers, np.ones(inputs.n_out)
-    gamma[: len(numbers)] = FIRST_GAMMA / max(1, len(numbers)) * scaling.factor[numbers]
-    return GridSettings(gamma, np.full(inputs.n_out, FIRST_USED), RIDGE)
+    gamma[: len(numbers)] = FIRST_GAMMA / np.clip(len(numbers), 1, 2 * FIRST_INPUTS) * scaling.factor[numbers]
+    return GridSettings(gamma, np.full(inputs.n_out, min(0.5, FIRST_INPUTS / inputs.n_out)), RIDGE)
 
 
 def search_settings(trials: GridTrials, settings: GridSettings, steps: int = STEPS) -> tuple[GridSettings, F32]:
@@ -189,9 +190,10 @@ def search_settings(trials: GridTrials, settings: GridSettings, steps: int = STE
 
 
 def _move(settings: GridSettings, finer: F64, more: F64, size: float) -> GridSettings:
-    gamma = settings.gamma * FASTER ** (size * np.clip(finer / SURE, -1, 1))
+    gamma = settings.gamma * FASTER ** (size * np.clip(finer / SURE, -FARTHEST, FARTHEST))
     odds = settings.used / (1 - settings.used) * np.exp(size * np.clip(more / SURE, -1, 1))
-    return GridSettings(gamma, np.clip(odds / (1 + odds), LEAST_USED, 1 - LEAST_USED), settings.ridge)
+    least = min(LEAST_USED, LEAST_INPUTS / len(gamma))
+    return GridSettings(gamma, np.clip(odds / (1 + odds), least, 1 - LEAST_USED), settings.ridge)
 
 
 def gain_slopes(grids: Binning, gains: Sequence[F64], categorical: NDArray[np.bool_]) -> tuple[F64, F64]:
@@ -211,12 +213,12 @@ def gain_slopes(grids: Binning, gains: Sequence[F64], categorical: NDArray[np.bo
     finer[:, categorical] = 0.0
     drawn = np.hstack([finer, uses - uses.mean(axis=0)])
     varies = drawn.std(axis=0) > 1e-9
-    t, B, G = np.zeros(drawn.shape[1]), drawn[:, varies], len(gain)
+    t, B, n = np.zeros(drawn.shape[1]), drawn[:, varies], len(gain)
     if gain.std() > 0 and varies.any():
-        g, ridge = gain / gain.std(), SLOPE_RIDGE * G * B.var(axis=0).mean()
-        solved = np.linalg.solve(B @ B.T + ridge * np.eye(G), np.hstack([g[:, None], B]))
-        coef = B.T @ solved[:, 0]
-        rest = (g - B @ coef).var() * G / max(G - B.shape[1], G / 4)
-        t[varies] = coef / np.sqrt((1 - np.einsum("gj,gj->j", B, solved[:, 1:])) / ridge * rest)
+        g, B = gain / gain.std(), B / B.std(axis=0)
+        ridge = SLOPE_RIDGE * n + B.shape[1]
+        hat = np.linalg.solve(B @ B.T + ridge * np.eye(n), B)  # (n, columns): coef = hat'g
+        coef, free = hat.T @ g, max(n - float(np.sum(hat * B)), n / 8)
+        t[varies] = coef / np.sqrt(np.square(hat).sum(axis=0) * (g - B @ coef).var() * n / free)
     finer_t, more_t = np.split(t, 2)
     return finer_t, more_t

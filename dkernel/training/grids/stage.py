@@ -66,7 +66,7 @@ def grids_of(recipe: Recipe, sizes: Sizes, outputs: int) -> int:
     wanted = recipe.settings(Grids).n_grids
     if isinstance(wanted, int):
         return wanted
-    most = MOST_GRID_BYTES // grid_bytes(1 << bits_of(sizes.n), outputs)
+    most = MOST_GRID_BYTES // grid_bytes(1 << bits_of(sizes.n, outputs), outputs)
     return max(FEW_GRIDS, min(automatic_grids(sizes.n, recipe.effort), most))
 
 
@@ -101,9 +101,9 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
     row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client copies the
     coefficients of the bins that have rows into the model file, with a mask of these bins.
     """
-    sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n)
+    sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n, outputs)
     grids = grids_of(recipe, sizes, outputs)
-    group, few = group_size(grids, outputs, bits_of(n)), tried_rows(n, p, grids)
+    group, few = group_size(grids, outputs, bits_of(n, outputs)), tried_rows(n, p, grids)
     rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
     coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
     model_bytes, room = grids * grid_bytes(bins, outputs), grid_room(recipe, sizes, outputs)
@@ -164,7 +164,7 @@ def fit_grid_stage(
         if after >= before or residual.spoils_labels(scores):
             why = f"none: few grids have a loss of {after:.4g} instead of {before:.4g} on the holdout"
             return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
-    rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n)))
+    rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n, outputs)))
     residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
     room = grid_room(recipe, sizes, outputs)
     fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)

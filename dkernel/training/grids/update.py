@@ -54,7 +54,7 @@ def update_grid_machine(
 
     fixed = FixedPoint.of(RESIDUALS * max(float(np.abs(residual()).max()), 1e-30), float(weight.sum()))
     some, tables = slice(None, None, max(1, X.shape[1] // SAMPLED_ROWS)), []
-    group = group_size(binning.n_grids, outputs, bits_of(n))
+    group = group_size(binning.n_grids, outputs, bits_of(n, outputs))
     for first in range(0, binning.n_grids, group):
         part = binning.part(first, first + group)
         sums = np.zeros((part.n_bins, outputs + 1), np.int64)

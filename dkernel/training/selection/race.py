@@ -33,7 +33,7 @@ FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings o
 CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
 MANY_FOR_GRIDS = 2**16  # rows above which grids are tried on all rows, whatever a race predicts
 RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
-MUCH_CHEAPER, NEAR = 0.5, 0.05  # share of the cost of another way, and more of its loss than that
+MUCH_CHEAPER, NEAR_BEST = 0.5, 0.05  # share of the cost of another way, and more of its loss than that
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
 
@@ -115,7 +115,7 @@ class Race:
             return tuple(self.ways)
         best = min(self.ways, key=lambda way: self.weighed_loss(way))
         cheapest = min(self.ways, key=self.seconds)
-        near = self.weighed_loss(cheapest) - self.weighed_loss(best) <= np.log1p(NEAR)
+        near = self.weighed_loss(cheapest) - self.weighed_loss(best) <= np.log1p(NEAR_BEST)
         if self.effort == "low" or (near and self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best)):
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
