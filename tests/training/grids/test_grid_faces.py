@@ -75,7 +75,7 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
     with pytest.raises(MemoryBudgetError, match=r"The model file may have 2,\d+,\d+ bytes and max_model_size=2000000"):
         small.set_params(local__n_grids=512).fit(X, y > 0)
     with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
-        small.set_params(local__n_grids=128).fit(X, np.arange(1500) % 7)
+        small.set_params(local__n_grids=256).fit(X, np.arange(1500) % 7)
 
 
 def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatch, tmp_path):
@@ -96,13 +96,13 @@ def test_a_model_whose_size_nobody_asked_for_stays_within_the_default(monkeypatc
 
 def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
     X, y = rough(1500)
-    needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
-    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=512)}), SerialExecutor())
+    needed = 2 * 8192 * 2**9 * 2  # of a class: two copies of the coefficients
+    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"local": Grids(n_grids=8192)}), SerialExecutor())
     room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
     monkeypatch.setattr("dkernel.training.planning.memory_plan.memory_limit", lambda: room)
     KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
     with pytest.raises(MemoryBudgetError, match="This process needs"):
-        KernelClassifier(**ALONE | {"local": Grids(n_grids=512)}).fit(X, np.arange(1500) % 26)
+        KernelClassifier(**ALONE | {"local": Grids(n_grids=8192)}).fit(X, np.arange(1500) % 26)
 
 
 @pytest.mark.parametrize("local", ["grids(n_grids=64)", "cells(rows=500)"])
