@@ -37,7 +37,7 @@ def score_files(
     ----------
     keep : columns that are carried to the output; ("all",) for every one
     done : list of the files that were scored before (`DoneFiles`), to which these are added
-    max_bad_files : files that may be left out, at the opening or while they are read
+    max_bad_files : files that may be left out, at the opening or while they are read; new ones where a list is given
     reading : further arguments of `open_source`
     writing : further arguments of `score`
     """
