@@ -6,7 +6,7 @@ works on coefficients of the components, and the metric M, with |w|^2 = Î±^T M Î
 of T."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
+from dkernel.kernels.landmark_columns.wide import WideColumns
+from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.tiling import TILE_ROWS, Components
 
@@ -138,6 +140,11 @@ class FeatureMap(FromArguments, ABC):
         return None
 
     @property
+    def wide(self) -> tuple[WideColumns, ...]:
+        """Columns whose sum is all components in float64, where a compiled walk makes them; else none."""
+        return ()
+
+    @property
     @abstractmethod
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         """Groups of tiles that one `fill` writes: first component, tiles, width."""
@@ -170,6 +177,27 @@ class FeatureMap(FromArguments, ABC):
         out : ndarray of shape (tiles, TILE_ROWS, width)
             Written, float32.
         """
+
+    def wide_scores(self, X: NDArray, coef: NDArray[np.float64], scaled: Callable[[Any], Any]) -> NDArray[np.float64]:
+        """Compute components(scaled(X)) @ coef in float64; a row has the same alone and in any block.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, p)
+            Rows.
+        coef : ndarray of shape (n_components, outputs)
+            Coefficients.
+        scaled : callable
+            Makes the rows that the map takes, float64, of some rows of X.
+
+        Returns
+        -------
+        ndarray of shape (n, outputs)
+            Scores.
+        """
+        if self.wide:
+            return np.asarray(sum(columns.scores(X, coef, scaled) for columns in self.wide))
+        return tiling.wide_scores(lambda rows: self.components(scaled(rows)), X, coef)
 
     @abstractmethod
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:

@@ -1,6 +1,6 @@
 """The map of a kernel of some features alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,9 @@ class SelectedMap(PlainMap):
 
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         return self.inner.components(np.ascontiguousarray(X[:, self.places]), dtype)
+
+    def wide_scores(self, X: NDArray, coef: NDArray[np.float64], scaled: Callable[[Any], Any]) -> NDArray[np.float64]:
+        return self.inner.wide_scores(X, coef, lambda rows: np.ascontiguousarray(scaled(rows)[:, self.places]))
 
     @property
     def text(self) -> str:

@@ -1,6 +1,6 @@
 """Maps side by side: the map of a sum of kernels, of a multiple of a kernel, and the average of independent maps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,11 @@ class StackedMap(PlainMap):
         scalar = np.dtype(dtype).type
         parts = zip(self.maps, self._factors, strict=True)
         return np.concatenate([part.components(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
+
+    def wide_scores(self, X: NDArray, coef: NDArray[np.float64], scaled: Callable[[Any], Any]) -> NDArray[np.float64]:
+        ends = np.cumsum([part.n_components for part in self.maps])
+        parts = zip(self.maps, self._factors, np.split(coef, ends[:-1]), strict=True)
+        return np.asarray(sum(part.wide_scores(X, factor * own, scaled) for part, factor, own in parts))
 
     @property
     def text(self) -> str:

@@ -14,6 +14,7 @@ from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
 from dkernel.features.block_coordinates import BLOCK_COLUMNS, BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.kernels.landmark_columns.base import SparseColumns
+from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.rows import contiguous, for_kernels, in_dtype, object_places, of_parameters, parameters_of, wide
@@ -86,6 +87,10 @@ class NystromMap(FeatureMap):
     def panels(self) -> PackedComponents | None:
         packed: PackedComponents | None = self._columns.panels
         return packed
+
+    @cached_property
+    def wide(self) -> tuple[WideColumns, ...]:
+        return () if self.sparse or self.objects else self.kernel.wide_columns(wide(self.landmarks))
 
     @cached_property
     def _columns(self) -> Any:

@@ -128,7 +128,7 @@ class Scaling:
         scaled: NDArray[Any] = (X - own.shift) * own.factor
         rotation: NDArray[Any] | None = own.rotation
         if rotation is not None:
-            scaled = products(scaled, rotation) if scaled.dtype == np.float32 else scaled @ rotation
+            scaled = products(scaled, rotation)
         return np.ascontiguousarray(scaled, dtype=dtype)
 
     def in_dtype(self, dtype: str) -> "Scaling":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
+from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
@@ -138,6 +139,11 @@ class Sum(Composite, operator="+"):
         """The terms' columns, added."""
         return SumColumns([kernel.columns(Z) for kernel in self.kernels])
 
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Those of all terms."""
+        terms = [kernel.wide_columns(Z) for kernel in self.kernels]
+        return tuple(columns for term in terms for columns in term) if all(terms) else ()
+
     def _values(self, X: F64, Z: F64) -> F64:
         values = self.kernels[0]._values(X, Z)
         for kernel in self.kernels[1:]:
@@ -240,6 +246,11 @@ class Scaled(Composite, operator="scale"):
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, multiplied."""
         return MultipleColumns(self.kernel.columns(Z), self.weight)
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """The kernel's columns, multiplied."""
+        parts = self.kernel.wide_columns(Z)
+        return tuple(replace(columns, weight=self.weight * columns.weight) for columns in parts)
 
     def _values(self, X: F64, Z: F64) -> F64:
         values = self.kernel._values(X, Z)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
+from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.array_types import F64
@@ -94,6 +95,21 @@ class Kernel(ABC):
             If there are no landmarks.
         """
         return PlainColumns(self._landmarks(Z), self._values)
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:  # noqa: ARG002
+        """Prepare the columns of landmarks in float64, where a compiled walk makes them.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (m, p)
+            Landmarks, float64.
+
+        Returns
+        -------
+        tuple of WideColumns
+            Columns whose sum is k(., z); none where no walk makes them.
+        """
+        return ()
 
     def on(self, columns: str | int | Sequence[str] | Sequence[int]) -> Kernel:
         """Restrict the kernel to some features, by name or by position.

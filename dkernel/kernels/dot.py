@@ -12,6 +12,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
+from dkernel.kernels.landmark_columns.wide import WideColumns, of_products
 from dkernel.kernels.parameters import at_least_one, finite_numbers, nonnegative
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.rows import divide_rows, squares
@@ -80,8 +81,15 @@ class Linear(Kernel):
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm a tile: A goes into the landmarks."""
-        Z = self._landmarks(Z)
-        return DotColumns(Z if self.A is None else self._image(Z) @ self.factor.T)
+        return DotColumns(self._partners(self._landmarks(Z)))
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Products alone."""
+        return of_products("power 1", self._partners(Z))
+
+    def _partners(self, Z: F64) -> F64:
+        """A Z: rows whose products with others are the values of Z."""
+        return Z if self.A is None else self._image(Z) @ self.factor.T
 
 
 @dataclass(frozen=True)
@@ -133,6 +141,10 @@ class Polynomial(Kernel):
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm and a power a tile."""
         return DotColumns(self._landmarks(Z), self.degree, self.c)
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Products, and a power of each, up to some degree."""
+        return of_products(f"power {self.degree}", Z, self.c)
 
 
 @dataclass(frozen=True)

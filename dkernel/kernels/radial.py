@@ -25,9 +25,11 @@ from dkernel.kernels.landmark_columns.radial import (
     RationalColumns,
     TabulatedColumns,
 )
+from dkernel.kernels.landmark_columns.wide import WideColumns, of_distances
 from dkernel.kernels.parameters import number_or_word, positive
 from dkernel.kernels.spectra import laws, mixtures
 from dkernel.numerics.array_types import F64
+from dkernel.numerics.fused.shapes import LOG2_E
 
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
@@ -124,6 +126,10 @@ class Exponential(LengthKernel):
         """One sgemm, near pairs again one by one, and one pass of a square root and an exp2."""
         return DecayColumns(self._landmarks(Z), self._number, 1.0, 0.0, 0.0, sharp=True)
 
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Squared distances as products, and a square root and an exp2 of each."""
+        return of_distances("exponential", Z, LOG2_E / self._number)
+
 
 @dataclass(frozen=True)
 class Matern(LengthKernel):
@@ -194,6 +200,11 @@ class Matern(LengthKernel):
         profile = partial(_bessel, self.nu)
         return TabulatedColumns(self._landmarks(Z), self._number, slope, profile, sharp=self.nu < 1.5)
 
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """The closed forms for ν = 1/2, 3/2, 5/2."""
+        function = {0.5: "exponential", 1.5: "matern3", 2.5: "matern5"}.get(self.nu, "none")
+        return of_distances(function, Z, math.sqrt(2 * self.nu) * LOG2_E / self._number)
+
 
 def _bessel(nu: float, a: F64) -> F64:
     """2^(1-ν) / Γ(ν) · a^ν K_ν(a), with logarithms: a^ν and K_ν leave the floats at both ends."""
@@ -257,6 +268,10 @@ class RationalQuadratic(LengthKernel):
         """One sgemm, a logarithm and an exp2 a tile; a reciprocal where alpha is 1."""
         return RationalColumns(self._landmarks(Z), self._number * math.sqrt(2 * self.alpha), self.alpha)
 
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Squared distances as products, and a power of the reciprocal of each, of some whole alpha."""
+        return of_distances(f"rational {self.alpha:g}", Z, 1 / (self._number * math.sqrt(2 * self.alpha)))
+
 
 @dataclass(frozen=True)
 class Cauchy(LengthKernel):
@@ -293,6 +308,10 @@ class Cauchy(LengthKernel):
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm and a reciprocal a tile."""
         return RationalColumns(self._landmarks(Z), self._number, 1.0)
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """Squared distances as products, and a reciprocal of each."""
+        return of_distances("rational 1", Z, 1 / self._number)
 
 
 @dataclass(frozen=True)

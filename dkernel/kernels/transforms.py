@@ -18,6 +18,7 @@ from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
 from dkernel.kernels.base import NOT_PSD, GammaRule, Kernel
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
+from dkernel.kernels.landmark_columns.wide import WideColumns
 from dkernel.kernels.parameters import finite_numbers
 from dkernel.kernels.registry import fill_name
 from dkernel.kernels.spectra import laws, mixtures
@@ -398,6 +399,11 @@ class Selection(UnaryKernel, operator="on"):
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns of the selected columns."""
         return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._part)
+
+    def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
+        """The kernel's columns of the selected columns."""
+        parts = self.kernel.wide_columns(self._part(Z))
+        return tuple(replace(columns, prepared=lambda X, own=columns.prepared: own(self._part(X))) for columns in parts)
 
     @property
     def _places(self) -> list[int]:

@@ -25,17 +25,16 @@ from dkernel.numerics import tiling
 from dkernel.numerics.fused.components import MOST_FUSED_HEADS, PackedComponents
 from dkernel.numerics.fused.scores import fused_scores
 from dkernel.numerics.layout import Layout
-from dkernel.numerics.rows import squares
+from dkernel.numerics.rows import squares, wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.numerics.validation import silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
 
-# Float32 components may round a score by these shares of the largest one. Nearly every model of many rows is above the
-# first, which its own error hides, and float64 takes four to nine times as long: fits of 1,000 components round by 3e-5
-# (california) to 3.6e-3 (diamonds), and their errors agree with those of float64 scores to the fourth digit.
-FINE_SCORES, COARSE_SCORES = 5e-6, 5e-3
+# Float32 components may round a score by these shares of the deviation of the scores, where float64 has no compiled walk
+# and takes four to nine times as long. Nearly every model of many rows is above the first, which its own error hides.
+FINE_SCORES, COARSE_SCORES = 5e-6, 1e-2
 ROUNDING_LANDMARKS = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
 
@@ -254,23 +253,28 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
             if self.is_wide:
-                S = self._wide_scores(X)
+                S = self._wide_scores(X) + self.intercept
+                S = S.astype(np.float32) if self.classes is not None and self.recipe.dtype == "float32" else S
             elif self.classes is not None:
                 S = self._columns.scores(X, self.coef, self.intercept)
             else:
                 S = _in_units(self._columns.scores, X, self.coef) + self.intercept
             if self.local is not None:
-                S = S + self.local.scores(X, self._is_fine).astype(S.dtype, copy=False)
+                S = S + self.local.scores(X).astype(S.dtype, copy=False)
             return _finite(S, "score")
 
-    def _wide_scores(self, X: NDArray) -> NDArray[np.floating]:
-        S = tiling.wide_scores(lambda rows: self.map.components(self.scaling.apply(rows)), X, self.coef)
-        S += self.intercept
-        return S if self.classes is None else S.astype(np.float32)
+    def _wide_scores(self, X: NDArray) -> NDArray[np.float64]:
+        """Scores without the intercept, in float64 from the rows on, with the numbers that the fit scaled by."""
+        scaling = self.scaling.in_dtype(self.recipe.dtype)
+
+        def scaled(rows: Any) -> Any:
+            return scaling.apply(wide(rows), "float64")
+
+        return self.map.wide_scores(X, self.coef, scaled)
 
     @cached_property
     def rounding(self) -> float:
-        """Share of the largest score by which float32 components round one, as seen at the landmarks; 0 without these.
+        """Share of the scores' deviation by which float32 components round one, at the landmarks; 0 without these.
 
         Coefficients that cancel each other make it large: a score is what is left of them.
         """
@@ -282,24 +286,21 @@ class Model:
             Z = Z[np.union1d(np.arange(ROUNDING_LANDMARKS // 2), far)]
         Z = Z[:ROUNDING_LANDMARKS]
         with one_blas_thread(), silent_overflow():
-            exact = tiling.wide_scores(self.map.components, Z, self.coef)
+            exact = self.map.wide_scores(Z, self.coef, wide)
             off = np.abs(_in_units(partial(tiling.scores, self.map), Z, self.coef) - exact).max(axis=0)
-            largest = np.minimum(np.abs(exact).max(axis=0), np.abs(exact + self.intercept).max(axis=0))
-        return float(np.where(off > 0, off / np.where(largest > 0, largest, np.finfo(np.float64).tiny), 0.0).max())
+        return float(np.where(off > 0, off / np.maximum(exact.std(axis=0), np.finfo(np.float64).tiny), 0.0).max())
 
     @property
     def is_wide(self) -> bool:
-        """True if the components of scores are float64: float32 would round them by more than it may.
+        """True if the components of scores are float64: of float64 rows, and of landmarks where a compiled walk has them.
 
-        It may by FINE_SCORES of the largest score in a model of at most FEW_ROWS rows, or of rows read in float64;
-        else by COARSE_SCORES.
+        Of others where float32 would round by more than FINE_SCORES in a model of at most FEW_ROWS rows, or
+        COARSE_SCORES in one of more.
         """
-        return not self.rounding <= (FINE_SCORES if self._is_fine else COARSE_SCORES)
-
-    @property
-    def _is_fine(self) -> bool:
-        """True if scores may be rounded by FINE_SCORES alone; cells, whose coefficients cancel, are then in float64."""
-        return self.facts.get("rows", np.inf) <= FEW_ROWS or self.recipe.dtype == "float64"
+        if self.recipe.dtype == "float64" or (self.map.landmarks is not None and self.map.wide):
+            return True
+        few = self.facts.get("rows", np.inf) <= FEW_ROWS
+        return not self.rounding <= (FINE_SCORES if few else COARSE_SCORES)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.

@@ -1,9 +1,8 @@
 """The hot loops of kernels of a distance: squared distances refined where they cancel, and profiles of them.
 
-The rules of `numerics.tiling` hold here too, but `add_decay_scores` computes in float64.
+The rules of `numerics.tiling` hold here too.
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,6 @@ from dkernel.numerics.fused.shapes import EXP2
 from dkernel.numerics.loops import FLAGS, compile_loop, instruction
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
-
-
-EXP2_TERMS = tuple(math.log(2) ** k / math.factorial(k) for k in range(12))  # of 2^f, |f| <= 1/2, to 6e-15
 
 _float_from_bits = instruction("float_from_bits")
 
@@ -54,31 +50,6 @@ def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
                         d = X[i, k] - Z[first + j, k]
                         total += d * d
                     squares[j] = total
-
-
-# Rows are the lanes, so that each row's sum goes through the landmarks in their order.
-@compile_loop("void(float64[:, ::1], float64[:, ::1], float32[:, ::1], float64, float64[::1], float64[:, ::1])")
-def _decay_scores(X: Any, Z: Any, coef: Any, b: Any, values: Any, S: Any) -> None:
-    for j in range(Z.shape[0]):
-        for i in range(values.size):
-            values[i] = 0.0
-        for k in range(X.shape[0]):
-            z = Z[j, k]
-            for i in range(values.size):
-                d = X[k, i] - z
-                values[i] += d * d
-        for i in range(values.size):
-            t = np.sqrt(min(values[i], 126.0 * 126.0))
-            k = np.rint(-t)
-            f = -t - k
-            r = EXP2_TERMS[11]
-            for term in range(10, -1, -1):
-                r = EXP2_TERMS[term] + f * r
-            values[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23)) * (1.0 + b * t)
-        for h in range(S.shape[0]):
-            c = np.float64(coef[j, h])
-            for i in range(values.size):
-                S[h, i] += values[i] * c
 
 
 # Products that overflow are values of 0, and a reciprocal that is estimated would be off the same way in every value.
@@ -131,19 +102,6 @@ def refine_squared(
         C-contiguous
     """
     _refine(X, Z, x, z, out)
-
-
-def add_decay_scores(
-    X: NDArray[np.float64], Z: NDArray[np.float64], coef: NDArray[np.float32], b: float, S: NDArray[np.float64]
-) -> None:
-    """S[h, i] += Σ_j coef[j, h] (1 + b t) 2^-t in float64, t = ‖X[:, i] - Z[j]‖; t over 126 is 126.
-
-    Parameters
-    ----------
-    X : float64 (p, rows);  Z : float64 (m, p);  coef : float32 (m, outputs);  S : float64 (outputs, rows); all
-        C-contiguous
-    """
-    _decay_scores(X, Z, coef, b, np.empty(X.shape[1]), S)
 
 
 def cauchy_products(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:

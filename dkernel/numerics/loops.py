@@ -107,9 +107,14 @@ def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
     return lambda function: LoopPart(lambda: _njit(flags)(called(function)))
 
 
-def instruction(name: str) -> Any:
-    """A function of `fused.instructions`."""
-    return LoopPart(lambda: getattr(import_module("dkernel.numerics.fused.instructions"), name))
+def instruction(name: str, *arguments: str) -> Any:
+    """A function of `fused.instructions`, or what it makes of some arguments."""
+
+    def make() -> Any:
+        part = getattr(import_module("dkernel.numerics.fused.instructions"), name)
+        return part(*arguments) if arguments else part
+
+    return LoopPart(make)
 
 
 def called(function: Callable[..., Any], others: Mapping[str, LoopPart] | None = None) -> Callable[..., Any]:

@@ -190,11 +190,11 @@ class Components(Protocol):
 _workspace = threading.local()
 
 
-def aligned_empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """An empty float32 array that begins with a line of the cache: a vector in two lines is read and written twice."""
+def aligned_empty(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
+    """An empty array that begins with a line of the cache: a vector in two lines is read and written twice."""
     size = math.prod(shape)
-    held = np.empty(size + LINE, np.float32)
-    first = -held.ctypes.data % (4 * LINE) // 4
+    held = np.empty(size + LINE, dtype)
+    first = -held.ctypes.data % (4 * LINE) // held.itemsize
     return held[first : first + size].reshape(shape)
 
 

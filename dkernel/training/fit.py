@@ -14,7 +14,7 @@ from dkernel.errors import DataError
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
 from dkernel.numerics import thin_linalg
-from dkernel.numerics.fused import gradient, products, scores
+from dkernel.numerics.fused import gradient, products, scores, wide_scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.validation import silent_overflow
@@ -300,6 +300,7 @@ def _compiled_loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
         *thin_linalg.LINALG_LOOPS,
         gradient.gradient_walks["exp2"],
         scores.score_walks["exp2"],
+        wide_scores.WALKS["gaussian"],
         *local,
     )
 

@@ -36,5 +36,5 @@ def test_scores_of_cancelling_coefficients_are_exact():
 
 def test_scores_of_small_coefficients_stay_quick():
     X = np.random.default_rng(1).normal(size=(400, 2))
-    machine = KernelClassifier("gaussian", gamma=10.0, n_components=32, alpha=1.0, local="none").fit(X, X[:, 0] > 0)
+    machine = KernelClassifier("laplacian", gamma=10.0, n_components=32, alpha=1.0, local="none").fit(X, X[:, 0] > 0)
     assert not machine.model_.is_wide

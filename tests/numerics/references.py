@@ -12,12 +12,6 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
     tile[...] = (1 + b * t + c * t * t) * np.exp2(-t)
 
 
-def add_decay_scores(X: NDArray[Any], Z: NDArray[Any], coef: NDArray[Any], b: float, S: NDArray[Any]) -> None:
-    """Define `add_decay_scores`."""
-    t = np.minimum(np.sqrt(((X.T[:, None] - Z) ** 2).sum(axis=2)), 126.0)
-    S += (((1 + b * t) * np.exp2(-t)) @ coef.astype(np.float64)).T
-
-
 def refine_squared(X: NDArray[Any], Z: NDArray[Any], x: NDArray[Any], z: NDArray[Any], out: NDArray[Any]) -> None:
     """Define `refine_squared`."""
     exact = ((X[:, None].astype(np.float64) - Z) ** 2).sum(axis=2)

@@ -51,7 +51,7 @@ class MeanMachine(LocalMachine):
         sums = [np.bincount(codes, weight * column, minlength=bins) for column in residual.T]
         return cls(edges, np.stack(sums, axis=1) / np.maximum(np.bincount(codes, weight, bins), 1)[:, None], unit)
 
-    def scores(self, X, wide=False):  # noqa: ARG002 - a mean has no sums that cancel
+    def scores(self, X):
         return self.means[self.regions(X)] * self.unit
 
     def regions(self, X):

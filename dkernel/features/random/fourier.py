@@ -15,6 +15,7 @@ from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, draw_projection
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
+from dkernel.kernels.landmark_columns.wide import WideColumns, of_products
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import is_whole, sincos_products
 from dkernel.numerics.random_streams import stream
@@ -126,10 +127,20 @@ class FourierMap(FeatureMap):
         whole = self._turns.whole if self.pairs else None
         if whole is None:
             return None
-        # Cosines and sines stand group by group; in the layers all cosines come before all sines.
+        return replace(whole, order=self._layered)
+
+    @cached_property
+    def wide(self) -> tuple[WideColumns, ...]:
+        if not self.pairs or not isinstance(self.projection, Dense):
+            return ()
+        return of_products("sincos", self._turns.frequencies, order=self._layered)
+
+    @property
+    def _layered(self) -> NDArray[np.intp]:
+        """Places in the layers: the columns stand group by group, and there all cosines come before all sines."""
         groups = [np.arange(first // 2, first // 2 + width) for first, _, width in self.groups_]
         m = self.n_components // 2
-        return replace(whole, order=np.concatenate([part for group in groups for part in (group, m + group)]))
+        return np.concatenate([part for group in groups for part in (group, m + group)])
 
     @cached_property
     def _turns(self) -> Projection:

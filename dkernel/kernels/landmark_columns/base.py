@@ -18,10 +18,10 @@ from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.products import exp2_products, is_whole
+from dkernel.numerics.fused.shapes import LOG2_E
 from dkernel.numerics.rows import wide
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
-LOG2_E = 1.4426950408889634  # turns exp into exp2
 LARGEST_SQUARE = 1e36  # a squared norm; twice the product of two of these is still a float32 number
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from dkernel.kernels.landmark_columns.base import (
     COLUMN_BLOCK,
-    LOG2_E,
     LandmarkColumns,
     augment,
     center_of,
@@ -15,6 +14,7 @@ from dkernel.kernels.landmark_columns.base import (
 )
 from dkernel.numerics import tiling
 from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.fused.shapes import LOG2_E
 
 # A float32 sgemm makes a squared distance wrong by this share of ‖x‖² + ‖z‖².
 CANCELLED = 4e-7

@@ -86,8 +86,8 @@ def _of_cells(to: Nodes, machine: CellMachine, x: str, dtype: str) -> str:
     """Scores by the cells that any of the rows is in, one cell after the other."""
     inputs, outputs = machine.inputs, machine.coef.shape[1]
     centred = to("Sub", x, to.constant(inputs.center, dtype))
-    rows = to.cast(to("Mul", centred, to.constant(inputs.factor, dtype)), SINGLE)
-    weights = _weights(to, machine.tree, rows)
+    scaled = to("Mul", centred, to.constant(inputs.factor, dtype))
+    weights, rows = _weights(to, machine.tree, to.cast(scaled, SINGLE)), to.cast(scaled, DOUBLE)
     held = {
         "Z": to.constant(machine.Z, SINGLE),
         "coef": to.constant(machine.coef, SINGLE),
@@ -116,14 +116,14 @@ def _of_cells(to: Nodes, machine: CellMachine, x: str, dtype: str) -> str:
 
 
 def _of_cell(body: Nodes, machine: CellMachine, held: dict[str, str], cell: str, rows: str) -> str:
-    """The machine of one cell at some rows; distances in float64, for the kernel has a kink where they are 0."""
+    """The machine of one cell at some rows, in float64."""
     whose = cell if len(machine.roots) > 1 else body.constant([0], WHOLE)
     root = body("Squeeze", body("Gather", held["roots"], whose, axis=0), body.constant([0], WHOLE))
     start = body("Gather", held["ends"], cell, axis=0)
     end = body("Gather", held["ends"], body("Add", cell, body.constant([1], WHOLE)), axis=0)
     first = body.constant([0], WHOLE)
     Z, coef = (body("Slice", held[name], start, end, first) for name in ("Z", "coef"))
-    u, z = body.cast(body("MatMul", rows, root), DOUBLE), body.cast(Z, DOUBLE)
+    u, z = body("MatMul", rows, body.cast(root, DOUBLE)), body.cast(Z, DOUBLE)
     norms = body("Add", body("ReduceSumSquare", u, axes=[1]), body("ReduceSumSquare", z, axes=[1], keepdims=0))
     squared = body("Add", body("Gemm", u, z, alpha=-2.0, transB=1), norms)
     squared = body("Mul", squared, body("Gather", held["squares"], cell, axis=0))

@@ -18,13 +18,8 @@ class LocalMachine(ABC):
     """Names of arrays that `scores` reads in parts, so that large ones may stay in the model file."""
 
     @abstractmethod
-    def scores(self, X: NDArray[np.floating], wide: bool = False) -> NDArray[np.float64]:
-        """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block.
-
-        Parameters
-        ----------
-        wide : whether sums that cancel are in float64
-        """
+    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block."""
 
     @abstractmethod
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -28,8 +28,11 @@ class CellInputs:
 
     def __call__(self, X: NDArray[np.floating]) -> F32:
         """Scaled rows, float32 (rows, p), of a block (rows, p)."""
-        centred = X - self.center.astype(X.dtype)
-        return np.ascontiguousarray(centred * self.factor.astype(X.dtype), np.float32)
+        return np.ascontiguousarray(self.scale(X), np.float32)
+
+    def scale(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Scaled rows (rows, p) in the dtype of a block (rows, p)."""
+        return (X - self.center.astype(X.dtype)) * self.factor.astype(X.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +79,12 @@ class CellMachine(LocalMachine):
         """The machines of the cells; their arrays are views."""
         return unpack_cells(self.arrays(), self.nu)
 
-    def scores(self, X: NDArray[np.floating], wide: bool = False) -> F64:
-        Z = self.inputs(X)
-        S, total = np.zeros((len(Z), self.coef.shape[1])), np.zeros((len(Z), 1))
-        for number, visit in self.tree.visits(Z):
+    def scores(self, X: NDArray[np.floating]) -> F64:
+        rows = self.inputs.scale(X)
+        S, total = np.zeros((len(X), self.coef.shape[1])), np.zeros((len(X), 1))
+        for number, visit in self.tree.visits(self.inputs(X)):
             weight = np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None]
-            cell = self.cells[number]
-            S[visit.rows] += weight * (cell.wide_scores if wide else cell.scores)(Z[visit.rows])
+            S[visit.rows] += weight * self.cells[number].scores(rows[visit.rows])
             total[visit.rows] += weight
         return S / total * self.unit
 

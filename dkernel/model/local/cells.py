@@ -12,17 +12,15 @@ from numpy.typing import NDArray
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.distances import median_distance
-from dkernel.kernels.landmark_columns.base import LOG2_E
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
 from dkernel.losses.losses import Loss, parse_loss
 from dkernel.model.local.partition import CellTree, grow
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
-from dkernel.numerics.elementwise import add_decay_scores
+from dkernel.numerics.fused.products import products
 from dkernel.numerics.threads import for_each
-from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
+from dkernel.numerics.tiling import TILE_COMPONENTS, scratch, wide_scores
 
-TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
 CELL_STRIP = 256  # rows of the kernel matrix that are made at one time
 SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
@@ -79,48 +77,21 @@ class Cell:
     length: float
     nu: float = 0.5
 
-    def scores(self, X: F32) -> F64:
-        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block.
+    def scores(self, X: NDArray[np.floating]) -> F64:
+        """Scores (rows, outputs) of scaled rows, in float64; a row has the same alone and in any block.
 
         The landmarks as products want them are made anew: of all cells they would be more than the model.
         """
         if not len(self.Z):
             return np.zeros((len(X), self.coef.shape[1]))
-        columns, held = _columns(self.Z, self.length, self.nu), scratch(TILE * TILE_COMPONENTS)
+        root, Z, kernel = self.root.astype(np.float64), self.Z.astype(np.float64), Matern(self.nu, self.length)
 
-        def score_tile(tile: F32) -> F64:
-            rows, S = columns.rows(tile), np.zeros((TILE, self.coef.shape[1]))
-            for at in range(0, len(self.Z), TILE_COMPONENTS):
-                part = self.coef[at : at + TILE_COMPONENTS]
-                K = held[: TILE * len(part)].reshape(TILE, len(part))
-                columns.fill(rows, at, K)
-                S += K @ part
-            return S
+        def rows(X: NDArray[np.floating]) -> F64:
+            return products(X.astype(np.float64), root)
 
-        return self._by_tiles(X, score_tile)
-
-    def wide_scores(self, X: F32) -> F64:
-        """Scores by sums in float64, for coefficients that cancel; they take two to four times as long."""
-        slope, b, _ = SMOOTHNESS[self.nu]
-        factor = slope * LOG2_E / self.length
-        Z, coef = factor * self.Z.astype(np.float64), np.ascontiguousarray(self.coef)
-
-        def score_tile(tile: F32) -> F64:
-            S = np.zeros((self.coef.shape[1], TILE))
-            add_decay_scores(np.ascontiguousarray(factor * tile.T.astype(np.float64)), Z, coef, b / LOG2_E, S)
-            return S.T
-
-        return self._by_tiles(X, score_tile)
-
-    def _by_tiles(self, X: F32, score_tile: Callable[[F32], F64]) -> F64:
-        """Score the rows in tiles of TILE rows, times the root; the last tile is padded."""
-        out, tile = np.zeros((len(X), self.coef.shape[1])), np.empty((TILE, X.shape[1]), np.float32)
-        for first in range(0, len(X), TILE):
-            some = X[first : first + TILE]
-            tile[: len(some)] = some
-            tile[len(some) :] = 0.0
-            out[first : first + TILE] = score_tile(tile @ self.root)[: len(some)]
-        return out
+        for columns in kernel.wide_columns(Z):
+            return columns.scores(X, self.coef, rows)
+        return wide_scores(lambda tile: kernel(rows(tile), Z), X, self.coef)
 
 
 def pack_cells(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:

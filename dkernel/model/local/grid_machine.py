@@ -81,7 +81,7 @@ class GridMachine(LocalMachine):
         """The grids."""
         return replace(self.settings.draw(self.inputs, len(self.bits), self.seed), bits=self.bits)
 
-    def scores(self, X: NDArray[np.floating], wide: bool = False) -> NDArray[np.float64]:  # noqa: ARG002 - few sums
+    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
         S = np.zeros((len(X), len(self.unit)), np.float32)
         for first in range(0, len(X), TABLE_ROWS):
             part = slice(first, first + TABLE_ROWS)

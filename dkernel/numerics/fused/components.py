@@ -1,6 +1,7 @@
 """Components of a map as the compiled walks make them: products with a block in panels, and a function of each."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,22 +22,23 @@ class PackedComponents:
 
     Parameters
     ----------
-    function : "exp2" or "sincos", which makes two layers of columns, the cosines and the sines
-    packed : `products.pack_panels` block, with zeros up to a whole panel
+    function : "exp2", "sincos", which makes two layers of columns, the cosines and the sines, or another one of
+        `products.compile_walks`
+    packed : `products.pack_panels` block, with zeros up to a whole panel; its type is that of the columns
     width : columns of the block without them
     order : where each of the map's columns stands in the layers end to end; None for the order that they have
     """
 
     function: str
-    packed: F32
+    packed: NDArray[Any]
     width: int
     order: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedComponents | None":
+    def of(cls, function: str, block: NDArray[Any], order: NDArray[np.intp] | None = None) -> "PackedComponents | None":
         """Columns of a block (k, width), or None where the fused products do not go."""
         k, width = block.shape
-        padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
+        padded = np.zeros((k, -(-width // PANEL) * PANEL), block.dtype)
         padded[:, :width] = block
         panels = pack_panels(padded)
         return None if panels is None else cls(function, panels, width, order)
@@ -51,16 +53,16 @@ class PackedComponents:
     def layers(self) -> int:
         return 2 if self.function == "sincos" else 1
 
-    def pack(self, coef: NDArray[np.floating]) -> F32:
+    def pack(self, coef: NDArray[np.floating]) -> NDArray[Any]:
         """Coefficients of the columns (D, heads) as the walk reads them, (heads, panels, layers, 64)."""
         heads, whole = coef.shape[1], len(self.packed)
-        wide = np.zeros((heads, self.layers, whole * PANEL), np.float32)
+        wide = np.zeros((heads, self.layers, whole * PANEL), self.packed.dtype)
         layered = coef.T
         if self.order is not None:
             layered = np.empty_like(layered)
             layered[:, self.order] = coef.T
         wide[:, :, : self.width] = layered.reshape(heads, self.layers, self.width)
-        out = aligned_empty((heads, whole, self.layers, PANEL))
+        out = aligned_empty((heads, whole, self.layers, PANEL), self.packed.dtype)
         out[...] = wide.reshape(heads, self.layers, whole, PANEL).transpose(0, 2, 1, 3)
         return out
 

@@ -22,13 +22,15 @@ from dkernel.numerics.tiling import aligned_empty
 MOST_DATA_COLUMNS = 128  # products of more columns of the data are worth a library's blocking
 
 
-def supports_products(k: int) -> bool:
-    """True if products over k columns of the data go this way on this processor."""
-    return k <= MOST_DATA_COLUMNS and registers() is not None
+def supports_products(k: int, dtype: Any = np.float32) -> bool:
+    """True if products over k columns of the data go this way on this processor: in float64 those of any number."""
+    return (k <= MOST_DATA_COLUMNS or dtype == np.float64) and registers() is not None
 
 
-def pack_panels(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
+def pack_panels(block: NDArray[Any]) -> NDArray[Any] | None:
     """The block (k, width) as panels (width / 64, k, 64), or None where the fused products do not go.
+
+    Float32 or float64.
 
     Examples
     --------
@@ -36,9 +38,9 @@ def pack_panels(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     True
     """
     k, width = block.shape
-    if width == 0 or width % PANEL or not supports_products(k):
+    if width == 0 or width % PANEL or not supports_products(k, block.dtype):
         return None
-    panels = aligned_empty((width // PANEL, k, PANEL))
+    panels = aligned_empty((width // PANEL, k, PANEL), block.dtype)
     panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
     return panels
 
@@ -48,7 +50,7 @@ def is_whole(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
     return out.shape[1] == PANEL * len(panels) and len(out) % PRODUCT_STRIP == 0
 
 
-_BLOCKS = {name: instruction(f"{name}_block") for name in ("exp2", "sincos", "identity")}
+_BLOCKS = {name: instruction("intrinsic_block", name) for name in ("exp2", "sincos", "identity")}
 component_block = _BLOCKS["exp2"]
 """What a walk calls by this name, in which each has the block of its own function."""
 
@@ -61,41 +63,49 @@ def compile_walks(signature: str) -> Callable[[Callable[..., None]], Mapping[str
     }
 
 
+def in_float64(signature: str) -> str:
+    """The signature of the same loop in float64."""
+    return signature.replace("float32", "float64")
+
+
 _PRODUCT_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
-@compile_walks(_PRODUCT_SIGNATURE)
-def product_walks(rows: Any, panels: Any, out: Any) -> None:
+def _product_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             component_block(rows, panels, out, 0, i, j)
 
 
-def products(rows: NDArray[np.float32], block: NDArray[np.float32]) -> NDArray[np.float32]:
+product_walks = compile_walks(_PRODUCT_SIGNATURE)(_product_walk)
+_wide_product_walks = compile_walks(in_float64(_PRODUCT_SIGNATURE))(_product_walk)
+
+
+def products(rows: NDArray[Any], block: NDArray[Any]) -> NDArray[Any]:
     """rows @ block: of few columns a row has the same bits wherever it stands, which not every library gives.
 
     Parameters
     ----------
-    rows : float32 (r, k)
-    block : float32 (k, width)
+    rows : float32 or float64 (r, k)
+    block : (k, width), of the type of the rows
     """
     (n, k), width = rows.shape, block.shape[1]
-    wide = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
+    wide = np.zeros((k, -(-width // PANEL) * PANEL), rows.dtype)
     wide[:, :width] = block
     panels = pack_panels(wide)
     if panels is None:
         return np.asarray(rows @ block)
     strips = in_strips(rows)
-    out = np.empty((1, len(strips), wide.shape[1]), np.float32)
-    product_walks["identity"](strips, panels, out)
+    out = np.empty((1, len(strips), wide.shape[1]), rows.dtype)
+    (product_walks if rows.dtype == np.float32 else _wide_product_walks)["identity"](strips, panels, out)
     return np.ascontiguousarray(out[0, :n, :width])
 
 
-def in_strips(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def in_strips(rows: NDArray[Any]) -> NDArray[Any]:
     """The rows as a walk takes them, contiguous: rows of zeros up to a whole strip behind them."""
     missing = -len(rows) % PRODUCT_STRIP
     if missing:
-        rows = np.concatenate([rows, np.zeros((missing, rows.shape[1]), np.float32)])
+        rows = np.concatenate([rows, np.zeros((missing, rows.shape[1]), rows.dtype)])
     return np.ascontiguousarray(rows)
 
 

@@ -36,7 +36,7 @@ def add_scores(tile: Any, coef: Any, sums: Any, i: Any, row: Any, j: Any) -> Non
 
 
 @inner()
-def _add_lanes(sums: Any, S: Any, start: Any, n: Any) -> None:
+def add_lanes(sums: Any, S: Any, start: Any, n: Any) -> None:
     for i in range(n):
         for h in range(S.shape[1]):
             S[start + i, h] += sum_lanes(sums, i, h)
@@ -59,7 +59,7 @@ def score_walks(rows: Any, panels: Any, coef: Any, tile: Any, sums: Any, lanes: 
                 for i in range(0, n, 4):
                     component_block(rows, panels[j : j + 1], tile, start + i, 0, 0)
                     add_scores(tile, coef, sums, 0, i, j)
-            _add_lanes(sums, S, start, n)
+            add_lanes(sums, S, start, n)
 
 
 def fused_scores(

@@ -42,7 +42,7 @@ def test_a_row_is_answered_by_its_own_cell_and_near_a_cut_by_both(made):
     for number, cell in enumerate(machine.cells):
         alone = (of == number) & (visited == 1)
         assert alone.any()
-        np.testing.assert_array_equal(whole[alone], cell.scores(Z[alone]) * [2.0, 5.0])
+        np.testing.assert_array_equal(whole[alone], cell.scores(machine.inputs.scale(X[alone])) * [2.0, 5.0])
     np.testing.assert_array_equal(machine.scores(X[33:34])[0], whole[33])
     np.testing.assert_array_equal(machine.scores(X[::-1])[::-1], whole)
     assert machine.scores(X[:0]).shape == (0, 2)

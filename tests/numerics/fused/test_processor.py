@@ -16,15 +16,15 @@ from llvmlite import binding
 
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian
-from dkernel.numerics.fused import gradient, instructions, processor, products, scores
+from dkernel.numerics.fused import gradient, instructions, processor, products, scores, wide_scores
 from dkernel.numerics.loops import FLAGS, called
 
 ROOT = Path(__file__).parents[3]
 KINDS = {"AVX-512": processor.AVX512, "AVX2": processor.AVX2, "NEON": processor.NEON}
 MACHINES = {
-    "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", r"vfmadd\w+ps.*zmm"),
-    "AVX2": ("x86_64-unknown-linux-gnu", "haswell", r"vfmadd\w+ps.*ymm"),
-    "NEON": ("aarch64-unknown-linux-gnu", "generic", r"fmla\tv\d+\.4s"),
+    "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", r"vfmadd\w+p[sd].*zmm"),
+    "AVX2": ("x86_64-unknown-linux-gnu", "haswell", r"vfmadd\w+p[sd].*ymm"),
+    "NEON": ("aarch64-unknown-linux-gnu", "generic", r"fmla\tv\d+\.(4s|2d)"),
 }
 
 
@@ -39,6 +39,7 @@ def gradients(tile, R, part):
 SIGNATURES = {
     "products": products._PRODUCT_SIGNATURE,
     "scores": scores._SCORE_SIGNATURE,
+    "wide scores": wide_scores.WALKS["exponential"]._signature,
     "gradients": "void(float32[:, :, :, ::1], float32[:, ::1], float32[:, :, :, ::1])",
 }
 
@@ -49,6 +50,7 @@ def loops():
     sources = {
         "products": called(products.product_walks["sincos"]._source, products.product_walks["sincos"]._parts),
         "scores": called(scores.score_walks["exp2"]._source),
+        "wide scores": called(wide_scores.WALKS["exponential"]._source, wide_scores.WALKS["exponential"]._parts),
         "gradients": gradients,
     }
     made = {}
@@ -71,10 +73,14 @@ def results(loops, kind):
     coef = rng.normal(size=(5, 2, 1, 64)).astype(np.float32)
     tile, sums, S = np.empty((1, 4, 64), np.float32), np.empty((8, 5, 16), np.float32), np.zeros((12, 5), np.float32)
     loops[kind, "scores"](rows, panels, coef, tile, sums, sums.reshape(-1), S)
+    doubles, wide = [rows.astype(float), panels.astype(float), coef.astype(float)], np.zeros((12, 5))
+    doubles[0][:, 0], doubles[1][:, 0] = 90.0, 90.0  # squares of near rows, which are taken again
+    sums = np.empty((8, 5, 16))
+    loops[kind, "wide scores"](*doubles, sums, sums.reshape(-1), wide)
     part = np.zeros((5, 1, 2, 64), np.float32)
     tiles = np.ascontiguousarray(pairs[:, :, :64])[None]
     loops[kind, "gradients"](tiles, S, part)
-    return pairs, S, part
+    return pairs, S, part, wide
 
 
 @pytest.mark.parametrize("kind", ["AVX2", "NEON"])
@@ -150,7 +156,8 @@ def digests():
         coef, shift = rng.normal(size=(300, 6)).astype(np.float32), rng.normal(size=6).astype(np.float32)
         G, g, S = gradient.fused_gradient(map.panels, map.rows(X), coef, shift, Y, None, ("logistic", 0.0))
         alone = scores.fused_scores(map.panels, map.rows, X, coef, shift)
-        made[name] = [hashlib.sha256(array.tobytes()).hexdigest() for array in (G, g, S, alone)]
+        wide = map.wide_scores(X, coef.astype(np.float64), lambda rows: rows.astype(np.float64))
+        made[name] = [hashlib.sha256(array.tobytes()).hexdigest() for array in (G, g, S, alone, wide)]
     return json.dumps(made)
 
 
