@@ -87,6 +87,11 @@ def add_bin_scores(codes: Any, starts: Any, coef: Any, unit: Any, scores: Any) -
                     scores[i, c] += np.float32(own[codes[g, i], c]) * unit[g, c]
 
 
+_add_to_wide = compile_loop("void(uint32[:, ::1], int64[::1], int16[:, ::1], float32[:, ::1], float64[:, ::1])", EXACT)(
+    add_bin_scores._source
+)
+
+
 @compile_loop("void(uint32[:, ::1], uint8[::1], float64[:, :])", EXACT)
 def _count_bins(codes: Any, seen: Any, out: Any) -> None:
     """Count the bins that half of the rows, and all of them, occupy in each grid."""
@@ -225,7 +230,7 @@ class Binning:
         _codes(np.ascontiguousarray(X.T), *self._parameters, out)
         return out
 
-    def add_scores(self, X: F32, coef: NDArray[np.int16], unit: F32, scores: F32) -> None:
+    def add_scores(self, X: F32, coef: NDArray[np.int16], unit: F32, scores: NDArray[np.floating]) -> None:
         """Add to each row's scores the coefficients of its bins, one grid after the other, in place.
 
         Parameters
@@ -233,13 +238,13 @@ class Binning:
         X : float32 (rows, p)
         coef : int16 (n_bins, n_outputs)
         unit : of the coefficients of each grid, float32 (n_grids, n_outputs)
-        scores : float32 (rows, n_outputs)
+        scores : float32 or float64 (rows, n_outputs)
         """
-        X = np.ascontiguousarray(X.T).T
+        X, add = np.ascontiguousarray(X.T).T, add_bin_scores if scores.dtype == np.float32 else _add_to_wide
         for first in range(0, self.n_grids, GRIDS_TOGETHER):
             part = self.part(first, first + GRIDS_TOGETHER)
             own = slice(self.starts[first], self.starts[first + part.n_grids])
-            add_bin_scores(part.codes(X), part.starts, coef[own], unit[first : first + GRIDS_TOGETHER], scores)
+            add(part.codes(X), part.starts, coef[own], unit[first : first + GRIDS_TOGETHER], scores)
 
 
 BINNING_LOOPS = (_codes, add_sums, add_bin_scores, _count_bins)

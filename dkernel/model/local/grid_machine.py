@@ -82,7 +82,7 @@ class GridMachine(LocalMachine):
         return replace(self.settings.draw(self.inputs, len(self.bits), self.seed), bits=self.bits)
 
     def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
-        S = np.zeros((len(X), len(self.unit)), np.float32)
+        S = np.zeros((len(X), len(self.unit)), X.dtype)
         for first in range(0, len(X), TABLE_ROWS):
             part = slice(first, first + TABLE_ROWS)
             self.binning.add_scores(self.inputs(X[part]).T, self.tables.coef, self.tables.unit, S[part])
