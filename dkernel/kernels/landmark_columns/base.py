@@ -23,6 +23,7 @@ from dkernel.numerics.rows import wide
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LARGEST_SQUARE = 1e36  # a squared norm; twice the product of two of these is still a float32 number
+FARTHEST = 1e16  # a coordinate: squares of 10,000 of them are no more than that
 
 
 class LandmarkColumns(ABC):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels.landmark_columns.base import LARGEST_SQUARE, center_of
+from dkernel.kernels.landmark_columns.base import FARTHEST, LARGEST_SQUARE, center_of
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
 from dkernel.numerics.fused.wide_scores import FUNCTIONS, wide_scores
@@ -53,7 +53,7 @@ def of_distances(function: str, Z: F64, factor: float | F64) -> tuple[WideColumn
         near *= factor
         np.einsum("ij,ij->i", near, near, out=rows[:, 0])
         if not rows[:, 0].max(initial=0.0) <= LARGEST_SQUARE:
-            np.clip(near, -(LARGEST_SQUARE**0.5), LARGEST_SQUARE**0.5, out=near)
+            np.clip(near, -FARTHEST, FARTHEST, out=near)
             np.einsum("ij,ij->i", near, near, out=rows[:, 0])
         return rows
 

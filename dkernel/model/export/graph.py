@@ -21,6 +21,7 @@ from dkernel.version import __version__
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
 MOST_TENSOR_BYTES = 1_900_000_000  # of the tensors of a message; the rest of it takes some megabytes
 QUARTER = np.pi / 2  # turns a cosine into a sine
+REFUSAL = "A number of a row is missing, infinite or too large for this model."  # name of a node, which errors tell
 _EXPORTED_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
@@ -38,9 +39,10 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         x, inputs = _inputs(to, model, dtype)
     scores = _scores(to, model.map, _scale(to, model, x if model.local is None else to.cast(x, to.dtype)), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
+    read = model.recipe.dtype
     if model.local is not None:
-        read = model.recipe.dtype
         scores = to("Add", scores, to.cast(local_scores(to, model.local, to.cast(x, read), read), to.dtype))
+    scores = _refuse_others(to, scores, to.cast(x, read), to.cast(scores, dtype))
     outputs = _outputs(to, model, scores, dtype)
     graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
     made = helper.make_model(
@@ -69,7 +71,16 @@ def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueIn
         "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
     )
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
-    return (x if model.encoding is None else fill_missing(to, model.encoding, x)), [info]
+    return (x if model.reading is None else fill_missing(to, model.reading, x)), [info]
+
+
+def _refuse_others(to: Nodes, scores: str, *finite: str) -> str:
+    """The scores where these numbers of a row are finite; of others an index is out of bounds, which is an error."""
+    odd = [to("Or", to("IsNaN", numbers), to("IsInf", numbers)) for numbers in finite]
+    index = to("Max", *(to("ReduceMax", to.cast(each, np.int64), axes=[1], keepdims=1) for each in odd))
+    zeros = to("Gather", to.constant([0.0]), index)
+    to.nodes[-1].name = REFUSAL
+    return to("Add", scores, zeros)
 
 
 def _is_delicate(model: Model) -> bool:
@@ -83,7 +94,9 @@ def _scale(to: Nodes, model: Model, x: str) -> str:
         x = to("Sub", x, to.constant(scaling.shift))
     if (scaling.factor != 1.0).any():
         x = to("Mul", x, to.constant(scaling.factor))
-    return x if scaling.rotation is None else to.affine(x, scaling.rotation)
+    if scaling.rotation is None:
+        return x
+    return to.affine(to.clip(x) if model.map.kernel.shift_invariant else x, scaling.rotation)
 
 
 def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> str:

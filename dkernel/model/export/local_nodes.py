@@ -87,7 +87,8 @@ def _of_cells(to: Nodes, machine: CellMachine, x: str, dtype: str) -> str:
     """Scores by the cells that any of the rows is in, one cell after the other."""
     inputs, outputs = machine.inputs, machine.coef.shape[1]
     centred = to("Sub", x, to.constant(inputs.center, dtype))
-    scaled = to("Mul", centred, to.constant(inputs.factor, dtype))
+    with to.compute_in(dtype):
+        scaled = to.clip(to("Mul", centred, to.constant(inputs.factor)))
     weights, rows = _weights(to, machine.tree, to.cast(scaled, SINGLE)), to.cast(scaled, DOUBLE)
     held = {
         "Z": to.constant(machine.Z, SINGLE),

@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 from dkernel import kernels as ours
 from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.kernels.transforms import Selection
 from dkernel.model.export.exact import refusal_of
 
@@ -139,6 +140,10 @@ class Nodes:
         """x and a number."""
         return x if number == 0.0 else self("Add", x, self.constant(number))
 
+    def clip(self, x: str) -> str:
+        """x, and rows that are as good as infinitely far nearer, so that products of them are numbers."""
+        return self("Clip", x, self.constant(-FARTHEST), self.constant(FARTHEST))
+
     def power(self, x: str, exponent: float) -> str:
         """x to some power; small whole ones by multiplication, which has no trouble with signs."""
         if float(exponent).is_integer() and 1 <= exponent <= 8:
@@ -151,7 +156,7 @@ class Nodes:
     def squared_distances(self, x: str, Z: NDArray[np.float64]) -> str:
         """‖x - z‖² of every pair, (n, m): centred, so that the difference of large squares is not all there is."""
         center = Z.mean(axis=0)
-        x, Z = self("Sub", x, self.constant(center)), Z - center
+        x, Z = self.clip(self("Sub", x, self.constant(center))), Z - center
         own = self("ReduceSum", self("Mul", x, x), self.constant([1], np.int64), keepdims=1)
         crossed = self.affine(x, -2.0 * Z.T, np.einsum("ij,ij->i", Z, Z))
         return self("Max", self("Add", crossed, own), self.constant(0.0))

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.kernels.landmark_columns.base import FARTHEST
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.local.cells import SMOOTHNESS, Cell, pack_cells, unpack_cells
 from dkernel.model.local.partition import CellTree
@@ -31,8 +32,8 @@ class CellInputs:
         return np.ascontiguousarray(self.scale(X), np.float32)
 
     def scale(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Scaled rows (rows, p) in the dtype of a block (rows, p)."""
-        return (X - self.center.astype(X.dtype)) * self.factor.astype(X.dtype)
+        """Scaled rows (rows, p) in the dtype of a block (rows, p); those as good as infinitely far are nearer."""
+        return np.clip((X - self.center.astype(X.dtype)) * self.factor.astype(X.dtype), -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,9 +125,9 @@ class VectorBuilder:
         return (z,)
 
     def greater(self, z: Any, least: float) -> Any:
-        """z where it is greater than a number, else the number."""
+        """z where it is greater than a number, or NaN, else the number."""
         bound = self.constant(least)
-        return self.builder.select(self.builder.fcmp_ordered(">", z, bound), z, bound)
+        return self.builder.select(self.builder.fcmp_unordered(">", z, bound), z, bound)
 
     def exp2(self, z: Any) -> tuple[Any, ...]:
         b, zero = self.builder, self.constant(0.0)
