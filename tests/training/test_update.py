@@ -154,6 +154,23 @@ def test_a_cell_with_new_rows_is_the_fit_of_both():
     assert len(new.Z) == 299
 
 
+@pytest.mark.parametrize("nu", [0.5, 1.5])
+@pytest.mark.parametrize(("n", "p"), [(120, 7), (300, 108), (640, 30)])
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_rows_of_the_training_may_come_again(count, n, p, nu):
+    """Exactly they are the old ones; by a last digit off they are others, of which normal equations tell nothing."""
+    rng = np.random.default_rng([count, n, p])
+    X, root = rng.normal(size=(n, p)).astype(np.float32), rng.normal(size=(p, p)).astype(np.float32)
+    Y, loss = X[:, :1] + X[:, 1:2] ** 2, parse_loss("squared")
+    cell = fit_cell(X, root, loss, Y, np.zeros_like(Y), np.ones(n), CellSettings(1.0, 1e-4, nu))
+    again, S = X[:count], np.zeros_like(Y[:count])
+    off = np.nextafter(again, np.float32(9))
+    for rows, more in ((again, 0), (off, count)):
+        new = update_cell(cell, loss, rows, Y[:count], S, np.ones(count), 1e-4)
+        assert len(new.Z) == n + more
+        np.testing.assert_allclose(new.scores(X), cell.scores(X), atol=0.01 * Y.std())
+
+
 def test_a_large_cell_is_divided_and_its_function_stays():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (900, 2)).astype(np.float32)

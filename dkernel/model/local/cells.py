@@ -38,6 +38,9 @@ LEAST_CELL_DISTANCE = np.float32(1e-3)
 # cells with squared hinge mostly two; 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 covtype rows.
 CELL_STEPS, CELL_MOVED = 20, 3e-3
 NEAR = 8  # old rows beside each new one whose coefficients an update changes
+# A share of the trace that is added to their normal equations, in which rows that are hardly apart have nearly one
+# column: far above the rounding of float64, far below a ridge.
+NORMAL_ROUNDING = 1e-13
 FEW = 4  # an update has few rows if it changes less than one in FEW of the coefficients of a cell
 
 
@@ -236,7 +239,7 @@ def fit_cell(
     for _ in range(settings.rounds if len(X) > 1 else 0):
         half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
         root = relearn_root(half, X[:: max(1, len(X) // CELL_GRADIENTS)])
-    Z = X @ root
+    Z = products(X, root)  # a row that comes again has the same bits
     if not len(Z):
         return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * typical_distance(Z)
@@ -266,7 +269,7 @@ def update_cell(cell: Cell, loss: Loss, X: F32, Y: F32, S: F32, weight: F64, rid
     ----------
     X : new scaled rows (n, p);  Y, S, weight : as in `fit_cell`
     """
-    old, new = len(cell.Z), X @ cell.root
+    old, new = len(cell.Z), products(X, cell.root)
     mass = np.concatenate([np.ones(old), weight])
     Z, place, total = merge_rows(np.concatenate([cell.Z, new]), mass)
     place, f = place[old:], S + cell.scores(X)
@@ -305,7 +308,9 @@ def _least_squares(
 
         return by_all
     K = Matern(nu=cell.nu, length=cell.length)(Z.astype(np.float64), Z[moving].astype(np.float64))
-    solve_few = linalg.factor_of((K * total[:, None]).T @ K + ridge * K[moving])
+    normal = (K * total[:, None]).T @ K + ridge * K[moving]
+    normal.flat[:: len(moving) + 1] += NORMAL_ROUNDING * np.trace(normal)
+    solve_few = linalg.factor_of(normal)
 
     def by_few(target: F64) -> tuple[F64, F64]:
         coef = np.zeros_like(target)
