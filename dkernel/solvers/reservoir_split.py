@@ -36,10 +36,16 @@ class ReservoirSplit:
     threshold: int
 
     @property
+    def measured(self) -> Block:
+        """Rows whose leverage is measured: those that are held for it, or the sample where none are."""
+        return self.held if len(self.held.X) else self.sample
+
+    @property
     def unseen(self) -> Block:
-        """Rows that the preconditioner's sample does not hold, of the larger block of them."""
+        """Rows that the preconditioner's sample does not hold, of the larger block of them; its own where it has all."""
+        larger = self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
         # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
-        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(8192))
+        return part_of(larger if len(larger.X) else self.sample, slice(8192))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
         """Make these rows of the pool the landmarks; the sample keeps its size and takes the other rows first."""

@@ -202,7 +202,7 @@ def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
         moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), "moment"))
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(sketch_features(problem, coordinates, split.held.X[:WIDE_HELD]))
+    held = sketch.project(sketch_features(problem, coordinates, split.measured.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
@@ -263,7 +263,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 def _factorize(sampled: SampledProblem, covariance: F64, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held_components(sampled, part_of(sampled.split.held, slice(most)))
+    held = _held_components(sampled, part_of(sampled.split.measured, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.

@@ -113,7 +113,7 @@ class Sizes:
     n, p : of the source
     components : D
     holdout : rows that no gradient sees
-    held : rows outside the sample, for the leverage
+    held : rows outside the sample, for the leverage; 0 where every row may be a landmark
     sample : rows of the preconditioner's Gram matrix and of the warm start
     candidates : rows to choose landmarks from, which may be in the sample; as many as components where all are taken
     rounds : of a pass
@@ -159,6 +159,9 @@ class Sizes:
         holdout = _holdout_rows(n, recipe)
         rest = n - holdout
         held = 0 if solver.in_memory else min(LEVERAGE_ROWS, max(1, rest // 10))
+        judges = solver.prepared and recipe.alpha == "auto" and not holdout  # alphas, by rows that no start has seen
+        if components > rest - held and not (solver.in_rounds or judges):
+            held = 0  # all rows are asked for
         sample = min(_sample_rows(n, components), max(rest - held, 1))
         candidates = _candidate_rows(components, recipe, rest - held)
         # The epochs on a sample of most rows teach what more rounds could. On letter, magic, kin40k, california and

@@ -124,7 +124,7 @@ def _describe_components(request: FitRequest, sizes: Sizes, features: str, n_lan
     """
     exact, landmarks, asked = request.solver.in_memory, by_landmarks(features), sizes.components
     auto = request.recipe.n_components == "auto"
-    which = "all different rows" if exact else "all rows except the holdout"
+    which = "all different rows" if exact else _describe_rows(request, sizes)
     if landmarks and request.landmarks is None and n_landmarks < asked:
         return f"{n_landmarks:,}: {which}" if auto else f"{n_landmarks:,}: {which}; {asked:,} were asked for"
     if why:
@@ -132,6 +132,13 @@ def _describe_components(request: FitRequest, sizes: Sizes, features: str, n_lan
     if not auto or request.recipe.constant_map:
         return ""
     return f"{asked:,}: {which}" if exact and landmarks else f"{asked:,}, by rows and by what the setup may cost"
+
+
+def _describe_rows(request: FitRequest, sizes: Sizes) -> str:
+    """The rows that landmarks are taken from."""
+    purpose = "measure the step" if request.solver.in_rounds else "judge alphas"
+    others = ["the holdout"] * bool(sizes.holdout) + [f"{sizes.held:,} that {purpose}"] * bool(sizes.held)
+    return " ".join(["all rows", *["except " + " and ".join(others)] * bool(others)])
 
 
 def choose_model(
