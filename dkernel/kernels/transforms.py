@@ -402,8 +402,7 @@ class Selection(UnaryKernel, operator="on"):
 
     def wide_columns(self, Z: F64) -> tuple[WideColumns, ...]:
         """The kernel's columns of the selected columns."""
-        parts = self.kernel.wide_columns(self._part(Z))
-        return tuple(replace(columns, prepared=lambda X, own=columns.prepared: own(self._part(X))) for columns in parts)
+        return tuple(columns.behind(self._part) for columns in self.kernel.wide_columns(self._part(Z)))
 
     @property
     def _places(self) -> list[int]:

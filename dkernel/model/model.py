@@ -32,8 +32,8 @@ from dkernel.numerics.validation import silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
 
-# Float32 components may round a score by these shares of the deviation of the scores, where float64 has no compiled walk
-# and takes four to nine times as long. Nearly every model of many rows is above the first, which its own error hides.
+# Float32 components may round a score by these shares of the scores' deviation, where float64 has no compiled walk and
+# takes four to nine times as long. Nearly every model of many rows is above the first, which its own error hides.
 FINE_SCORES, COARSE_SCORES = 5e-6, 1e-2
 ROUNDING_LANDMARKS = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
@@ -241,9 +241,9 @@ class Model:
     def scores(self, X: NDArray) -> NDArray[np.floating]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
 
-        Of classes in float32. Predictions are float64: the tiles sum what they are beyond the intercept, in a unit that
-        is a power of two, so that neither a large mean of the label nor its unit costs digits. A model that `is_wide`
-        has its components in float64.
+        Of classes in float32, in float64 of rows in float64. Predictions are float64: the tiles sum what they are
+        beyond the intercept, in a unit that is a power of two, so that neither a large mean of the label nor its unit
+        costs digits. A model that `is_wide` has its components in float64.
 
         Raises
         ------
@@ -253,12 +253,13 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
             if self.is_wide:
-                S = self._wide_scores(X) + self.intercept
-                S = S.astype(np.float32) if self.classes is not None and self.recipe.dtype == "float32" else S
+                S: NDArray[np.floating] = self._wide_scores(X) + self.intercept
             elif self.classes is not None:
                 S = self._columns.scores(X, self.coef, self.intercept)
             else:
                 S = _in_units(self._columns.scores, X, self.coef) + self.intercept
+            single = self.classes is not None and self.recipe.dtype == "float32"
+            S = S.astype(np.float32 if single else np.float64, copy=False)
             if self.local is not None:
                 S = S + self.local.scores(X).astype(S.dtype, copy=False)
             return _finite(S, "score")
@@ -292,7 +293,7 @@ class Model:
 
     @property
     def is_wide(self) -> bool:
-        """True if the components of scores are float64: of float64 rows, and of landmarks where a compiled walk has them.
+        """True if the components of scores are float64: of float64 rows, and of landmarks where a walk makes them.
 
         Of others where float32 would round by more than FINE_SCORES in a model of at most FEW_ROWS rows, or
         COARSE_SCORES in one of more.

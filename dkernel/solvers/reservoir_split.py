@@ -42,7 +42,7 @@ class ReservoirSplit:
 
     @property
     def unseen(self) -> Block:
-        """Rows that the preconditioner's sample does not hold, of the larger block of them; its own where it has all."""
+        """Rows outside the preconditioner's sample, of the larger block of them; the sample where it has all."""
         larger = self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
         # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
         return part_of(larger if len(larger.X) else self.sample, slice(8192))

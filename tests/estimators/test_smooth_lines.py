@@ -1,4 +1,4 @@
-"""Along a fine line through a row of the training scores of a smooth kernel are smooth, and an exported graph agrees."""
+"""Along a fine line through a row of the training a smooth kernel has smooth scores, and an exported graph agrees."""
 
 import functools
 

@@ -5,7 +5,7 @@ functions have none.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dkernel.kernels.landmark_columns.base import FARTHEST, LARGEST_SQUARE, center_of
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.wide_scores import FUNCTIONS, wide_scores
+from dkernel.numerics.fused.wide_scores import FUNCTIONS, fused_wide_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,13 @@ class WideColumns:
     prepared: Callable[[F64], F64]
     weight: float = 1.0
 
+    def behind(self, change: Callable[[F64], F64]) -> "WideColumns":
+        """The columns of changed rows."""
+        return replace(self, prepared=lambda X: self.prepared(change(X)))
+
     def scores(self, X: Any, coef: NDArray[Any], scaled: Callable[[Any], F64]) -> F64:
         """weight k(scaled(X), Z) @ coef, (n, heads): a row has the same alone and in any block."""
-        return wide_scores(self.panels, lambda rows: self.prepared(scaled(rows)), X, self.weight * coef)
+        return fused_wide_scores(self.panels, lambda rows: self.prepared(scaled(rows)), X, self.weight * coef)
 
 
 def of_distances(function: str, Z: F64, factor: float | F64) -> tuple[WideColumns, ...]:

@@ -43,7 +43,7 @@ def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
         table = tables.coef[binning.starts[first] :][: part.n_bins] * unit
         places = to("Add", _codes(to, part, inputs), to.constant(part.starts[:-1].reshape(-1, 1, 1), WHOLE))
         terms = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
-        terms = terms if dtype == SINGLE else to.cast(terms, dtype)
+        terms = to.cast(terms, DOUBLE) if dtype == "float64" else terms
         score = to("ReduceSum", terms, to.constant([0, 2], WHOLE), keepdims=0)
         total = to("Add", total, score) if total else score
     return to("Mul", to.cast(total, DOUBLE), to.constant(machine.unit, DOUBLE))

@@ -22,10 +22,11 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     (rows, 1), the prediction, of k targets (rows, k).
 
     In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
-    the largest score, or to `Model.rounding` where that is more. Nystrom columns of kernels with a kink at x = z
-    (Exponential, Matern with nu < 3/2) and of polynomials are computed in float64 inside either graph, and so are those
-    whose coefficients cancel each other, as of an exact optimum of few rows: float32 is not enough for them. A local
-    stage leaves too: rows fall in the bins and cells of the fit, and cells are computed in float64.
+    the largest score. Nystrom columns of kernels with a kink at x = z (Exponential, Matern with nu < 3/2) and of
+    polynomials are computed in float64 inside either graph, and so are those whose coefficients cancel each other:
+    float32 is not enough for them. A local stage leaves too: rows fall in the bins and cells of the fit, and cells are
+    computed in float64. Missing numbers are filled as `predict` fills them; for a row that `predict` refuses, the run
+    of the graph ends with an error, whose node says why.
 
     Parameters
     ----------

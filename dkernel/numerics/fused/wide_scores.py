@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.fused.components import PackedComponents
-from dkernel.numerics.fused.products import LANES, in_strips
+from dkernel.numerics.fused.products import in_strips
 from dkernel.numerics.fused.scores import add_lanes, clear
+from dkernel.numerics.fused.shapes import LANES
 from dkernel.numerics.loops import CompiledLoop, instruction
 from dkernel.numerics.tiling import PIECE_ROWS, TILE_ROWS, aligned_empty
 
-MOST_DEGREE = 8
+MOST_POWER = 8  # of a product, or of a reciprocal
 FUNCTIONS = (
     *("sincos", "gaussian", "exponential", "matern3", "matern5"),
-    *(f"{word} {degree}" for word in ("power", "rational") for degree in range(1, MOST_DEGREE + 1)),
+    *(f"{word} {degree}" for word in ("power", "rational") for degree in range(1, MOST_POWER + 1)),
 )
 """Of products z, or of squared distances z in units in which exp is 2^: 2^-z, 2^-√z times a polynomial, z^d and
 (1 + z)^-d."""
@@ -53,7 +54,9 @@ WALKS = {
 }
 
 
-def wide_scores(panels: PackedComponents, prepared: Callable[[Any], F64], X: Any, coef: NDArray[np.floating]) -> F64:
+def fused_wide_scores(
+    panels: PackedComponents, prepared: Callable[[Any], F64], X: Any, coef: NDArray[np.floating]
+) -> F64:
     """S = columns(X) @ coef, float64 (n, heads); the scores of a row do not depend on the rows beside it.
 
     Parameters

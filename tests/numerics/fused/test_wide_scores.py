@@ -1,4 +1,4 @@
-"""The compiled walk of scores in float64: the functions by their formulas, near and far rows, and any place of a row."""
+"""The compiled walk of scores in float64: its functions by their formulas, near and far rows, any place of a row."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import Gaussian, parse
 from dkernel.numerics.fused import products
-from dkernel.numerics.fused.wide_scores import MOST_DEGREE
+from dkernel.numerics.fused.wide_scores import MOST_POWER
 
 needs_vectors = pytest.mark.skipif(not products.supports_products(2, np.float64), reason="no vector registers")
 KERNELS = [
@@ -19,7 +19,7 @@ KERNELS = [
     "RationalQuadratic(alpha=3.0, length=2.0)",
     "Linear()",
     "Polynomial(degree=2, c=0.5)",
-    f"Polynomial(degree={MOST_DEGREE}, c=1.0)",
+    f"Polynomial(degree={MOST_POWER}, c=1.0)",
     "2.0 * Gaussian(gamma=0.2) + Linear()",
     "Gaussian(gamma=0.2).on([0, 1])",
 ]
