@@ -28,7 +28,7 @@ TRIED_GRIDS = 256  # of a short fit, in groups of an eighth
 WHOLE_STEPS, HALVED = 6, 1.5  # steps of a search before they become shorter, by half in so many of them
 FIRST_GAMMA, RIDGE = 4.0, 10.0  # of all numbers of a grid together, and of a bin
 FIRST_INPUTS = 6  # of a grid, or half of them
-FASTER, FARTHEST = 3.0, 2.0  # factor of gamma in a whole step, and most steps of it; that of the odds of use is e
+FASTER, LONGEST_STEP = 3.0, 2.0  # factor of gamma in a whole step, and most steps of it; that of the odds of use is e
 LEAST_USED, LEAST_INPUTS = 0.05, 2  # share of the grids that use an input, or inputs of a grid, and at most 1 less
 SURE = 3.0  # standard errors of a slope that make a whole step
 SLOPE_RIDGE = 1e-2  # of the regression of the gains, beside one for each column
@@ -190,7 +190,7 @@ def search_settings(trials: GridTrials, settings: GridSettings, steps: int = STE
 
 
 def _move(settings: GridSettings, finer: F64, more: F64, size: float) -> GridSettings:
-    gamma = settings.gamma * FASTER ** (size * np.clip(finer / SURE, -FARTHEST, FARTHEST))
+    gamma = settings.gamma * FASTER ** (size * np.clip(finer / SURE, -LONGEST_STEP, LONGEST_STEP))
     odds = settings.used / (1 - settings.used) * np.exp(size * np.clip(more / SURE, -1, 1))
     least = min(LEAST_USED, LEAST_INPUTS / len(gamma))
     return GridSettings(gamma, np.clip(odds / (1 + odds), least, 1 - LEAST_USED), settings.ridge)
