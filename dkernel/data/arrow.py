@@ -51,7 +51,10 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 @contextmanager
-def open_parquet(place: str | os.PathLike[str]) -> Iterator[pq.ParquetFile]:
-    """A Parquet file of a mounted file system. Its name may be any bytes; Arrow alone takes UTF-8 only."""
-    with pa.OSFile(os.fsencode(place)) as stream, pq.ParquetFile(stream) as file:
+def open_parquet(place: str | os.PathLike[str], unit: str = "us") -> Iterator[pq.ParquetFile]:
+    """A Parquet file of a mounted file system. Its name may be any bytes; Arrow alone takes UTF-8 only.
+
+    INT96 timestamps are read in this unit. In nanoseconds those outside the years 1677 to 2262 would be other dates.
+    """
+    with pa.OSFile(os.fsencode(place)) as stream, pq.ParquetFile(stream, coerce_int96_timestamp_unit=unit) as file:
         yield file

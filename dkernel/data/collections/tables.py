@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -238,6 +239,8 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
             column = column.cat.rename_categories(str)
         try:
             arrays.append(pa.array(column, from_pandas=True))
+            if pa.types.is_date32(arrays[-1].type) and any(isinstance(value, datetime) for value in column):
+                raise pa.ArrowTypeError("dates, some with a time of day")
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise DataError(
                 f"Column {name!r} of X cannot be read ({error}): make text, numbers or dates of all its values."

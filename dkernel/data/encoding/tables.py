@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.encoding.words import TEXT, words_of
@@ -42,13 +43,9 @@ def column_numbers(column: Any) -> NDArray[Any]:
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
-    unit = 1.0
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        column, unit = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()), MICRO
-    elif pa.types.is_time(kind):
-        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), MICRO
-    elif pa.types.is_duration(kind):
-        column, unit = column.cast(pa.duration("us"), safe=False).cast(pa.int64()), MICRO
+    steps = None
+    if pa.types.is_temporal(kind):
+        column, steps = _whole_steps(column, kind)
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif pa.types.is_boolean(kind):
@@ -63,8 +60,20 @@ def column_numbers(column: Any) -> NDArray[Any]:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     else:
         values = column.to_numpy(zero_copy_only=False)
-    in_seconds: NDArray[Any] = values * unit if unit != 1.0 else values
+    # Floats first where a step is longer than a microsecond: far from 1970 there are too many for 64 bits.
+    in_seconds: NDArray[Any] = values if steps is None else (values if steps == 1 else values * float(steps)) * MICRO
     return in_seconds
+
+
+def _whole_steps(column: Any, kind: pa.DataType) -> tuple[Any, int]:
+    """Times as whole numbers, and how many microseconds one of their steps has; nanoseconds are cut off."""
+    if pa.types.is_date32(kind):
+        return column.cast(pa.int32()), 86_400_000_000
+    number = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    if unit == "ns":
+        return pc.divide(number, 1000), 1
+    return number, {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
 
 
 def code_column(column: Any, kind: str = TEXT) -> tuple[list[str | None], NDArray[np.int64]]:

@@ -13,12 +13,14 @@ from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table
 from dkernel.data.readers.csv_fields import (
+    DATES,
     NULLS,
     Fields,
     Header,
     explain_parse,
     is_utf8,
     parse_rows,
+    read_dates,
     split_fields,
     type_of,
 )
@@ -30,8 +32,6 @@ from dkernel.numerics.validation import RowPlace
 _MISSING_VALUE = "the value is missing"
 # Text that pyarrow surely reads as a number; other text is tried.
 _PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
-_DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
-"""What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 _ONE_COLUMN = Header(("x",), 0, ",")
 
 
@@ -154,9 +154,9 @@ def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Tab
 
 
 def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
-    for before, kind in _DATES:
+    for form in DATES:
         try:
-            return pc.binary_join_element_wise(before, column, "").cast(kind)
+            return read_dates(column, *form)
         except pa.ArrowInvalid:
             continue
     row, reason = min(_no_dates(column).items())
@@ -167,15 +167,15 @@ def _no_dates(column: pa.ChunkedArray) -> dict[int, str]:
     """The rows whose text is not a date or time, with the reason; missing values are allowed."""
     words = column.cast(pa.string()).to_pylist()
     distinct = {word for word in words if word is not None and word not in NULLS}
-    fits = {form: {word for word in distinct if _is(word, *form)} for form in _DATES}
-    best = max(_DATES, key=lambda form: len(fits[form]))
+    fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
+    best = max(DATES, key=lambda form: len(fits[form]))
     wrong = distinct - fits[best]
     return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
 
 
 def _is(word: str, before: str, kind: pa.DataType) -> bool:
     try:
-        pa.array([before + word]).cast(kind)
+        read_dates(pa.array([word]), before, kind)
     except pa.ArrowInvalid:
         return False
     return True

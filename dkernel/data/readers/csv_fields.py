@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
@@ -27,6 +28,11 @@ TYPES = {
     "empty": pa.float64(),
     "date": pa.string(),
 }
+
+DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
+"""What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
+
+_BEYOND_MICRO = r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,21 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
             include_columns=columns, column_types=types, strings_can_be_null=False, null_values=NULLS
         ),
     )
+
+
+def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
+    """Texts as times in one of the forms of DATES, without their nanoseconds; an ArrowInvalid where one is not.
+
+    Examples
+    --------
+    >>> read_dates(pa.array(["9999-12-31 23:59:59.123456789"]), *DATES[0])[0]
+    <pyarrow.TimestampScalar: '9999-12-31T23:59:59.123456'>
+    """
+    texts = pc.binary_join_element_wise(before, texts, "")
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        return pc.replace_substring_regex(texts, _BEYOND_MICRO, r"\1").cast(kind)
 
 
 @dataclass(frozen=True)

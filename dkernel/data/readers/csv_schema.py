@@ -14,7 +14,17 @@ from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type
-from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, can_hold, explain_parse, parse_rows, well_formed_rows
+from dkernel.data.readers.csv_fields import (
+    DATES,
+    NULLS,
+    TYPES,
+    Header,
+    can_hold,
+    explain_parse,
+    parse_rows,
+    read_dates,
+    well_formed_rows,
+)
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
@@ -171,6 +181,8 @@ class _Kinds:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
                 kind = "float"  # reading it as numbers names the row of the word
+            elif kind == "text" and _are_dates(table.column(name)):
+                kind = "date"  # which Arrow tries to read in nanoseconds, and so in few years only
             if kind != "empty" or name not in self.kind_of:
                 self.kind_of[name] = "text" if kind in ("date", "other") and name == self.label else kind
         for name in as_text:
@@ -240,6 +252,18 @@ def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
     first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None and value not in NULLS]
     return _fitting(first, pa.float64()) > len(first) / 2
+
+
+def _are_dates(column: pa.ChunkedArray) -> bool:
+    """True if each value that is there is a date, with a zone or without."""
+    there = column.filter(pc.invert(pc.is_in(column, pa.array(NULLS))))
+    for form in DATES[:2] if len(there) else ():
+        try:
+            read_dates(there, *form)
+        except pa.ArrowInvalid:
+            continue
+        return True
+    return False
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import open_parquet
+from dkernel.data.arrow import column_array, open_parquet
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
@@ -53,18 +53,43 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
 
 def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:
     with _open(file) as opened:
+        groups = range(part.first, part.stop)
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
-        return opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
+        table = opened.read_row_groups(groups, columns=list(wanted.names), use_threads=False)
+        exact = [name for name in _int96_in(opened) if name in wanted.names and not wanted.is_date(name)]
+    if exact:
+        with _open(file, "ns") as opened:
+            _check_nanoseconds(file, table, opened.read_row_groups(groups, columns=exact, use_threads=False))
+    return table
+
+
+def _int96_in(opened: pq.ParquetFile) -> list[str]:
+    """The columns of INT96 timestamps, as Spark, Impala and Hive write them."""
+    columns = map(opened.schema.column, range(len(opened.schema.names)))
+    return [column.path for column in columns if column.physical_type == "INT96"]
+
+
+def _check_nanoseconds(file: File, table: pa.Table, exact: pa.Table) -> None:
+    """Refuse INT96 timestamps that microseconds do not hold; those in nanoseconds are right modulo 2**64."""
+    for name in exact.column_names:
+        micro, nano = (column_array(each.column(name).cast(pa.int64()).drop_null()) for each in (table, exact))
+        if (micro * 1000 != nano).any():
+            raise DataError(
+                f"{file.name}: the column {name!r} has INT96 timestamps with nanoseconds, which are read in "
+                "microseconds: write them as INT64 timestamps, or leave the column out."
+            )
 
 
 @contextmanager
-def _open(file: File) -> Iterator[pq.ParquetFile]:
+def _open(file: File, unit: str = "us") -> Iterator[pq.ParquetFile]:
     try:
         with ExitStack() as stack:
             if file.local:
-                yield stack.enter_context(open_parquet(file.path))
+                yield stack.enter_context(open_parquet(file.path, unit))
             else:
-                yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
+                stream = stack.enter_context(file.open())
+                opened = pq.ParquetFile(stream, pre_buffer=True, coerce_int96_timestamp_unit=unit)
+                yield stack.enter_context(opened)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help

@@ -66,8 +66,10 @@ def _is_csv_text(field: pa.Field) -> bool:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Replace views and bytes by text; bytes that are no text are refused."""
+    """Replace views and bytes by text; bytes that are no text, and dates that have none, are refused."""
     for i, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
+            _check_years(field.name, table.column(i))
         if field.type == pa.string_view() or _is_bytes(field.type):
             column = table.column(i)
             try:
@@ -79,6 +81,16 @@ def _plain(table: pa.Table) -> pa.Table:
                 ) from None
             table = table.set_column(i, field.with_type(text.type), text)
     return table
+
+
+def _check_years(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse dates for which Arrow writes that they are out of range, some 32,000 years from now."""
+    ends = pc.min_max(column)
+    if any(str(end.cast(pa.string())).startswith("<") for end in (ends["min"], ends["max"])):
+        raise DataError(
+            f"The column {name!r} holds dates of years that CSV has no text for. Write a .parquet file, or leave the "
+            "column out."
+        )
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -1,0 +1,109 @@
+"""A date is the same instant in every format, unit and library, or it is refused: it is never another year."""
+
+import datetime as dt
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import from_arrays, open_source
+from dkernel.data.writers.csv import Csv
+from dkernel.errors import DataError
+
+DATES = [dt.datetime(*day) for day in ((1, 1, 1), (1500, 2, 28), (1677, 9, 20), (1969, 12, 31), (2024, 3, 1))]
+DATES += [dt.datetime(*day) for day in ((2262, 4, 12), (2263, 1, 1), (9999, 12, 31))]
+SECONDS = np.array([(date - dt.datetime(1970, 1, 1)).total_seconds() for date in DATES])
+UNITS = {str(t): t for t in (pa.date32(), pa.date64(), *map(pa.timestamp, ("s", "ms", "us")))}
+UNITS["zone"] = pa.timestamp("us", "+05:30")
+
+
+def table_of(type_: pa.DataType) -> pa.Table:
+    instants = pa.array(SECONDS.astype("datetime64[s]"))
+    instants = instants.cast(type_) if not pa.types.is_timestamp(type_) else instants.cast(pa.int64()).cast(
+        pa.timestamp("s", type_.tz)
+    ).cast(type_)  # fmt: skip
+    return pa.table({"x": np.arange(len(DATES)) / 4, "when": instants})
+
+
+def seconds_in(source) -> np.ndarray:
+    """The seconds since 1970 that a source reads, in the order of its rows."""
+    column = next(column for column in source.encoding.columns if column.name == "when")
+    place = source.encoding.places["when"][0]
+    blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
+    return np.concatenate([block.X[:, place] for block in blocks]) + column.offset
+
+
+def write_int96(table: pa.Table, path) -> None:
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+
+
+FILES = {
+    "Parquet": ("t.parquet", pq.write_table),
+    "INT96": ("t.parquet", write_int96),
+    "Arrow's CSV": ("t.csv", arrow_csv.write_csv),
+    "pandas' CSV": ("t.csv", lambda table, path: table.to_pandas().to_csv(path, index=False)),
+}
+FRAMES = {
+    "pandas": pa.Table.to_pandas,
+    "objects": lambda table: table.to_pandas(timestamp_as_object=True, date_as_object=True),
+    "Arrow types": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "Dask": lambda table: dd.from_pandas(table.to_pandas(), npartitions=3),
+}
+SETTINGS = {"dtype": "float64", "dates": "seconds", "missing": "indicator"}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("door", [*FILES, *FRAMES])
+def test_dates_are_the_same_instants_at_every_door(door, unit, tmp_path):
+    table = table_of(UNITS[unit])
+    if door in FILES:
+        name, write = FILES[door]
+        write(table, tmp_path / name)
+        source = open_source(tmp_path / name, **SETTINGS)
+    elif door == "Dask" and table.to_pandas()["when"].dtype == object:
+        pytest.skip("Dask makes text of objects")
+    else:
+        source = from_arrays(FRAMES[door](table), **SETTINGS)
+    np.testing.assert_array_equal(seconds_in(source), SECONDS)
+
+
+@pytest.mark.parametrize("digits", ["1", "123", "1234567", "123456789"])
+@pytest.mark.parametrize("form", ["{}T10:00:00.{}Z", "{} 10:00:00.{}", "{}T11:00:00.{}+01:00"])
+def test_text_with_parts_of_a_second_is_a_date_of_its_microseconds(form, digits, tmp_path):
+    rows = [form.format(f"{date:%Y-%m-%d}".rjust(10, "0"), digits) for date in DATES]
+    (tmp_path / "t.csv").write_text("x,when\n" + "".join(f"{i},{row}\n" for i, row in enumerate(rows)))
+    expected = SECONDS * 10**6 + 36_000 * 10**6 + int(digits[:6].ljust(6, "0"))
+    found = seconds_in(open_source(tmp_path / "t.csv", **SETTINGS))
+    np.testing.assert_allclose(found, expected * 1e-6, rtol=0, atol=1e-4)  # 1e11 s has no more digits in float64
+    valid = open_source(tmp_path / "t.csv", max_bad_rows=1, **SETTINGS)
+    assert valid.n_rows == len(DATES)
+
+
+@pytest.mark.parametrize("kept_as", ["types", "csv"])
+def test_kept_int96_is_the_same_instant_or_refused(kept_as, tmp_path):
+    path = tmp_path / "t.parquet"
+    write_int96(table_of(pa.timestamp("us")), path)
+    (block,) = open_source(path, columns=["x"], keep="when", kept_as=kept_as).units[0].task.compute(scheduler="sync")
+    assert block.kept["when"].to_pylist() == DATES
+    exact = pa.table({"x": [0.0, 1.0], "when": pa.array([5, None], pa.timestamp("ns"))})
+    write_int96(exact, path)
+    with pytest.raises(DataError, match="'when' has INT96 timestamps with nanoseconds"):
+        open_source(path, columns=["x"], keep="when").units[0].task.compute(scheduler="sync")
+
+
+def test_years_beyond_microseconds_are_numbers_and_no_text(tmp_path):
+    far = pa.table({"x": [0.0, 1.0], "when": pa.array([0, 2**45], pa.timestamp("s"))})
+    np.testing.assert_array_equal(seconds_in(from_arrays(far.to_pandas(), **SETTINGS)), [0, 2**45])
+    with pytest.raises(DataError, match="'when' holds dates of years that CSV has no text for"):
+        Csv().stage([far], tmp_path / "part.csv")
+
+
+def test_dates_of_which_some_have_a_time_are_refused():
+    frame = pd.DataFrame({"x": [0.0, 1.0], "when": [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, 5)]})
+    for one in (frame, frame[::-1]):
+        with pytest.raises(DataError, match="Column 'when' of X cannot be read"):
+            seconds_in(from_arrays(one, **SETTINGS))
