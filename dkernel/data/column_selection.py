@@ -185,7 +185,9 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request:
     """Refuse a file without a column that the first has, or with one that it has not, but for those nobody reads."""
     scored = request.columns is not None
     unread = {*request.exclude, *request.known} - needed
-    optional = unread.union(first.hidden, table.hidden)
+    hidden = {*first.hidden, *table.hidden}
+    every = set(first.kinds) <= {*request.keep, *request.exclude, request.label}  # and no column may be lost
+    optional = unread.union(() if every else hidden)
     only_needed = scored and request.allow_extra
     missing = [n for n in first.kinds if n not in table.kinds and (n in needed or not (only_needed or n in optional))]
     extra = [n for n in table.kinds if n not in first.kinds and not (only_needed or n in optional)]
@@ -195,7 +197,7 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], request:
         )
         raise DataError(
             f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
-            + _ways_past(missing, needed, scored)
+            + _ways_past(missing, needed - hidden, scored and not every)
         )
 
 

@@ -85,7 +85,7 @@ def open_source(
     exclude : str or sequence of str, default=()
         Columns that are no features.
     keep : str or sequence of str, default=()
-        Columns that are carried along untouched; "all" stands for every column that is not excluded.
+        Columns that are carried along untouched; "all" stands for every column that is not excluded, an index too.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Dtype of the blocks; "auto" is float64 where float32 has no digits for a column, by its first rows: 1e9 + N(0,
         1).
@@ -241,8 +241,9 @@ def _look_at(files: Sequence[File], request: ReadOptions, scratch: Scratch) -> t
 def _names_to_keep(
     files: Sequence[File], look: Callable[..., Any], request: ReadOptions, bad: dict[str, str], allowed: int
 ) -> tuple[str, ...]:
-    """The columns that "all" stands for: those of the first file that can be read, but for excluded and hidden ones."""
-    alone, schema, bad = replace(request, keep=(), allow_extra=True), None, dict(bad)
+    """The columns that "all" stands for: those of the first file that can be read, but for excluded ones."""
+    others = () if request.columns is not None else request.exclude  # which this file may lack
+    alone, schema, bad = replace(request, keep=(), exclude=others, allow_extra=True), None, dict(bad)
     for file in files:
         try:
             (schema,), _ = look([file], request=alone)
@@ -259,7 +260,7 @@ def _names_to_keep(
     if schema.sparse is not None:
         raise DataError(f"{schema.file.name}: columns of sparse rows cannot be kept.")
     names = dict.fromkeys([*schema.kinds, *keys_of(schema.file.name)])
-    return tuple(name for name in names if name not in (*request.exclude, *schema.hidden, *(request.label or "",)))
+    return tuple(name for name in names if name not in (*request.exclude, request.label))
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
