@@ -97,7 +97,7 @@ def _open(
         **svmlight_of(values),
         allow_extra=values["allow_extra"],
         known=model.known_columns,
-        label_as_text=Targets(model.classes, model.recipe.positive).text,
+        label_as="text" if Targets(model.classes, model.recipe.positive).text else "numbers",
     )
 
 

@@ -243,9 +243,19 @@ def open_rows(values: Mapping[str, Any], recipe: "Recipe", executor: Any = None)
         missing=recipe.missing,
         dates=recipe.dates,
         max_bad_rows=values["max_bad_rows"],
+        label_as=_label_as(recipe),
         scratch=scratch_of(values),
         **svmlight_of(values),
     )
+
+
+def _label_as(recipe: "Recipe") -> str:
+    """What a label of texts that are numbers is for the task of a recipe, as in `open_source`."""
+    from dkernel.losses.losses import parse_loss
+
+    if parse_loss(recipe.loss).predicts_numbers(recipe.task):
+        return "numbers"
+    return "classes" if recipe.task == "classify" or recipe.positive is not None else "auto"
 
 
 def check_pairs(ctx: click.Context, values: Mapping[str, Any], recipe: "Recipe") -> None:
@@ -283,6 +293,7 @@ def _read_eval_rows(values: Mapping[str, Any], executor: Any, source: Any, recip
         missing=recipe.missing,
         dates=recipe.dates,
         encoding=source.encoding,
+        label_as="text" if source.label_kind == "text" else "numbers",
         scratch=scratch_of(values),
         **svmlight_of(values),
     )

@@ -257,6 +257,23 @@ def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
 
 
+def as_whole_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.int64]:
+    """A label of a file as int64, where other files have integers; a fraction is refused with its row."""
+    label = as_label(values, place, name)
+    if label.dtype.kind == "f" and (bad := ~is_whole(label)).any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"{place(row)}, column {name!r}: the label is {label[row]}, and other files have integers. Write whole "
+            "numbers for classes, or predict a number (--task regress; label_as='numbers')."
+        )
+    return label.astype(np.int64)
+
+
+def is_whole(values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """True for each whole number whose digits float64 has."""
+    return np.asarray((values == np.floor(values)) & (np.abs(values) <= 2.0**53))
+
+
 def _as_targets(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.float64]:
     """Several targets as float64, each column through the gate of a label."""
     columns = [as_label(column, place, f"{name}[{j}]") for j, column in enumerate(values.T)]

@@ -245,10 +245,10 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:
     table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    if name == request.label:
+        return _label_kind(name, tables, table_of_kind, request.label_as)
     if len(table_of_kind) <= 1:
         return next(iter(table_of_kind), "empty")
-    if name == request.label:
-        return _label_kind(name, table_of_kind)
     if set(table_of_kind) <= set(NUMBERS):
         return "digits" if "digits" in table_of_kind else "float"
     if name in request.keep and all(t.inferred for t in table_of_kind.values()):
@@ -259,10 +259,17 @@ def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> 
     )
 
 
-def _label_kind(name: str, table_of_kind: dict[str, FileSchema]) -> str:
-    # A text file shows a decimal point by accident; a typed file has the type that it means.
-    if set(table_of_kind) == {"int", "float"} and any(t.inferred for t in table_of_kind.values()):
-        return "float"
+def _label_kind(name: str, tables: Sequence[FileSchema], table_of_kind: dict[str, FileSchema], label_as: str) -> str:
+    """The kind of the label in all files; "whole" where some have integers and others floats, which must be whole."""
+    kinds, typed = set(table_of_kind), {t.kinds[name] for t in tables if t.rows and not t.inferred}
+    if kinds == {"digits"} or (kinds <= {"int", "float", "digits"} and "digits" in kinds and not typed):
+        return "float" if "float" in kinds and label_as == "auto" else "text"  # 007 in one file, 1.5 in another
+    if len(kinds) <= 1:
+        return next(iter(kinds), "empty")
+    if kinds <= {"bool", "int", "float"} and ("bool" not in kinds or kinds <= typed):
+        fractions = any(t.kinds[name] == "float" and t.inferred and not t.whole_label for t in tables)
+        # A text file shows a decimal point by accident; a typed file has the type that it means.
+        return "float" if label_as == "numbers" or fractions or typed == {"float"} else "whole"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(
         f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dkernel.data.block import Block, UncheckedBlock, cut_blocks
+from dkernel.data.block import Block, UncheckedBlock, as_whole_label, cut_blocks
 from dkernel.data.encoding import TableCounts
 from dkernel.data.encoding.label_means import has_weight, n_copies
 from dkernel.data.file_schema import FilePart, ReadColumns
@@ -90,9 +90,13 @@ def read_file_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPl
     """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
     if part.without:
         valid = valid_rows(file, part, wanted, place)
-        return valid.raw.take(~np.isin(valid.rows, part.without))
-    raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
-    return _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
+        raw = valid.raw.take(~np.isin(valid.rows, part.without))
+    else:
+        raw = format_module(file.format).read_part(file, part, without_keys(wanted), place)
+        raw = _with_kept_types(with_keys(raw, keys_of(file.name), wanted, file.name), wanted, file.name)
+    if wanted.label is None or raw.label is None or wanted.kinds[wanted.label] != "whole":
+        return raw
+    return replace(raw, label=as_whole_label(raw.label, _place_without(place, part), wanted.label))
 
 
 def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> FilteredRows:

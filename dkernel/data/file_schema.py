@@ -30,8 +30,9 @@ class ReadOptions:
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.data.encoding`),
     unless `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
-    `no_header` are of CSV, whose label is text, 0 and 1 too, with `label_as_text`. At most
-    `max_bad_rows` bad rows may be left out of data with a label.
+    `no_header` are of CSV; `label_as` says what the label is where its texts are numbers: "numbers", "text", "auto"
+    (text where a whole number has other digits than its own, as 007) or "classes" (and where a fraction has, as 1.50).
+    At most `max_bad_rows` bad rows may be left out of data with a label.
     """
 
     label: str | None = None
@@ -57,7 +58,7 @@ class ReadOptions:
     no_header: bool = False
     max_bad_rows: int = 0
     dates: str = "calendar"
-    label_as_text: bool = False
+    label_as: str = "auto"
 
     @property
     def lenient(self) -> bool:
@@ -79,6 +80,7 @@ class FileSchema:
     numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
     numbers of bad rows. `types`: the Arrow type of each column, where the file says one. `before`: rows of the files
     before it. `counted`: rows of positive weight in each step, and copies of rows; `before` is then of copies.
+    `whole_label`: the label is text such as 1.0, of whole numbers with a point.
     """
 
     file: File
@@ -99,6 +101,7 @@ class FileSchema:
     types: Mapping[str, Any] = field(default_factory=dict, repr=False)
     before: int = 0
     counted: tuple[tuple[int, int], ...] = ()
+    whole_label: bool = False
 
     @property
     def n_steps(self) -> int:

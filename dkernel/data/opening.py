@@ -33,6 +33,7 @@ from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.validation import DTYPES, HEAD, dtype_for
 
 _Look = tuple[list[FileSchema], ReadColumns]
+LABELS = ("auto", "classes", "numbers", "text")
 EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name
 
 
@@ -66,7 +67,7 @@ def open_source(
     max_bad_files: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
-    label_as_text: bool = False,
+    label_as: str = "auto",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -137,8 +138,10 @@ def open_source(
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
-    label_as_text : bool, default=False
-        If True, the label of CSV files is text as it stands there, 0 and 1 too: for a model whose classes are text.
+    label_as : {"auto", "classes", "numbers", "text"}, default="auto"
+        Type of a label of CSV files and of names of folders, and of whole numbers in some files. Numbers are numbers,
+        but where texts differ, as 007 and 7, 1.50 and 1.5, and the numbers do not: with "auto" whole numbers are then
+        text, with "classes" fractions too, with "numbers" none, with "text" all labels.
 
     Returns
     -------
@@ -166,6 +169,8 @@ def open_source(
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
     given = {**locals()}
+    if label_as not in LABELS:
+        raise RecipeError(f"label_as={label_as!r} is none of {', '.join(map(repr, LABELS))}.")
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     lists = {
@@ -342,7 +347,7 @@ def _source(
         wanted.kept,
         wanted.layout.array_dtype,
         _fingerprint(files),
-        wanted.kinds[wanted.label] if wanted.label else None,
+        {"whole": "int"}.get(kind := wanted.kinds[wanted.label], kind) if wanted.label else None,
         tuple(f.name for f in files),
         wanted.objects,
         row_bytes,

@@ -28,7 +28,7 @@ LISTED = [
     (6, "x", "inf is not finite"),
     (8, "w", "the weight is -1.0"),
     (9, "", "3 values where the header has 4"),
-    (10, "y", "'none' is not a number"),
+    (10, "y", "'none' is not a whole number"),
 ]
 
 
@@ -44,6 +44,7 @@ def test_rows_that_are_left_are_those_of_a_clean_file(tmp_path):
     with pytest.warns(DKernelWarning, match=r"6 bad rows, left out:\n .*bad.csv, line 3, column 'x': 'oops' is not"):
         source = open_source(tmp_path / "bad.csv", label="y", weight="w", max_bad_rows=6)
     clean = open_source(tmp_path / "good.csv", label="y", weight="w")
+    assert source.label_kind == clean.label_kind == "int"
     assert source.encoding == clean.encoding
     for found, expected in zip(parts_of(source), parts_of(clean), strict=True):
         np.testing.assert_array_equal(found, expected)

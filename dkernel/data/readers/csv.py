@@ -15,6 +15,7 @@ from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_t
 from dkernel.data.readers.csv_fields import (
     DATES,
     NULLS,
+    PLAIN_NUMBER,
     Fields,
     Header,
     explain_parse,
@@ -30,8 +31,6 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.validation import RowPlace
 
 _MISSING_VALUE = "the value is missing"
-# Text that pyarrow surely reads as a number; other text is tried.
-_PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 _ONE_COLUMN = Header(("x",), 0, ",")
 
 
@@ -106,7 +105,7 @@ def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict
     words, codes = code_texts(column)
     sure = np.zeros(len(words), bool)
     if kind == pa.float64():
-        sure = pc.match_substring_regex(pa.array(words, pa.binary()), _PLAIN_NUMBER).to_numpy(zero_copy_only=False)
+        sure = pc.match_substring_regex(pa.array(words, pa.binary()), PLAIN_NUMBER).to_numpy(zero_copy_only=False)
     verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
     wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == _MISSING_VALUE)}
     return {row: wrong[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(wrong))).tolist()}

@@ -26,8 +26,12 @@ TYPES = {
     "digits": pa.string(),
     "text": pa.string(),
     "empty": pa.float64(),
+    "whole": pa.float64(),
     "date": pa.string(),
 }
+
+PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+"""Text that pyarrow surely reads as a number; other text is tried."""
 
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""

@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.csv_fields import (
     DATES,
     NULLS,
+    PLAIN_NUMBER,
     TYPES,
     Header,
     can_hold,
@@ -34,15 +36,16 @@ _BOM = b"\xef\xbb\xbf"
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
 _DELIMITERS = (",", ";", "\t", "|")
 _NUMBERS = ("int", "float", "digits")
+_TRUTHS = ("0", "1", *(word for truth in ("true", "false") for word in (truth, truth.capitalize(), truth.upper())))
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Names from the headers; rows and kinds from one scanning task a file."""
     headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
-    label = None if request.label_as_text else request.label
+    label = None if request.label_as == "text" else request.label
     for file, header in zip(files, headers, strict=True):
-        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
+        asked = (label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known, request.label_as)
         key = file.key("scan", *asked, header.delimiter, header.start)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     tables: list[FileSchema] = list(request.compute(*tasks))
@@ -159,12 +162,14 @@ class _Kinds:
     quarantine: bool = False
     known: tuple[str, ...] = ()
     kind_of: dict[str, str] = field(default_factory=dict)
+    exact: bool = True
+    whole: bool = True
 
     def add(self, block: bytes, first_row: int) -> None:
         """The first block decides what every column holds; the label and the kept columns are followed to the end."""
         names = self.header.names
-        as_text = [n for n in self.keep if n in names and n != self.label]
-        numbers = [n for n in names if n not in as_text] if not self.kind_of else [n for n in names if n == self.label]
+        as_text = [n for n in names if n in self.keep or n == self.label]
+        numbers = [n for n in names if n not in as_text] if not self.kind_of else []
         columns = [*numbers, *as_text]
         if not columns:
             return
@@ -173,20 +178,28 @@ class _Kinds:
             return
         for name in numbers:
             kind = kind_of_type(table.schema.field(name).type)
-            if name == self.label and kind == "text" and self.quarantine and _mostly_numbers(table.column(name)):
-                kind = "float"  # the words among the labels are bad rows
-            if name == self.label and "empty" not in (kind, self.kind_of.get(name, "empty")):
-                kind = self._label_kind(name, kind, block, first_row)
             if kind in ("text", "date", "other") and name in self.known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
-            elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
+            elif kind == "text" and _mostly_numbers(table.column(name)):
                 kind = "float"  # reading it as numbers names the row of the word
             elif kind == "text" and _are_dates(table.column(name)):
                 kind = "date"  # which Arrow tries to read in nanoseconds, and so in few years only
-            if kind != "empty" or name not in self.kind_of:
-                self.kind_of[name] = "text" if kind in ("date", "other") and name == self.label else kind
+            self.kind_of[name] = kind
         for name in as_text:
-            self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
+            if name == self.label:
+                self._add_label(name, table.column(name), block, first_row)
+            else:
+                self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
+
+    def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
+        kind, exact, whole = label_kind(texts)
+        if kind == "text" and self.quarantine and _mostly_numbers(texts):  # the words among the labels are bad rows
+            kind, exact, whole = label_kind(texts.filter(pc.match_substring_regex(texts, PLAIN_NUMBER)))
+        self.exact, self.whole = self.exact and exact, self.whole and whole
+        before = self.kind_of.get(name, "empty")
+        if "empty" not in (kind, before):
+            kind = self._label_kind(name, kind, block, first_row)
+        self.kind_of[name] = before if kind == "empty" else kind
 
     def _parse(
         self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
@@ -203,7 +216,6 @@ class _Kinds:
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.kind_of[name]
-        kind = "text" if kind in ("date", "other") else kind
         if self.quarantine and "text" in (kind, before):
             return before
         if before in (kind, "text"):
@@ -222,6 +234,7 @@ def scan(
     step_rows: int = PIECE_ROWS,
     quarantine: bool = False,
     known: tuple[str, ...] = (),
+    label_as: str = "auto",
 ) -> FileSchema:
     """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
     file.check()
@@ -233,6 +246,8 @@ def scan(
         steps.add(offset, block, ends)
     rows, marks = steps.done()
     kind_of = {name: kinds.kind_of.get(name, "empty") for name in header.names}
+    if label is not None and label in kind_of and not kinds.exact:
+        kind_of[label] = kind_of_label(kind_of[label], label_as)
     width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
     return FileSchema(
         file,
@@ -245,6 +260,7 @@ def scan(
         numbered=header.numbered,
         extra=header,
         width=width,
+        whole_label=kinds.whole,
     )
 
 
@@ -277,6 +293,42 @@ def _fitting(values: Sequence[str], kind: pa.DataType) -> int:
     return sum(n for value, n in Counter(values).items() if can_hold(value, kind))
 
 
+def label_kind(texts: pa.ChunkedArray) -> tuple[str, bool, bool]:
+    """The kind of a label, whether its texts are those of its values, and these also whole numbers.
+
+    Examples
+    --------
+    >>> [label_kind(pa.chunked_array([t])) for t in (["7", "12"], ["007"], ["1.0", "2"], ["1.50", "NA"], ["a", "1"])]
+    [('int', True, True), ('int', False, False), ('float', True, True), ('float', False, False), ('text', True, False)]
+    """
+    texts = pc.utf8_trim_whitespace(texts)
+    there = texts.filter(pc.invert(pc.is_in(texts, pa.array(NULLS))))
+    if not len(there):
+        return "empty", True, True
+    for kind, type_ in (("int", pa.int64()), ("float", pa.float64())):
+        try:
+            numbers = there.cast(type_)
+        except pa.ArrowInvalid:
+            continue
+        exact = pc.all(pc.or_(*(pc.equal(there, written) for written in _written(numbers)))).as_py()
+        return kind, exact, exact and (kind == "int" or pc.all(pc.equal(numbers, pc.floor(numbers))).as_py())
+    truths = pc.all(pc.is_in(there, pa.array(_TRUTHS))).as_py()
+    return ("bool" if truths else "text"), True, False
+
+
+def kind_of_label(kind: str, label_as: str) -> str:
+    """The kind of a label of this kind whose texts are not all those of its numbers."""
+    codes = {"auto": ("int",), "classes": ("int", "float")}.get(label_as, ())
+    return "digits" if kind in codes else kind
+
+
+def _written(numbers: Any) -> tuple[Any, Any]:
+    """Numbers as text. Whole ones have a point in most writers' texts (Python, pandas), and none in others' (Arrow)."""
+    short = numbers.cast(pa.string())
+    whole = pc.match_substring_regex(short, r"^-?[0-9]+$")
+    return short, pc.if_else(whole, pc.binary_join_element_wise(short, "0", "."), short)
+
+
 def kept_kind(column: pa.ChunkedArray) -> str:
     """The kind that gives the same text again: '007' and '3.50' are digits, not numbers.
 
@@ -297,12 +349,7 @@ def kept_kind(column: pa.ChunkedArray) -> str:
         numbers = filled.cast(pa.float64())
     except pa.ArrowInvalid:
         return "text"
-    # Whole numbers have a point in most writers' texts (Python, pandas) and none in others' (Arrow).
-    short = numbers.cast(pa.string())
-    pointed = pc.if_else(
-        pc.match_substring_regex(short, r"^-?[0-9]+$"), pc.binary_join_element_wise(short, "0", "."), short
-    )
-    if filled.equals(short) or filled.equals(pointed):
+    if any(filled.equals(written) for written in _written(numbers)):
         return "float"
     return "digits" if pc.all(pc.is_finite(numbers)).as_py() else "text"
 

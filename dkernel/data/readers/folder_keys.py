@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import CSV_TEXT, FileSchema, ReadColumns, ReadOptions
+from dkernel.data.readers.csv_schema import kind_of_label, label_kind
 from dkernel.errors import DataError, DKernelWarning
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBERS = {"int": int, "float": float}
 
 
 def keys_of(name: str) -> dict[str, str | None]:
@@ -38,7 +40,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
     """The tables with the keys of their folders as further columns.
 
     A key is a column where the files do not hold it, and where it is named or, of rows to train on, differs between
-    files. It is a category, of whole numbers or of text.
+    files. It is a category, of whole numbers or of text; a label and a weight may be fractions.
     """
     keys = [keys_of(table.file.name) for table in tables]
     held = {name for table in tables for name in table.kinds}
@@ -51,7 +53,7 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
         if name in held or not (name in asked or differs):
             continue
         if all(name in some for some in keys) and all(table.sparse is None for table in tables):
-            columns[name] = "int" if all(v is None or _WHOLE.fullmatch(v) for v in values) else "text"
+            columns[name] = _kind_of(name, [value for value in values if value is not None], request)
         elif differs:
             left_out.append(name)
     if left_out:
@@ -72,6 +74,19 @@ def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list
         )
         for table, some in zip(tables, keys, strict=True)
     ]
+
+
+def _kind_of(name: str, values: Sequence[str], request: ReadOptions) -> str:
+    """The kind of a key by the names of all folders: "digits" are whole numbers with further zeros."""
+    texts = pa.chunked_array([values], pa.string())
+    kind, exact, _ = label_kind(texts)
+    if name == request.label and request.label_as != "text" and kind in _NUMBERS:
+        return kind if exact or kind_of_label(kind, request.label_as) == kind else "text"
+    if name == request.weight and kind in _NUMBERS:
+        return "float"
+    if name == request.label or not all(map(_WHOLE.fullmatch, values)):
+        return "text"
+    return "int" if exact else "digits"
 
 
 def without_keys(wanted: ReadColumns) -> ReadColumns:
@@ -113,7 +128,7 @@ def _value_of(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, n
     value = values[key]
     if value is None:
         raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")
-    return int(value) if wanted.keys[key] == "int" else value
+    return _NUMBERS.get(wanted.keys[key], str)(value)
 
 
 def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
@@ -123,7 +138,7 @@ def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColu
         for key in wanted.keys:
             if key in wanted.columns:
                 # Whole numbers are counted as numbers, 01 as 1; an encoding then has a word for the text.
-                learning = wanted.encoding is None and wanted.keys[key] == "int"
+                learning = wanted.encoding is None and wanted.keys[key] in ("int", "digits")
                 X = X.append_column(key, _column(n, values[key], learning or not wanted.is_category(key)))
         return X.select(list(wanted.columns))
     dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
@@ -157,7 +172,7 @@ def _add_kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadC
             fields.append(pa.field(name, pa.string(), metadata=CSV_TEXT))
             columns.append(pa.array([quoted] * n, pa.string()))
         else:
-            number = wanted.keys[name] == "int"
+            number = wanted.keys[name] in ("int", "digits" if wanted.kept_as == "numbers" else "int")
             fields.append(pa.field(name, pa.int64() if number else pa.string()))
             columns.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
     return pa.table(columns, schema=pa.schema(fields))
