@@ -190,3 +190,29 @@ def test_header_with_quotes_and_tabs(tmp_path: Path) -> None:
     path = written(tmp_path, '"a\nb"\tc\n1\t2\n', "t.tsv")
     assert _header(expand(path)[0]) == Header(("a\nb", "c"), 8, "\t", 2)
     assert read(path)[0].tolist() == [[1, 2]]
+
+
+VALUES = {
+    "text": (["a", "b"], "category"),
+    "truth values": (["true", "false"], "number"),
+    "integers": (["1", "2"], "number"),
+    "fractions": (["0.5", "2"], "number"),
+    "dates": (["2024-01-01", "2024-01-02"], "date"),
+    "times": (["2024-01-01T00:00:00.123456789Z", "2024-01-02T00:00:00.5Z"], "date"),
+}
+
+
+@pytest.mark.parametrize("missing", ["", "NA"])
+@pytest.mark.parametrize("name", VALUES)
+def test_a_column_that_is_empty_at_first_is_what_its_values_are(tmp_path: Path, name: str, missing: str) -> None:
+    values, kind = VALUES[name]
+    late = [missing] * 60 + values * 4
+    encodings = []
+    for texts in (late, late[::-1]):
+        path = written(tmp_path, "x,z,never\n" + "".join(f"{i},{text},\n" for i, text in enumerate(texts)))
+        source = open_source(path, scan_bytes=64, holes=True)
+        encodings.append(source.encoding)
+        assert source.encoding.kinds == {"x": "number", "z": kind, "never": "number"}
+        assert np.isfinite(source.X.compute(scheduler="sync")).all()
+        assert len(open_source(path, scan_bytes=64, max_bad_rows=1, holes=True).rejected) == 0
+    assert encodings[0].to_json() == encodings[1].to_json()

@@ -166,10 +166,10 @@ class _Kinds:
     whole: bool = True
 
     def add(self, block: bytes, first_row: int) -> None:
-        """The first block decides what every column holds; the label and the kept columns are followed to the end."""
+        """The first block with a value decides what a column holds; label and kept ones are followed to the end."""
         names = self.header.names
         as_text = [n for n in names if n in self.keep or n == self.label]
-        numbers = [n for n in names if n not in as_text] if not self.kind_of else []
+        numbers = [n for n in names if n not in as_text and self.kind_of.get(n, "empty") == "empty"]
         columns = [*numbers, *as_text]
         if not columns:
             return
