@@ -16,6 +16,20 @@ from numpy.typing import NDArray
 _PLAIN = {pa.from_numpy_dtype(np.dtype(code)): np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"}
 
 
+def as_native(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers in the byte order of this machine, long doubles as float64: Arrow has no others.
+
+    Examples
+    --------
+    >>> as_native(np.array([1.5], ">f4")).dtype, as_native(np.array([1.5], np.longdouble)).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    if values.dtype == np.longdouble:
+        with np.errstate(over="ignore"):
+            return values.astype(np.float64)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
 def as_column(values: NDArray[Any]) -> pa.Array:
     """Values (n,) as a column that shares their memory where they are numbers.
 
@@ -48,6 +62,25 @@ def column_array(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
         return values
     dtype = _PLAIN[column.type]
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """True of bytes, which files of Impala, Hive and Hadoop have in the place of text."""
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(binary or kind == pa.binary_view())
+
+
+def text_of_bytes(column: Any) -> Any:
+    """A column of bytes as text; an ArrowInvalid where some are not UTF-8.
+
+    Examples
+    --------
+    >>> text_of_bytes(pa.array([b"a", None])).to_pylist()
+    ['a', None]
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_binary()).cast(pa.large_string())
 
 
 @contextmanager

@@ -99,7 +99,7 @@ def word_of(kind: str) -> str:
         "text": "text",
         "date": "dates or times",
         "duration": "durations",
-        "other": "values of another type (lists, bytes, ...)",
+        "other": "values of another type (lists, ...)",
     }.get(kind, "nothing")
 
 

@@ -21,6 +21,7 @@ from dkernel.data.collections.tables import (
     refuse_futures,
     stays_sparse,
     table_of,
+    types_in,
 )
 from dkernel.data.compute import dask_compute
 from dkernel.data.encoded_columns import encoded_kinds, learn_encoding
@@ -143,11 +144,11 @@ def kinds_to_encode(
     encoded = encoded_kinds(columns, [kinds], stored, request, "X")
     if encoded is None:
         return None
-    for name, kind in kinds.items():
+    for j, (name, kind) in enumerate(kinds.items()):
         if kind == "other" or (kind == "text" and encoded[name] != "category"):
             raise DataError(
-                f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
-                "leave it out, or make text or numbers of it."
+                f"Column {name!r} of X holds {types_in(X, j)} and is no category: leave it out, or make text, numbers "
+                "or dates of all its values."
             )
     return encoded, stored
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import as_native, is_bytes, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
@@ -24,6 +25,7 @@ from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 # The type that pandas infers for a column of objects -> one of block.COLUMN_KINDS.
 _INFERRED = {
     "string": "text",
+    "bytes": "text",
     "boolean": "bool",
     "integer": "int",
     "floating": "float",
@@ -37,6 +39,8 @@ _INFERRED = {
     "timedelta64": "duration",
     "empty": "empty",
 }
+
+_LOOKED_AT = 1000  # values of a column whose types a message names
 
 
 FITTING = {
@@ -146,7 +150,10 @@ def _numbers(column: Any) -> NDArray[Any]:
     """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
     if isinstance(column.dtype, np.dtype):
         values = column.to_numpy()
-        return values.astype(np.float64) if values.dtype.kind == "O" else values  # decimals, say
+        try:
+            return values.astype(np.float64) if values.dtype.kind == "O" else values  # decimals, say
+        except OverflowError as error:
+            raise DataError(f"Column {column.name!r} of X holds a number too large for float64 ({error}).") from None
     return column.to_numpy(dtype="float64", na_value=np.nan)
 
 
@@ -201,8 +208,10 @@ def column_kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozen
             kinds[name] = kind_of_type(arrow)
         elif is_of_numbers(dtype) or kind_of_dtype(dtype) in TIMES:
             kinds[name] = kind_of_dtype(dtype)
+        elif is_dask(X):
+            kinds[name] = "text" if str(dtype).startswith(("object", "str")) else "other"
         else:
-            kinds[name] = "text" if is_dask(X) else _infer_kind(X.iloc[:, j])
+            kinds[name] = _infer_kind(X.iloc[:, j])
     return kinds, frozenset(stored)
 
 
@@ -210,6 +219,15 @@ def _infer_kind(column: Any) -> str:
     from pandas.api.types import infer_dtype
 
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
+
+
+def types_in(X: Any, j: int) -> str:
+    """The types of the first values of a column, in words; what is in Dask is not looked at."""
+    if is_dask(X) or not hasattr(X, "iloc"):
+        return f"values of {column_dtypes(X)[j]}"
+    column = X.iloc[:, j]
+    types = sorted({type(value).__name__ for value in column[column.notna()].head(_LOOKED_AT)})
+    return "text" if types == ["str"] else f"values of type {' and '.join(types)}"
 
 
 def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
@@ -228,28 +246,46 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
     """
     if not hasattr(X, "iloc"):
         return X
-    from pandas import IntervalIndex, SparseDtype
-
     arrays = []
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
-        if isinstance(column.dtype, SparseDtype):
-            column = column.sparse.to_dense()
-        if isinstance(getattr(column.dtype, "categories", None), IntervalIndex):  # Arrow has no texts of these
-            column = column.cat.rename_categories(str)
-        try:
-            arrays.append(pa.array(column, from_pandas=True))
-            if pa.types.is_date32(arrays[-1].type) and any(isinstance(value, datetime) for value in column):
-                raise pa.ArrowTypeError("dates, some with a time of day")
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise DataError(
-                f"Column {name!r} of X cannot be read ({error}): make text, numbers or dates of all its values."
-            ) from None
+        arrays.append(_arrow_of(column, name))
         if kinds is not None and kind_of_type(arrays[-1].type) not in FITTING[kinds[name]]:
             if arrays[-1].null_count < len(column):
                 raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
             arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))
+
+
+def _arrow_of(column: Any, name: str) -> pa.Array:
+    """A column of a frame; a DataError where Arrow has no type for its values."""
+    from pandas import IntervalIndex, SparseDtype
+
+    if isinstance(column.dtype, SparseDtype):
+        column = column.sparse.to_dense()
+    if isinstance(getattr(column.dtype, "categories", None), IntervalIndex):  # Arrow has no texts of these
+        column = column.cat.rename_categories(str)
+    values = column if getattr(column.dtype, "kind", "O") not in "iuf" else as_native(column.to_numpy())
+    try:
+        array = _from_objects(column) if column.dtype == object else pa.array(values, from_pandas=True)
+        if kind_of_type(array.type) == "other":
+            raise TypeError(f"its values are of type {array.type}")
+        return text_of_bytes(array) if is_bytes(array.type) else array
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:  # a UnicodeError is a ValueError
+        raise DataError(
+            f"Column {name!r} of X cannot be read ({error}): make text, numbers or dates of all its values."
+        ) from None
+
+
+def _from_objects(column: Any) -> pa.Array:
+    """Python's values; whole numbers of more than 64 bits as floats, and no date loses its time."""
+    try:
+        array = pa.array(column, from_pandas=True)
+    except OverflowError:
+        return pa.array([None if missing else float(v) for v, missing in zip(column, column.isna(), strict=True)])
+    if pa.types.is_date32(array.type) and any(isinstance(value, datetime) for value in column):
+        raise TypeError("dates, some with a time of day")
+    return array
 
 
 def refuse_no_table(X: Any) -> None:

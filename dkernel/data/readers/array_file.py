@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import as_native
 from dkernel.data.block import UncheckedBlock, kind_of_dtype
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
@@ -174,9 +175,10 @@ def _kept_table(wanted: ReadColumns, column: Callable[[str], NDArray[Any]]) -> A
 def _arrow(values: NDArray[Any]) -> Any:
     import pyarrow as pa
 
-    native = values.astype(values.dtype.newbyteorder("=")) if values.dtype.byteorder == ">" else values
-    if native.dtype.kind == "S":
-        native = np.char.decode(native, "utf-8")
-    if native.dtype.kind in "OTU":
-        return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
+    native = as_native(values)
+    if native.dtype.kind in "OTUS":
+        try:
+            return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
+        except UnicodeError as error:
+            raise DataError(f"A column of text is not UTF-8 ({error}). Store it as such, or leave it out.") from None
     return pa.array(np.ascontiguousarray(native))

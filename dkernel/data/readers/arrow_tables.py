@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dkernel.data.arrow import column_array
+from dkernel.data.arrow import column_array, is_bytes, text_of_bytes
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
+from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
 from dkernel.numerics.validation import RowPlace
 
@@ -38,7 +39,7 @@ def kind_of_type(t: pa.DataType) -> str:
         return "int"
     if pa.types.is_floating(t) or pa.types.is_decimal(t):
         return "float"
-    if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
+    if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t) or is_bytes(t):
         return "text"
     if pa.types.is_temporal(t):
         return "duration" if pa.types.is_duration(t) else "date"
@@ -67,6 +68,9 @@ def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
 
 def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
+    kept = table.select(list(wanted.kept)) if wanted.kept else None
+    for name in bytes_in(table, wanted):
+        table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, place))
     used = _plain(table, wanted)
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and not (wanted.fills and name in wanted.columns):
@@ -74,7 +78,6 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
     features = (table if wanted.as_table else used).select(list(wanted.columns))
     label = None if wanted.label is None else _values(used.column(wanted.label))
     weight = None if wanted.weight is None else _values(used.column(wanted.weight))
-    kept = table.select(list(wanted.kept)) if wanted.kept else None
     if wanted.as_table:
         return UncheckedBlock(features, label, weight, kept)
     try:
@@ -83,6 +86,31 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
         X = _fill_cells(features, "float64")
     return UncheckedBlock(X, label, weight, kept)
+
+
+def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
+    """The features and the label that are stored as bytes."""
+    types = {field.name: field.type for field in table.schema if field.name in (*wanted.columns, wanted.label)}
+    plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in types.items()}
+    return [name for name, kind in plain.items() if is_bytes(kind)]
+
+
+def rows_without_text(column: pa.ChunkedArray) -> list[int]:
+    """The rows of a column of bytes that are not UTF-8."""
+    try:
+        text_of_bytes(column)
+    except pa.ArrowInvalid:
+        return [row for row, value in enumerate(column.to_pylist()) if value is not None and not is_utf8(value)]
+    return []
+
+
+def _as_text(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
+    if rows := rows_without_text(column):
+        raise DataError(
+            f"{place(rows[0])}, column {name!r}: the bytes {column[rows[0]].as_py()[:20]!r} are not UTF-8 text. "
+            f"Exclude the column, as with `--exclude {name}`, or store it as text or numbers."
+        )
+    return text_of_bytes(column)
 
 
 def _plain(table: pa.Table, wanted: ReadColumns) -> pa.Table:

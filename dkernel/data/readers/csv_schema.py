@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dask.delayed import Delayed
 
+from dkernel.data.arrow import is_bytes
 from dkernel.data.file_schema import FileSchema, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
@@ -177,7 +178,8 @@ class _Kinds:
         if table is None:
             return
         for name in numbers:
-            kind = kind_of_type(table.schema.field(name).type)
+            type_ = table.schema.field(name).type
+            kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
             if kind in ("text", "date", "other") and name in self.known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and _mostly_numbers(table.column(name)):

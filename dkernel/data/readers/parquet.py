@@ -13,7 +13,7 @@ from dkernel.data.arrow import column_array, open_parquet
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
+from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
 from dkernel.numerics.validation import RowPlace
@@ -47,6 +47,9 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
             column = column.cast(column.type.value_type)
         for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))
+    for name in bytes_in(table, wanted):
+        for row in rows_without_text(table.column(name)):
+            refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
     rows = np.delete(np.arange(len(table)), list(refused))
     return FilteredRows(raw_of_table(table.take(rows), wanted, place), rows, refused)
 

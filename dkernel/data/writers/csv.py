@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from dkernel.data.arrow import is_bytes, text_of_bytes
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import row_blocks
@@ -70,10 +71,10 @@ def _plain(table: pa.Table) -> pa.Table:
     for i, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
             _check_years(field.name, table.column(i))
-        if field.type == pa.string_view() or _is_bytes(field.type):
+        if field.type == pa.string_view() or is_bytes(field.type):
             column = table.column(i)
             try:
-                text = (column.cast(pa.large_binary()) if _is_bytes(field.type) else column).cast(pa.large_string())
+                text = text_of_bytes(column) if is_bytes(field.type) else column.cast(pa.large_string())
             except pa.ArrowInvalid:
                 raise DataError(
                     f"The column {field.name!r} holds bytes that are not UTF-8 text, and CSV is text. Write a .parquet "
@@ -91,11 +92,6 @@ def _check_years(name: str, column: pa.ChunkedArray) -> None:
             f"The column {name!r} holds dates of years that CSV has no text for. Write a .parquet file, or leave the "
             "column out."
         )
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(binary or kind == pa.binary_view())
 
 
 def _csv_can_hold(kind: pa.DataType) -> bool:
