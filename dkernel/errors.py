@@ -104,7 +104,7 @@ class MissingColumnError(DataError):
 
 
 class MissingLabelError(DataError):
-    """A row to learn from or to evaluate has no label."""
+    """A row to learn from or to evaluate has no label, or none that the model knows."""
 
 
 class TooLargeError(DataError):

@@ -81,6 +81,9 @@ def _open(
     from dkernel.solvers.targets import Targets
     from dkernel.streaming.open_files import open_files
 
+    label_as: Any = "text" if Targets(model.classes, model.recipe.positive).text else "numbers"
+    if model.classes is not None and model.recipe.positive is None:
+        label_as = model.classes.tolist()
     return open_files(
         list(paths),
         executor,
@@ -97,7 +100,7 @@ def _open(
         **svmlight_of(values),
         allow_extra=values["allow_extra"],
         known=model.known_columns,
-        label_as="text" if Targets(model.classes, model.recipe.positive).text else "numbers",
+        label_as=label_as,
     )
 
 

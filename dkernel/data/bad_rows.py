@@ -39,8 +39,8 @@ def without_bad_rows(
     tasks, owners = [], []
     for number, table in enumerate(tables):
         for part, _ in divide(table, chunk_limit(len(wanted.columns), 8)):
-            key = table.file.key("sift", part, repr(wanted))
-            tasks.append(Delayed(key, {key: (bad_rows_of, table.file, part, wanted)}))
+            key = table.file.key("sift", part, repr(wanted), request.classes)
+            tasks.append(Delayed(key, {key: (bad_rows_of, table.file, part, wanted, request.classes)}))
             owners.append(number)
     rows: list[list[int]] = [[] for _ in tables]
     lists = [REJECTS.empty_table()]
@@ -85,25 +85,38 @@ def _describe(rejected: pa.Table, what: str) -> str:
     return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
 
 
-def bad_rows_of(file: File, part: FilePart, wanted: ReadColumns) -> tuple[list[int], pa.Table]:
-    """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker."""
+def bad_rows_of(
+    file: File, part: FilePart, wanted: ReadColumns, classes: Sequence[Any] | None = None
+) -> tuple[list[int], pa.Table]:
+    """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker.
+
+    Parameters
+    ----------
+    classes : of a model that the rows are for; None where any label is good
+    """
     file.check()
     place = partial(row_place, file.name, part.first_row)
     try:
-        if not _bad_values(read_file_part(file, part, wanted, place), wanted):
+        if not _bad_values(read_file_part(file, part, wanted, place), wanted, classes):
             return [], REJECTS.empty_table()
     except DataError:
         pass  # read again, row by row
     valid = valid_rows(file, part, wanted, place)
-    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted).items()}
+    odd = {int(valid.rows[i]): why for i, why in _bad_values(valid.raw, wanted, classes).items()}
     refused = {**odd, **valid.refused}
     where = file.name, part.first_row
     return [part.first_row + row for row in sorted(refused)], list_rejected(valid.lines, where, refused)
 
 
-def _bad_values(raw: UncheckedBlock, wanted: ReadColumns) -> dict[int, RejectedRow]:
-    """The rows with a number that no fit can use, the first in each."""
+def _bad_values(
+    raw: UncheckedBlock, wanted: ReadColumns, classes: Sequence[Any] | None = None
+) -> dict[int, RejectedRow]:
+    """The rows with a number that no fit can use, or a label that is no class, the first in each."""
     refused: dict[int, RejectedRow] = {}
+    if classes and raw.label is not None and (raw.label.dtype.kind == "U") == isinstance(classes[0], str):
+        for row in np.flatnonzero(~np.isin(raw.label, list(classes))).tolist():
+            label = raw.label[row].item()
+            refused[row] = RejectedRow(str(wanted.label), f"no row of the training had the label {label!r}", str(label))
     if raw.weight is not None and raw.weight.dtype.kind in "biuf":
         weight = raw.weight.astype(np.float64)
         refused |= _rows(~valid_weights(weight), weight, str(wanted.weight), "weight")

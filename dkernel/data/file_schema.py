@@ -32,7 +32,7 @@ class ReadOptions:
     unless `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
     `no_header` are of CSV; `label_as` says what the label is where its texts are numbers: "numbers", "text", "auto"
     (text where a whole number has other digits than its own, as 007) or "classes" (and where a fraction has, as 1.50).
-    At most `max_bad_rows` bad rows may be left out of data with a label.
+    At most `max_bad_rows` bad rows may be left out of data with a label; bad are labels beside the `classes` too.
     """
 
     label: str | None = None
@@ -59,6 +59,7 @@ class ReadOptions:
     max_bad_rows: int = 0
     dates: str = "calendar"
     label_as: str = "auto"
+    classes: tuple[Any, ...] | None = None
 
     @property
     def lenient(self) -> bool:

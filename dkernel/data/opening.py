@@ -67,7 +67,7 @@ def open_source(
     max_bad_files: int = 0,
     text_encoding: str | None = None,
     dates: str = "calendar",
-    label_as: str = "auto",
+    label_as: str | Sequence[Any] = "auto",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -138,10 +138,11 @@ def open_source(
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
     dates : {"calendar", "seconds"}, default="calendar"
         Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
-    label_as : {"auto", "classes", "numbers", "text"}, default="auto"
+    label_as : {"auto", "classes", "numbers", "text"} or sequence, default="auto"
         Type of a label of CSV files and of names of folders, and of whole numbers in some files. Numbers are numbers,
         but where texts differ, as 007 and 7, 1.50 and 1.5, and the numbers do not: with "auto" whole numbers are then
-        text, with "classes" fractions too, with "numbers" none, with "text" all labels.
+        text, with "classes" fractions too, with "numbers" none, with "text" all labels. Classes of a model stand for
+        their type, and a row with another label is a bad row.
 
     Returns
     -------
@@ -169,6 +170,9 @@ def open_source(
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
     given = {**locals()}
+    classes = None if isinstance(label_as, str) else tuple(label_as)
+    if classes is not None:
+        label_as = "text" if any(isinstance(each, str) for each in classes) else "numbers"
     if label_as not in LABELS:
         raise RecipeError(f"label_as={label_as!r} is none of {', '.join(map(repr, LABELS))}.")
     if dtype not in DTYPES:
@@ -179,8 +183,10 @@ def open_source(
         "keep": _names(keep),
         "known": tuple(known),
         "categorical": categorical if isinstance(categorical, str) else _names(categorical),
+        "label_as": label_as,
+        "classes": classes,
     }
-    request = ReadOptions(**{option.name: given[option.name] for option in fields(ReadOptions)} | lists)
+    request = ReadOptions(**{option.name: given.get(option.name) for option in fields(ReadOptions)} | lists)
     if max_bad_files and columns is None:
         raise RecipeError("Bad files can be left out of data that are scored, not of data that are learned from.")
     if quarantine and (label or weight):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import no_weight
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, MissingLabelError, RecipeError
 from dkernel.losses.losses import parse_loss, signs
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.validation import nearest_name
@@ -148,7 +148,7 @@ class Targets:
             row = int(unseen.argmax())
             label = y[row].item()
             near = nearest_name(label, self.classes.tolist()) if isinstance(label, str) else ""
-            raise DataError(
+            raise MissingLabelError(
                 f"{place(row)}: no row of the training had the label {label!r}; the classes are {self._some()}."
                 + (near if near.startswith(" Did") else "")
             )
