@@ -287,6 +287,7 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
     listed = [_decode(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
     _refuse(is_missing(values), values, place, name, "label", "remove or fill these rows", MissingLabelError)
     if all(isinstance(v, str) for v in listed):
+        check_text(listed, name)
         return np.array(listed, dtype="U")
     if all(isinstance(v, (bool, np.bool_)) for v in listed):
         return np.array(listed, dtype=bool)
@@ -301,6 +302,14 @@ def _label_of_objects(values: NDArray[Any], place: RowPlace, name: str) -> NDArr
         raise DataError(f"The label {name!r} holds lists (from {place(0)}); one value per row is needed.")
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def check_text(labels: Iterable[str], name: str) -> None:
+    """Refuse text that would be other text in numpy, which drops NUL at an end, or in a file, which is UTF-8."""
+    for label in dict.fromkeys(labels):
+        if label.endswith("\0") or (not label.isprintable() and label.encode("utf-8", "ignore").decode() != label):
+            what = "ends with NUL" if label.endswith("\0") else "is no Unicode text (a lone surrogate)"
+            raise DataError(f"The label {name!r} holds {label!r}, which {what}. Write the label without it.")
 
 
 def _too_large(label: Any, where: str, name: str) -> DataError:

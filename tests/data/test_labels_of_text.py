@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError, RecipeError
 
 LABELS = {
@@ -136,3 +136,26 @@ def test_a_fraction_among_integers_names_its_row_and_the_remedy(tmp_path):
     write_parquet(tmp_path / "1", [1.0, 2.5])
     with pytest.raises(DataError, match=r"1\.parquet, row 2, column 'y': the label is 2\.5, .*--task regress"):
         labels_in(open_source(tmp_path, label="y"))
+
+
+def write_text(path, labels):
+    path.with_suffix(".csv").write_text("x,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+
+
+@pytest.mark.parametrize("write", [None, write_parquet, write_text])
+def test_labels_that_numpy_would_make_one_are_refused(write, tmp_path):
+    labels = ["p", "p\0", "q"]
+
+    def read():
+        if write is None:
+            return from_arrays(np.eye(3), pd.Series(labels, dtype=object, name="y"))
+        write(tmp_path / "t", labels)
+        return labels_in(open_source(tmp_path, label="y"))
+
+    with pytest.raises(DataError, match=r"The label 'y' holds 'p\\x00', which ends with NUL"):
+        read()
+
+
+def test_labels_that_no_file_could_hold_are_refused():
+    with pytest.raises(DataError, match="lone surrogate"):
+        from_arrays(np.eye(2), pd.Series(["a\udcff", "b"], dtype=object))

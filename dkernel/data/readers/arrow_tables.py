@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import column_array, is_bytes, text_of_bytes
-from dkernel.data.block import UncheckedBlock
+from dkernel.data.block import UncheckedBlock, check_text
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
@@ -76,8 +76,7 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
         if column.null_count and not (wanted.fills and name in wanted.columns):
             _refuse_null(column, name, place, MissingLabelError if name == wanted.label else MissingValueError)
     features = (table if wanted.as_table else used).select(list(wanted.columns))
-    label = None if wanted.label is None else _values(used.column(wanted.label))
-    weight = None if wanted.weight is None else _values(used.column(wanted.weight))
+    label, weight = (None if n is None else _values(used.column(n), n) for n in (wanted.label, wanted.weight))
     if wanted.as_table:
         return UncheckedBlock(features, label, weight, kept)
     try:
@@ -140,7 +139,7 @@ def _mixed_cells(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
     """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
     X = np.empty(features.shape, dtype=object)
     for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
-        X[:, j] = _cells(column) if name in objects else _values(column)
+        X[:, j] = _cells(column) if name in objects else _values(column, name)
     return X
 
 
@@ -170,16 +169,13 @@ def _refuse_null(column: pa.ChunkedArray, name: str, place: RowPlace, kind: type
     raise kind(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
 
 
-def _values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """One column as numpy: numbers as they are, text as fixed-width unicode."""
-    if kind_of_type(column.type) == "text":
-        return _text(column)
-    return column_array(column) if column.num_chunks else np.empty(0)
-
-
-def _text(column: pa.ChunkedArray) -> NDArray[Any]:
+def _values(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """One column as numpy: numbers as they are, text, of a label, as fixed-width unicode."""
+    if kind_of_type(column.type) != "text":
+        return column_array(column) if column.num_chunks else np.empty(0)
     # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
     words, numbers = code_texts(column)
+    check_text(words, name)
     return np.array(words, dtype="U")[numbers]
 
 
