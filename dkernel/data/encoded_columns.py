@@ -91,6 +91,7 @@ def learn_encoding(
     request: ReadOptions,
     coded: frozenset[str],
     where: str,
+    guessed: bool = False,
 ) -> tuple[Encoding, dict[str, str]]:
     """The encoding that the counts of all parts decide, and remarks about it.
 
@@ -101,6 +102,7 @@ def learn_encoding(
     tasks : the TableCounts of each part
     coded : columns that are stored as categories
     where : the file, or X, for messages
+    guessed : whether types are those that texts look like, so that texts of dates are none that could be read
     """
     total: TableCounts | None = None
     at_once = max(1, min(AT_ONCE, COUNTED // len(kinds)))
@@ -110,7 +112,7 @@ def learn_encoding(
     assert total is not None
     if not total.rows:
         raise no_weight()
-    notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}
+    notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where, guessed)}
     encoding = total.encoding(kinds, request.missing, request.dates)
     return encoding, notes | _without_means(total, encoding)
 
@@ -127,7 +129,7 @@ def _without_means(total: TableCounts, encoding: Encoding) -> dict[str, str]:
 
 
 def _notations(
-    total: TableCounts, kinds: Mapping[str, str], coded: frozenset[str], request: ReadOptions, where: str
+    total: TableCounts, kinds: Mapping[str, str], coded: frozenset[str], request: ReadOptions, where: str, guessed: bool
 ) -> dict[str, str]:
     """Notes about ISO dates, quantities and amounts that are texts, and a refusal of those in another notation.
 
@@ -144,15 +146,17 @@ def _notations(
             remark = remark_on(list(count.counts))
             remarks += [f"{name}: {remark}"] if remark else []
             continue
-        if is_iso(example):
+        if is_iso(example) and not guessed:
             texts.append(f"{name} ({example})")
             continue
-        what, advice = "numbers", "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
+        what = "numbers that are not"
+        advice = "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
         if is_date(example):
-            what, advice = "dates", "as 2024-12-31 (pandas.to_datetime), or store them as dates"
+            what = "dates that are not all"
+            advice = "as 2024-12-31, all with a zone or none (pandas.to_datetime), or store them as dates"
         raise DataError(
-            f"{where}, column {name!r}: its values are texts such as {example!r}, {what} that are not written as such. "
-            f"Write them {advice}, exclude the column, or name it as a category (--categorical {name}; "
+            f"{where}, column {name!r}: its values are texts such as {example!r}, {what} written as such. Write them "
+            f"{advice}, exclude the column, or name it as a category (--categorical {name}; "
             f"categorical_features=[{name!r}])."
         )
     notes = (

@@ -304,7 +304,9 @@ def _with_encoding(
     if not tasks:
         return replace(wanted, encoded=None), {}
     coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
-    encoding, notes = learn_encoding(tasks, wanted.encoded, request, coded, where)
+    encoding, notes = learn_encoding(
+        tasks, wanted.encoded, request, coded, where, all(table.inferred for table in tables)
+    )
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), notes

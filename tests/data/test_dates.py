@@ -107,3 +107,37 @@ def test_dates_of_which_some_have_a_time_are_refused():
     for one in (frame, frame[::-1]):
         with pytest.raises(DataError, match="Column 'when' of X cannot be read"):
             seconds_in(from_arrays(one, **SETTINGS))
+
+
+ONE_WAY = [
+    ["2024-01-01 10:00:00 UTC", "2024-01-02 10:00:00 UTC"],
+    ["2024-01-01 10:00:00+0000", "2024-01-02 10:00:00 UTC"],
+    ["2024-01-01T10:00:00Z", "2024-01-02T12:00:00+02:00"],
+    ["2024-01-01 10:00:00.000", "2024-01-02 10:00:00"],
+]
+SEVERAL_WAYS = [
+    ["2024-01-01T10:00:00Z", "2024-01-01T10:00:00"],
+    ["2024-01-01", "0000-00-00"],
+    ["2024-01-01 24:00:00", "2024-01-01 10:00:00"],
+    ["2024-01-01 10:00:00;123", "2024-01-01 10:00:00;456"],
+]
+
+
+@pytest.mark.parametrize("texts", ONE_WAY + SEVERAL_WAYS, ids=str)
+def test_texts_of_dates_are_dates_or_refused_but_no_category(texts, tmp_path):
+    rows = "".join(f'{i},"{text.replace(";", ",")}"\n' for i, text in enumerate(texts * 3))
+    (tmp_path / "t.csv").write_text(f"x,when\n{rows}")
+    if texts in ONE_WAY:
+        expected = [1704103200, 1704189600] * 3
+        assert seconds_in(open_source(tmp_path / "t.csv", **SETTINGS)).tolist() == expected
+        return
+    with pytest.raises(DataError, match=r"'when': its values are texts such as .*, dates that are not all written as"):
+        open_source(tmp_path / "t.csv", **SETTINGS)
+    assert open_source(tmp_path / "t.csv", categorical=("when",)).encoding.kinds["when"] == "category"
+
+
+def test_durations_of_a_csv_have_their_unit(tmp_path):
+    spans = [dt.timedelta(1), None, dt.timedelta(-1, 1, 5)]
+    Csv().stage([pa.table({"span": pa.array(spans, pa.duration("us")), "n": [1, 2, 3]})], tmp_path / "part.csv")
+    read = pd.read_csv(tmp_path / "part.csv", names=["span", "n"])
+    assert pd.to_timedelta(read["span"]).tolist() == [pd.Timedelta(spans[0]), pd.NaT, pd.Timedelta(spans[2])]

@@ -36,7 +36,7 @@ PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
-_BEYOND_MICRO = r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}"
+_OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,9 @@ def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid:
-        return pc.replace_substring_regex(texts, _BEYOND_MICRO, r"\1").cast(kind)
+        for form, usual in _OTHER_FORMS.items():
+            texts = pc.replace_substring_regex(texts, form, usual)
+        return texts.cast(kind)
 
 
 @dataclass(frozen=True)

@@ -67,10 +67,13 @@ def _is_csv_text(field: pa.Field) -> bool:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Replace views and bytes by text; bytes that are no text, and dates that have none, are refused."""
+    """Replace views, bytes and durations by text; bytes that are no text, and dates that have none, are refused."""
     for i, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) or pa.types.is_date(field.type):
             _check_years(field.name, table.column(i))
+        if pa.types.is_duration(field.type):  # Arrow writes a number without its unit
+            text = pa.array(table.column(i).to_pandas().astype(str), pa.large_string(), from_pandas=True)
+            table = table.set_column(i, field.with_type(text.type), text)
         if field.type == pa.string_view() or is_bytes(field.type):
             column = table.column(i)
             try:
