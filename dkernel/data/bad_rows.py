@@ -11,7 +11,7 @@ import pyarrow as pa
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import UncheckedBlock, chunk_limit, is_whole, valid_weights
+from dkernel.data.block import UncheckedBlock, are_whole, chunk_limit, valid_weights
 from dkernel.data.encoded_columns import AT_ONCE
 from dkernel.data.encoding.tables import column_numbers
 from dkernel.data.file_parts import read_file_part, row_place, valid_rows
@@ -123,7 +123,7 @@ def _bad_values(
     if raw.label is not None and raw.label.dtype.kind == "f":
         bad = ~np.isfinite(raw.label)
         if wanted.kinds[str(wanted.label)] == "whole":
-            bad |= ~is_whole(raw.label)
+            bad |= ~are_whole(raw.label)
         refused |= _rows(bad, raw.label, str(wanted.label), "label")
     return refused | _bad_features(raw.X, wanted)
 

@@ -260,7 +260,7 @@ def as_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[Any]:
 def as_whole_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[np.int64]:
     """A label of a file as int64, where other files have integers; a fraction is refused with its row."""
     label = as_label(values, place, name)
-    if label.dtype.kind == "f" and (bad := ~is_whole(label)).any():
+    if label.dtype.kind == "f" and (bad := ~are_whole(label)).any():
         row = int(bad.argmax())
         raise DataError(
             f"{place(row)}, column {name!r}: the label is {label[row]}, and other files have integers. Write whole "
@@ -269,7 +269,7 @@ def as_whole_label(values: NDArray[Any], place: RowPlace, name: str) -> NDArray[
     return label.astype(np.int64)
 
 
-def is_whole(values: NDArray[np.floating]) -> NDArray[np.bool_]:
+def are_whole(values: NDArray[np.floating]) -> NDArray[np.bool_]:
     """True for each whole number whose digits float64 has."""
     return np.asarray((values == np.floor(values)) & (np.abs(values) <= 2.0**53))
 

@@ -33,7 +33,7 @@ from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.validation import DTYPES, HEAD, dtype_for
 
 _Look = tuple[list[FileSchema], ReadColumns]
-LABELS = ("auto", "classes", "numbers", "text")
+LABEL_FORMS = ("auto", "classes", "numbers", "text")
 EVERY_COLUMN = "all"  # among the kept columns; the name of a column of that name
 
 
@@ -173,8 +173,8 @@ def open_source(
     classes = None if isinstance(label_as, str) else tuple(label_as)
     if classes is not None:
         label_as = "text" if any(isinstance(each, str) for each in classes) else "numbers"
-    if label_as not in LABELS:
-        raise RecipeError(f"label_as={label_as!r} is none of {', '.join(map(repr, LABELS))}.")
+    if label_as not in LABEL_FORMS:
+        raise RecipeError(f"label_as={label_as!r} is none of {', '.join(map(repr, LABEL_FORMS))}.")
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     lists = {

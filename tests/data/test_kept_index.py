@@ -57,7 +57,7 @@ def test_every_level_of_an_index_is_kept(file, index, tmp_path):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_files_of_which_one_has_no_index_are_refused_unless_it_is_excluded(first, tmp_path):
+def test_a_file_without_the_index_of_others_is_refused(first, tmp_path):
     FRAME.to_parquet(tmp_path / f"{first}.parquet")
     FRAME[FRAME.x != 0.25].to_parquet(tmp_path / f"{1 - first}.parquet")
     with pytest.raises(DataError, match=r"'__index_level_0__'.*Leave these columns out with --exclude\."):

@@ -94,7 +94,7 @@ def test_other_values_are_refused_by_the_name_of_their_column(name, text):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(REFUSED.keys() - {"intervals"}))  # of which Dask cannot tell the shape
-def test_other_values_in_dask_are_refused_or_the_text_that_dask_makes_of_them(name):
+def test_other_values_in_dask_are_refused_or_text(name):
     try:
         lazy = dd.from_pandas(frame_of(REFUSED[name]), npartitions=2)
     except UnicodeError:

@@ -18,7 +18,7 @@ from dkernel.errors import DataError, DKernelWarning
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
-_NUMBERS = {"int": int, "float": float}
+_READ_AS = {"int": int, "float": float}
 
 
 def keys_of(name: str) -> dict[str, str | None]:
@@ -80,9 +80,9 @@ def _kind_of(name: str, values: Sequence[str], request: ReadOptions) -> str:
     """The kind of a key by the names of all folders: "digits" are whole numbers with further zeros."""
     texts = pa.chunked_array([values], pa.string())
     kind, exact, _ = label_kind(texts)
-    if name == request.label and request.label_as != "text" and kind in _NUMBERS:
+    if name == request.label and request.label_as != "text" and kind in _READ_AS:
         return kind if exact or kind_of_label(kind, request.label_as) == kind else "text"
-    if name == request.weight and kind in _NUMBERS:
+    if name == request.weight and kind in _READ_AS:
         return "float"
     if name == request.label or not all(map(_WHOLE.fullmatch, values)):
         return "text"
@@ -128,7 +128,7 @@ def _value_of(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, n
     value = values[key]
     if value is None:
         raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")
-    return _NUMBERS.get(wanted.keys[key], str)(value)
+    return _READ_AS.get(wanted.keys[key], str)(value)
 
 
 def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
