@@ -104,9 +104,7 @@ def _check_values(rows: Mapping[str, NDArray[Any]]) -> None:
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise DataError(f"{name} holds a value that is no finite number. Leave such rows out.")
     groups, weight = rows.get("groups"), rows["sample_weight"]
-    if groups is not None and (groups.ndim != 1 or groups.dtype.kind not in "biuUO"):
-        raise DataError("groups is a list of text, whole numbers or booleans, one for each row.")
-    if groups is not None and groups.dtype.kind == "O" and not all(isinstance(each, str) for each in groups):
-        raise DataError("groups holds values of several types, or a missing one. Give text, one for each row.")
+    if groups is not None and groups.dtype.kind == "f" and (groups % 1 != 0).any():
+        raise DataError("groups is a list of text, whole numbers, dates or booleans, one for each row.")
     if (weight < 0).any() or not (weight > 0).any():
         raise DataError("sample_weight holds a number below 0, or no number above 0: no row counts.")

@@ -16,7 +16,7 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.division import kept_of, values_in
+from dkernel.streaming.division import groups_in, kept_of
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -57,7 +57,7 @@ class _Scores(Statistic[Columns, Conformal]):
         hashes = row_hash(self.model.recipe.seed, "reservoir", piece.first, piece.n, piece.step)
         groups = np.zeros(piece.n, "U1")
         if self.group is not None:
-            groups = values_in(kept_of(block, piece), self.group).astype(str)
+            groups = groups_in(kept_of(block, piece), self.group)
         if block.weight is not None:
             counts = block.weight[piece.place.rows] > 0
             hashes, groups = hashes[counts], groups[counts]
@@ -74,7 +74,7 @@ class _Scores(Statistic[Columns, Conformal]):
 
     def finish(self, total: Columns) -> Conformal:
         _, weight, groups, scores, codes = total
-        named = None if self.group is None else groups.tolist()
+        named = None if self.group is None else groups
         if self.model.classes is None:
             return Conformal.of_numbers(scores, weight.astype(np.float64), named)
         return Conformal.of(scores, weight.astype(np.float64), codes, named)

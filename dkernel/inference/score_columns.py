@@ -13,7 +13,7 @@ from dkernel.data.arrow import as_column
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
-from dkernel.streaming.division import values_in
+from dkernel.streaming.division import groups_in
 
 WORDS = ("label", "score", "std", "interval", "probability", "set", "novelty")
 """What can be written for every row, in the order of the columns."""
@@ -141,7 +141,7 @@ def tables(model: Model, blocks: Sequence[Block], written: Written, kept: Sequen
         # Their fields say more than their types: which of them is CSV text.
         fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
         S = model.scores(block.X)
-        groups = None if written.group is None else values_in(block.kept, written.group).tolist()
+        groups = None if written.group is None else groups_in(block.kept, written.group)
         for word in written.words:
             if word == "label":
                 arrays.append(as_column(model.labels(S)))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.group_words import group_words
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model.local_width import LocalWidth
 from dkernel.numerics.array_types import F64
@@ -40,7 +41,7 @@ class Conformal:
     mass : rows that each of them stands for, float64 (m,); of weighted rows their weight over the mean weight
     stratum : class of each, or target of a regression of several, int32 (m,)
     group : number of the group of each, int32 (m,)
-    groups : their names, empty where rows have no groups
+    groups : their words, empty where rows have no groups
     width : w, None where it is 1 everywhere
     """
 
@@ -64,7 +65,7 @@ class Conformal:
         names: tuple[GroupName, ...] = ()
         codes: NDArray[Any] = np.zeros(len(scores), np.int32)
         if groups is not None:
-            distinct, codes = np.unique(np.asarray(groups), return_inverse=True)
+            distinct, codes = np.unique(group_words(groups), return_inverse=True)
             names = tuple(distinct.tolist())
         mass = weight / weight.mean()
         return cls(scores, mass, stratum.astype(np.int32), codes.astype(np.int32), names)._short()
@@ -78,7 +79,7 @@ class Conformal:
     def of_numbers(cls, ratios: F64, weight: F64, groups: Sequence[Any] | None = None) -> "Conformal":
         """The table of rows with errors over widths (n, targets)."""
         n, targets = ratios.shape
-        each = None if groups is None else np.repeat(np.asarray(groups), targets).tolist()
+        each = None if groups is None else np.repeat(group_words(groups), targets)
         return cls.of(ratios.reshape(-1), np.repeat(weight, targets), np.tile(np.arange(targets), n), each)
 
     def _short(self) -> "Conformal":
@@ -160,19 +161,19 @@ class Conformal:
         return np.asarray(quantiles[0] if groups is None else quantiles[self.codes(groups)])
 
     def codes(self, groups: Sequence[Any]) -> NDArray[np.intp]:
-        """The numbers of groups, which are known by their text."""
+        """The numbers of groups, which are known by their words."""
         if not self.groups:
             raise UnsupportedError(
                 "The rows that were left out have no groups. Call conformalize(X, y, groups=...), or dkernel "
                 "conformalize MODEL DATA --group COL, with rows that the fit has not seen."
             )
-        number = {str(name): i for i, name in enumerate(self.groups)}  # a number of a CSV is text
-        values = [str(value) for value in np.asarray(groups).tolist()]
-        unknown = [value for value in dict.fromkeys(values) if value not in number]
+        number = {word: i for i, word in enumerate(group_words([str(name) for name in self.groups]).tolist())}
+        values, place = np.unique(group_words(groups), return_inverse=True)
+        unknown = [value for value in values.tolist() if value not in number]
         if unknown:
             known = ", ".join(map(repr, self.groups[:10]))
             raise DataError(f"No row of the group {unknown[0]!r} was left out; the groups are {known}.")
-        return np.array([number[value] for value in values], np.intp)
+        return np.array([number[value] for value in values.tolist()], np.intp)[place]
 
     def _check_enough(self, coverage: float, radii: F64, which: str) -> None:
         if np.isinf(radii).any():

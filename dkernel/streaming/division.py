@@ -13,6 +13,9 @@ from dask.local import get_sync
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.encoding.words import DATE, DURATION, TEXT, TIME, kind_of
+from dkernel.data.file_schema import CSV_TEXT
+from dkernel.data.group_words import group_words
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.streaming.schedule import RowSlice
@@ -36,7 +39,7 @@ class Division:
         """Which rows are left out."""
         if self.kind == "time":
             return times_in(kept, self.column) > self.limit
-        hashes, place = hashes_in(kept, self.column)
+        hashes, place = hashes_of(groups_in(kept, self.column))
         return np.asarray(hashes <= np.uint64(self.limit))[place]
 
 
@@ -70,33 +73,60 @@ def read_without(graph: Mapping[Any, Any], key: Any, rule: Division) -> tuple[Bl
     return tuple(blocks)
 
 
-def hashes_in(kept: pa.Table, column: str) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def hashes_of(groups: NDArray[np.str_]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Hashes of the different groups, 63 bits, and of each row the place of its group among them."""
-    return hashes_of(values_in(kept, column))
-
-
-def hashes_of(values: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    names, place = np.unique(values.astype(str), return_inverse=True)
+    names, place = np.unique(groups, return_inverse=True)
     hashes = [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()) >> 1 for name in names.tolist()]
     return np.array(hashes, np.uint64), place
 
 
-def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
-    """Numbers that rise with time: of dates, of text that holds them, and of numbers."""
-    values = values_in(kept, column)
-    if values.dtype.kind in "OU":
-        import pandas as pd
+def groups_in(kept: pa.Table, column: str) -> NDArray[np.str_]:
+    """The words of the groups of rows; every row needs one."""
+    values = kept.column(column)
+    if (kept.schema.field(column).metadata or {}).items() >= CSV_TEXT.items():
+        values = pa.chunked_array([[_unquote(text) for text in values.to_pylist()]], pa.string())
+    return group_words(values, f"The column {column!r}")
 
-        try:
-            values = pd.to_datetime(pd.Series(values), format="ISO8601").to_numpy()
-        except ValueError:
-            first = values[0]
-            raise DataError(
-                f"holdout_by: the column {column!r} holds {first!r}. Dates as 2026-01-31, or numbers, are needed."
-            ) from None
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]").astype(np.int64)
-    return values.astype(np.float64)
+
+def _unquote(text: str | None) -> str | None:
+    return text[1:-1].replace('""', '"') if text and text[0] == text[-1] == '"' and len(text) > 1 else text
+
+
+def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
+    """Numbers that rise with time: of dates and times microseconds, of text those of its dates; every row needs one."""
+    values = kept.column(column)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = kind_of(values.type)
+    if kind == TEXT:
+        times = _times_of_text(values, column)
+    elif kind in (DATE, TIME, DURATION):
+        times = _microseconds(values)
+    else:
+        times = values.cast(pa.float64(), safe=False).to_numpy()
+    if values.null_count or np.isnan(times).any():
+        raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")
+    return times
+
+
+def _microseconds(values: pa.ChunkedArray) -> NDArray[np.float64]:
+    unit = "D" if pa.types.is_date32(values.type) else getattr(values.type, "unit", "ms")  # of date64
+    counts = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()
+    return counts // 1000 * 1.0 if unit == "ns" else counts * float(np.timedelta64(1, unit) // np.timedelta64(1, "us"))
+
+
+def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
+    """Microseconds of dates that are text, in UTC, as those without a zone are."""
+    import pandas as pd
+
+    texts = pd.Series(values.to_pylist(), dtype=object).fillna("").astype(str).str.replace(r" ?UTC$", "Z", regex=True)
+    dates = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    if (wrong := np.flatnonzero(dates.isna() & (texts != ""))).size:
+        raise DataError(
+            f"holdout_by: the column {column!r} holds {values[int(wrong[0])].as_py()!r}. Dates as 2026-01-31, or "
+            "numbers, are needed."
+        )
+    return np.where(dates.isna(), np.nan, dates.dt.as_unit("us").astype(np.int64))
 
 
 def kept_of(block: Block, piece: RowSlice) -> pa.Table:
@@ -104,13 +134,3 @@ def kept_of(block: Block, piece: RowSlice) -> pa.Table:
     assert block.kept is not None
     at = piece.place.rows
     return block.kept.take(np.arange(at.start, min(at.stop, len(block.kept)), at.step)[: piece.n])
-
-
-def values_in(kept: pa.Table, column: str) -> NDArray[Any]:
-    """The values of a column by which rows are divided; every row needs one."""
-    cells = kept.column(column)
-    values: NDArray[Any] = cells.to_pandas().to_numpy()
-    empty = values.dtype.kind in "OU" and bool((values == "").any())  # an empty field of a CSV
-    if cells.null_count or empty or (values.dtype.kind == "f" and np.isnan(values).any()):
-        raise DataError(f"The column {column!r} divides the rows and has a missing value: every row needs one.")
-    return values

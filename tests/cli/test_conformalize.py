@@ -75,6 +75,35 @@ def test_a_number_of_a_csv_is_the_group_of_that_number(run, place, regression, t
     np.testing.assert_allclose(models[0].scores, models[1].scores, rtol=1e-5)
 
 
+DAY = pd.Timestamp("2024-01-01")
+FORMS = {
+    "moments": lambda site: DAY + pd.to_timedelta(site, "D"),
+    "with a zone": lambda site: DAY.tz_localize("UTC") + pd.to_timedelta(site, "D"),
+    "text": lambda site: (DAY + pd.to_timedelta(site, "D")).dt.strftime("%Y-%m-%dT%H:%M:%S"),
+    "numbers": lambda site: site,
+    "fractions": lambda site: site.astype("float32"),
+}
+
+
+@pytest.mark.parametrize("forms", [("moments", "with a zone", "text"), ("numbers", "fractions")])
+def test_a_group_is_known_by_its_value_in_files_of_all_forms(forms, run_to, place, regression, tmp_path):
+    table, files, found = pd.read_parquet(place / "known.parquet")[:600], [], []
+    for form in forms:
+        own = table.assign(site=FORMS[form](table["site"]))
+        files += [tmp_path / f"{form}.parquet", tmp_path / f"{form}.csv"]
+        own.to_parquet(files[-2])
+        own.to_csv(files[-1], index=False)
+    for known, new, out in zip(files, [*files[1:], files[0]], 2 * len(forms) * ["o.parquet", "o.csv"], strict=False):
+        model = f"{known}.model"
+        run_to("conformalize", regression, known, "--group", "site", "--exclude", "kind", "--out", model)
+        run_to("score", model, new, "--write", "interval", "--group", "site", "--exclude", "kind,y",
+               "--out", tmp_path / out, "--overwrite")  # fmt: skip
+        read = pd.read_parquet if out.endswith("parquet") else pd.read_csv
+        found.append(read(tmp_path / out)[["lower", "upper"]].to_numpy())
+    for each in found[1:]:
+        np.testing.assert_allclose(each, found[0], rtol=1e-4)
+
+
 def test_sets_of_groups_and_without_them(run, place, tmp_path):
     model, out, scores = tmp_path / "m", tmp_path / "m2", tmp_path / "s.csv"
     run("train", place / "train.parquet", "--label", "kind", "--exclude", "site,y", "--out", model, *QUICK)

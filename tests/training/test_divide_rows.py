@@ -1,5 +1,7 @@
 """A holdout of whole groups or of the last rows: nothing that is learned sees it, whatever the files and chunks."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,6 +73,40 @@ def test_no_layout_puts_a_group_or_a_moment_on_both_sides(by, tmp_path):
             assert len(judged) == pytest.approx(0.1 * N, abs=20)
         found.append(sorted(judged))
     assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda day: day.dt.tz_localize("UTC"),
+        lambda day: day.dt.tz_localize("UTC").dt.tz_convert("America/Lima"),
+        lambda day: day.dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        lambda day: (day + pd.Timedelta("1h")).dt.strftime("%Y-%m-%d %H:%M:%S+01:00"),
+        lambda day: day.dt.strftime("%Y%m%d").astype(int),
+        lambda day: day.astype("int64").map(Decimal),
+        lambda day: day - day.min(),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_any_form_of_the_times_leaves_the_same_rows_out(form, suffix, tmp_path):
+    table, recipe = rows(), QUICK.replace(holdout_by="time:day", holdout=0.1)
+    expected = table["day"] > table["day"].sort_values().iloc[int(0.9 * N) - 1]
+    own = table.assign(day=form(table["day"]))
+    if suffix == "csv" and own["day"].dtype.kind == "m":
+        own["day"] = own["day"].dt.days
+    source, held, _ = divide_source(opened(own, tmp_path / "all", "day", 3, suffix), recipe, SerialExecutor())
+    assert sorted(held.X[:, 0].astype(int)) == np.flatnonzero(expected).tolist()
+
+
+def test_groups_of_files_of_two_widths_are_on_one_side(tmp_path):
+    table = rows().assign(site=lambda t: t["site"].str[1:].astype(float) / 10)
+    table[: N // 2].astype({"site": "float32"}).to_parquet(tmp_path / "0.parquet")
+    table[N // 2 :].to_parquet(tmp_path / "1.parquet")
+    source = open_source([tmp_path], label="y", keep=("site",), exclude=["day"], dtype="float64")
+    recipe = QUICK.replace(holdout_by="group:site", holdout=0.1)
+    source, held, said = divide_source(source, recipe, SerialExecutor())
+    assert "of 60 groups" in said
+    assert not {*table["site"][ids(source)]} & {*table["site"][held.X[:, 0].astype(int)]}
 
 
 def test_the_model_is_that_of_the_rows_that_are_left(tmp_path):

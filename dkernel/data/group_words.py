@@ -1,0 +1,60 @@
+"""The word of the group of a row: one for equal values, whatever file, library or type the group came through."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.data.encoding.words import TEXT, in_kind, kind_among, kind_of, kinds_in, words_of
+from dkernel.errors import DataError
+
+
+def group_words(values: Any, what: str = "groups") -> NDArray[np.str_]:
+    """The words of groups (n,); of a text that of the number, date or truth value that it is written like.
+
+    Parameters
+    ----------
+    values : array, sequence or Arrow column of n values
+    what : what holds them, for messages
+
+    Raises
+    ------
+    DataError
+        for a missing value, and for values that are not of one type, or of one that has no words
+
+    Examples
+    --------
+    >>> group_words(["2024-01-01T00:00:00", "1.0", "007"]).tolist()
+    ['2024-01-01', '1', '007']
+    >>> group_words(np.array([1.0, 0.1], np.float32)).tolist()
+    ['1', '0.1']
+    """
+    try:
+        coded = _column(values).dictionary_encode()
+        words = _words(coded.dictionary)
+    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+        raise DataError(
+            f"{what} holds values that are no groups ({error}). Give text, numbers, dates or booleans of one type, one "
+            "for each row."
+        ) from None
+    if coded.null_count or None in words:
+        raise DataError(f"{what} holds a missing value, and every row needs a group.")
+    return np.array(words, np.str_)[coded.indices.to_numpy()]
+
+
+def _column(values: Any) -> pa.Array:
+    if not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array([pa.array(np.asarray(values), from_pandas=True)])
+    column = values.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if pa.types.is_binary(column.type) else column
+
+
+def _words(values: pa.Array) -> list[str | None]:
+    """The words of values, each text in the kind that it has alone: other texts of its column may be elsewhere."""
+    words = words_of(values)
+    if kind_of(values.type) != TEXT:
+        return words
+    return [None if word is None else in_kind(word, kind_among(kinds_in([word]))) for word in words]
