@@ -14,12 +14,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from dkernel.data.file_stamps import date_of, newest_inside, state_of
 from dkernel.data.table_formats import refuse_tables
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
@@ -47,9 +45,9 @@ TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading
 class File:
     """One file as it was when the source was opened; `check` refuses it once it has changed.
 
-    `name` is what the user called it, without the secrets of a URL; `stamp` is its mtime in ns (local) or its etag or
-    date (remote); a Zarr store is one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a
-    scratch copy: the file it was made from. `host` is the machine on which it was opened.
+    `name` is what the user called it, without the secrets of a URL; a Zarr store is one file. `stamp` is its mtime in
+    ns (local) or its etag or date (remote), `dkernel.data.file_stamps`. `text_encoding` is that of a text which is not
+    UTF-8. `origin` is set on a scratch copy: the file it was made from. `host` is the machine on which it was opened.
     """
 
     path: str = field(repr=False)
@@ -93,12 +91,20 @@ class File:
         text = repr((purpose, self.path, self.size, self.stamp, *more))
         return f"dkernel-read-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
-    def check(self) -> None:
-        """Refuse the file if it is gone or not the one that was opened; of a scratch copy, the original too."""
+    def check(self, inside: Sequence[str] = ()) -> None:
+        """Refuse the file if it is gone or not the one that was opened; of a scratch copy, the original too.
+
+        Of a Zarr store, which is a folder of very many files, those `inside` are looked at: the ones a part is read
+        from.
+        """
         if self.origin is not None:
             self.origin.check()
         try:
-            now = state_of(self.path, self.options)
+            if self.format == "zarr":
+                newest = newest_inside(self.path, self.options, inside)
+                now = (self.size, self.stamp if newest <= int(self.stamp.split()[0]) else str(newest))
+            else:
+                now = state_of(self.path, self.options)
         except (OSError, ValueError) as error:
             if self.origin is not None:
                 raise RecipeError(
@@ -109,8 +115,9 @@ class File:
         if now != (self.size, self.stamp):
             if self.local and platform.node() != self.host:
                 raise error_of_difference(self.name, (platform.node(), now), (self.host, (self.size, self.stamp)))
+            how = "another date or version" if now[0] == self.size else f"then {self.size} bytes, now {now[0]}"
             raise DataError(
-                f"{self.name}: the file changed since it was opened (then {self.size} bytes, now {now[0]}). "
+                f"{self.name}: the file changed since it was opened ({how}). "
                 "Leave the data alone while they are used, and start again."
             )
 
@@ -144,14 +151,10 @@ def error_of_difference(
         )
     (machine, (size, stamp)), (other, (other_size, other_stamp)) = (here[0], here[1]), (there[0], there[1])
     return DataError(
-        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {_date(stamp)}) than {other} "
-        f"({other_size} bytes of {_date(other_stamp)}). Copies must be equal, with their dates (rsync -t, cp -p), and "
-        "data be left alone while they are used. Make them so, and start again."
+        f"{name}: the worker on {machine} has another file of this name ({size} bytes of {date_of(stamp)}) than "
+        f"{other} ({other_size} bytes of {date_of(other_stamp)}). Copies must be equal, with their dates (rsync -t, "
+        "cp -p), and data be left alone while they are used. Make them so, and start again."
     )
-
-
-def _date(stamp: str) -> str:
-    return datetime.fromtimestamp(int(stamp) / 1e9, UTC).isoformat(" ", "seconds")
 
 
 def natural_key(name: str) -> list[tuple[int, int | str]]:
@@ -436,43 +439,3 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     # A worker has a working folder of its own; messages keep the name that the user gave.
     place = path if "://" in path else os.path.abspath(path)
     return File(place, size, stamp, format_, compression, mask_urls(path), options)
-
-
-# Names that file systems give to the version or the date of a file, the surest first.
-_STAMPS = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
-
-
-def state_of(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tuple[int, str]:
-    """Size and stamp of a file as it is now; an OSError or ValueError where they are not to be had."""
-    if "://" not in path:
-        return _stat_store(path) if os.path.isdir(path) else _stat_local(path)
-    import fsspec
-
-    system, inner = fsspec.core.url_to_fs(path, **options)
-    system.invalidate_cache()
-    if system.isdir(inner):
-        heads = [f"{inner}/{n}" for n in _STORE_HEADS if system.exists(f"{inner}/{n}")]
-        if not heads:
-            raise ValueError("a folder that is not a Zarr store")
-        inner = heads[0]
-    info = system.info(inner)
-    stamp = next((str(info[name]) for name in _STAMPS if name in info), "")
-    return int(info.get("size") or 0), stamp
-
-
-def _stat_local(path: str) -> tuple[int, str]:
-    status = os.stat(path)
-    return status.st_size, str(status.st_mtime_ns)
-
-
-# A Zarr store is a folder of very many files: the heads of the store and of its arrays stand for all.
-_STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
-
-
-def _stat_store(path: str) -> tuple[int, str]:
-    store = Path(path)
-    heads = sorted(p for n in _STORE_HEADS for p in (*store.glob(n), *store.glob(f"*/{n}")))
-    if not heads:
-        raise ValueError("a folder that is not a Zarr store")
-    stats = [p.stat() for p in heads]
-    return sum(s.st_size for s in stats), str(max(s.st_mtime_ns for s in stats))

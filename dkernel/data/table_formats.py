@@ -4,6 +4,7 @@ Their files also hold rows that were removed or replaced. The package deltalake 
 of a table; without it, and of files inside a table, they are refused.
 """
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from dkernel.errors import DataError
 
+_METADATA = ".metadata.json"
 _PACKAGED = {"a Delta": "delta", "an Iceberg": "iceberg"}  # that read the newest snapshot
 _LIVE_ROWS = {
     "a Delta": "pyarrow.dataset.write_dataset(deltalake.DeltaTable('{}').to_pyarrow_dataset(), 'live', "
@@ -53,6 +55,8 @@ def live_rows(folder: str, options: Mapping[str, Any]) -> Any:
         return read(folder)
     except ImportError:
         return None  # refused by name, with the package
+    except DataError:
+        raise
     except Exception as error:  # each package has errors of its own
         raise DataError(f"{folder}: this table cannot be read ({type(error).__name__}: {error}).") from None
 
@@ -67,10 +71,41 @@ def _iceberg_rows(folder: str) -> Any:
     import fsspec
     from pyiceberg.table import StaticTable
 
-    system, place = fsspec.core.url_to_fs(f"{folder}/metadata")
-    matches = {re.match(r"v?(\d+)", os.path.basename(path)): path for path in system.glob(f"{place}/*.metadata.json")}
-    newest = max((int(match[1]), path) for match, path in matches.items() if match)[1]
+    system, place = fsspec.core.url_to_fs(folder)
+    newest = place if place.endswith(_METADATA) else _newest_metadata(system, f"{place}/metadata")
     return StaticTable.from_metadata(system.unstrip_protocol(newest)).scan().to_arrow_batch_reader()
+
+
+def _newest_metadata(system: Any, place: str) -> str:
+    """The metadata file of the newest snapshot of an Iceberg table; only a catalog knows which of two commits was."""
+    files = {name: path for path in system.glob(f"{place}/*{_METADATA}") if (name := os.path.basename(path))}
+    numbers = {name: int(match[1]) for name in files if (match := re.match(r"v?(\d+)", name))}
+    newest = sorted(name for name, number in numbers.items() if number == max(numbers.values()))
+    if len(newest) > 1:
+        known = [name for name in newest if _follows(system.cat_file(files[name]), {*newest} - {name})]
+        hint = (
+            system.cat_file(f"{place}/version-hint.text").decode()
+            if system.exists(f"{place}/version-hint.text")
+            else ""
+        )
+        hinted = {f"{sign}{hint.strip()}{ending}" for sign in ("", "v") for ending in ("", _METADATA)}
+        decided = known or [name for name in newest if name in hinted]
+        if len(decided) != 1:
+            raise DataError(
+                f"{place}: {' and '.join(newest)} have one number, as after two commits at a time, of which one was "
+                "lost, and no version-hint.text says which. Name the metadata file that the catalog names as DATA."
+            )
+        newest = decided
+    return str(files[newest[0]])
+
+
+def _follows(content: bytes, others: set[str]) -> bool:
+    """True if the metadata of a table has all these others in the log of those before it."""
+    try:
+        log = json.loads(content).get("metadata-log", ())
+        return others <= {os.path.basename(entry["metadata-file"]) for entry in log}
+    except (ValueError, TypeError, KeyError, AttributeError):  # compressed, or damaged
+        return False
 
 
 def tables_of(folder: str) -> list[str]:
@@ -98,10 +133,12 @@ def _kind(folder: str, options: Mapping[str, Any]) -> str | None:
         except (ImportError, ValueError, OSError):
             return None  # explained where the files of the address are listed
         isdir, names = system.isdir, partial(system.ls, detail=False)
+    if place.endswith(_METADATA):
+        return "an Iceberg"
     if isdir(f"{place}/_delta_log"):
         return "a Delta"
     if isdir(f"{place}/.hoodie"):
         return "a Hudi"
-    if isdir(f"{place}/metadata") and any(".metadata.json" in name for name in names(f"{place}/metadata")):
+    if isdir(f"{place}/metadata") and any(_METADATA in name for name in names(f"{place}/metadata")):
         return "an Iceberg"
     return None

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dkernel.data.paths import File, state_of
+from dkernel.data.file_stamps import state_of
+from dkernel.data.paths import File
 from dkernel.data.store import file_of, is_url, write_whole
 from dkernel.errors import DataError, mask_urls
 

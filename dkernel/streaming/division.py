@@ -20,6 +20,8 @@ from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.streaming.schedule import RowSlice
 
+_MICROSECONDS = {"D": 86400e6, "s": 1e6, "ms": 1e3, "us": 1.0}
+
 
 @dataclass(frozen=True)
 class Division:
@@ -112,7 +114,7 @@ def times_in(kept: pa.Table, column: str) -> NDArray[np.float64]:
 def _microseconds(values: pa.ChunkedArray) -> NDArray[np.float64]:
     unit = "D" if pa.types.is_date32(values.type) else getattr(values.type, "unit", "ms")  # of date64
     counts = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()
-    return counts // 1000 * 1.0 if unit == "ns" else counts * float(np.timedelta64(1, unit) // np.timedelta64(1, "us"))
+    return np.asarray(counts // 1000 if unit == "ns" else counts * _MICROSECONDS[unit], np.float64)
 
 
 def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:

@@ -20,7 +20,11 @@ DATES += [pa.array([sign.join(str(day).split()) for day in DAYS]) for sign in " 
 DATES += [pa.array([f"{day}{zone}" for day in DAYS]) for zone in ("Z", "+00:00", " UTC")]
 TABLE = {
     "whole numbers": [pa.array([3, 12, 0], kind) for kind in NUMBERS["type"]] + [pa.array(["3", "12.0", "0"])],
-    "fractions": [pa.array([0.1, 2.5], pa.float32()), pa.array([0.1, 2.5]), pa.array([Decimal("0.10"), Decimal("2.50")])],
+    "fractions": [
+        pa.array([0.1, 2.5], pa.float32()),
+        pa.array([0.1, 2.5]),
+        pa.array([Decimal("0.10"), Decimal("2.50")]),
+    ],
     "dates": DATES,
     "days": [pa.array(DAYS[:1]).cast(kind) for kind in (pa.date32(), pa.date64(), pa.timestamp("ns"))]
     + [pa.array([text]) for text in ("2024-01-01", "2024-01-01 00:00:00", "2024-01-01T02:00:00.000+02:00")],
@@ -41,7 +45,9 @@ def test_equal_groups_have_equal_words(name):
 
 @pytest.mark.parametrize("name", ["whole numbers", "fractions", "dates", "days"])
 def test_equal_times_are_equal_numbers(name):
-    columns = [each for each in TABLE[name] if not (name in ("whole numbers", "fractions") and each.type == pa.string())]
+    columns = [
+        each for each in TABLE[name] if not (name in ("whole numbers", "fractions") and each.type == pa.string())
+    ]
     times = [times_in(pa.table({"t": column}), "t") for column in columns]
     for each in times[1:]:
         np.testing.assert_allclose(each, times[0], rtol=1e-7)

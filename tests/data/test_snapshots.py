@@ -1,5 +1,8 @@
 """Delta and Iceberg tables are read as their own packages read them: the newest snapshot, no removed row."""
 
+import json
+import shutil
+
 import deltalake
 import numpy as np
 import pandas as pd
@@ -66,6 +69,52 @@ def test_an_iceberg_table_has_the_rows_of_its_newest_snapshot(tmp_path):
     np.testing.assert_array_equal(source.X.compute(), expected[["x", "id"]].to_numpy(np.float32))
     assert source.n_rows == len(expected) < 120
     catalog.engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def iceberg(tmp_path_factory):
+    """The folder of an Iceberg table of 80 rows, of the last commit, and the names of its metadata."""
+    place = tmp_path_factory.mktemp("iceberg")
+    catalog = SqlCatalog("c", uri=f"sqlite:///{place}/c.db", warehouse=f"file://{place}/w")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", pa.schema([("x", pa.float64()), ("label", pa.int64())]))
+    for i in range(2):
+        table.append(pa.table({"x": np.arange(40.0) + i, "label": np.arange(40) % 2}))
+    catalog.engine.dispose()
+    return place / "w/n/t", sorted(path.name for path in (place / "w/n/t/metadata").glob("*.metadata.json"))
+
+
+@pytest.fixture
+def race(iceberg, tmp_path):
+    """The folder of the table with a commit of the newest number that was lost, that of fewer rows; both names."""
+    folder, names = tmp_path / "t", iceberg[1]
+    shutil.copytree(iceberg[0], folder)
+    lost = f"{names[-1][:5]}-ffffffff.metadata.json"
+    shutil.copy(folder / "metadata" / names[1], folder / "metadata" / lost)
+    return folder, names[-1], lost
+
+
+def test_two_iceberg_commits_of_one_number_are_refused_unless_something_decides(race):
+    folder, newest, lost = race
+    with pytest.raises(DataError, match=rf"(?s){newest} and {lost} have one number.*Name the metadata file"):
+        open_source(folder, label="label")
+    assert open_source(folder / "metadata" / newest, label="label").n_rows == 80
+    hint = folder / "metadata/version-hint.text"
+    for text in (newest, newest.removesuffix(".metadata.json")):
+        hint.write_text(text + "\n")
+        assert open_source(folder, label="label").n_rows == 80
+    hint.write_text("2")
+    with pytest.raises(DataError, match="have one number"):
+        open_source(folder, label="label")
+
+
+def test_the_log_of_an_iceberg_commit_names_the_one_before_it(race):
+    folder, newest, lost = race
+    path = folder / "metadata" / newest
+    content = json.loads(path.read_text())
+    content["metadata-log"].append({"timestamp-ms": 1, "metadata-file": f"s3://b/t/metadata/{lost}"})
+    path.write_text(json.dumps(content))
+    assert open_source(folder, label="label").n_rows == 80
 
 
 def test_the_command_learns_the_live_rows(tmp_path, monkeypatch):

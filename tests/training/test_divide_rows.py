@@ -94,7 +94,7 @@ def test_any_form_of_the_times_leaves_the_same_rows_out(form, suffix, tmp_path):
     own = table.assign(day=form(table["day"]))
     if suffix == "csv" and own["day"].dtype.kind == "m":
         own["day"] = own["day"].dt.days
-    source, held, _ = divide_source(opened(own, tmp_path / "all", "day", 3, suffix), recipe, SerialExecutor())
+    _, held, _ = divide_source(opened(own, tmp_path / "all", "day", 3, suffix), recipe, SerialExecutor())
     assert sorted(held.X[:, 0].astype(int)) == np.flatnonzero(expected).tolist()
 
 

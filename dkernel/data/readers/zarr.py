@@ -3,7 +3,9 @@
 A chunk that is not stored reads as the array's fill value: that is how Zarr writes chunks that hold nothing else.
 """
 
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,18 +27,32 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, _: RowPlace) -> UncheckedBlock:
     """The rows of one part."""
-    opened = _open(file)
+    opened, inside = _open(file), list[str]()
 
     def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
-        return np.asarray((opened[key] if key else opened)[first:stop])
+        array = opened[key] if key else opened
+        inside.extend(_files_of(array, first, stop))
+        return np.asarray(array[first:stop])
 
     try:
-        return raw_of_members(part, wanted, fetch)
+        block = raw_of_members(part, wanted, fetch)
+        file.check(inside)
+        return block
     except (OSError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError) or getattr(error, "errno", None) is not None:
             raise  # with a number it is the disk's or the network's trouble: reading again may help
         rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
         raise DamagedFileError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
+
+
+def _files_of(array: zarr.Array, first: int, stop: int) -> Iterator[str]:
+    """The files in the store that hold these rows of an array, and what describes it."""
+    yield os.path.join(array.path, "zarr.json" if array.metadata.zarr_format == 3 else ".zarray")
+    steps = array.shards or array.chunks
+    rows = range(first // steps[0], -(-stop // steps[0]))
+    others = (range(-(-n // step)) for n, step in zip(array.shape[1:], steps[1:], strict=True))
+    for place in itertools.product(rows, *others):
+        yield os.path.join(array.path, array.metadata.encode_chunk_key(place))
 
 
 def _open(file: File) -> Any:
