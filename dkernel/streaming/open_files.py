@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from dask.base import compute
-from dask.threaded import get as get_threaded
-
+from dkernel.data.compute import compute_by_threads
 from dkernel.data.opening import open_source
 from dkernel.data.paths import error_of_difference, expand
 from dkernel.data.source import Source
@@ -86,5 +84,5 @@ def _digest(paths: Sequence[str]) -> str:
 def _open(paths: Sequence[str], options: Mapping[str, Any]) -> tuple[Source, bool]:
     """The source, and whether it can be opened again with an encoding of its missing values; runs on a worker."""
     threads = worker_of_task().state.nthreads
-    source = open_source(paths, **options, compute=partial(compute, scheduler=get_threaded, num_workers=threads))
+    source = open_source(paths, **options, compute=partial(compute_by_threads, threads=threads))
     return replace(source, filled=None), source.filled is not None

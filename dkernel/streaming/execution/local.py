@@ -6,11 +6,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from dask.base import compute
 from dask.delayed import Delayed, delayed
 from dask.local import get_sync
-from dask.threaded import get as get_threaded
 
+from dkernel.data.compute import compute_by_threads
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.validation import silent_overflow
 from dkernel.streaming.execution.base import Call, Executor, Handle, Held, resolve, retry
@@ -90,7 +89,7 @@ class ThreadsExecutor(_LocalExecutor):
         tasks = [delayed(_bind(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
         values = retry(
-            partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False),
+            partial(compute_by_threads, *units, *ahead, threads=self.slots, traverse=False),
             self.faults,
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
