@@ -26,14 +26,14 @@ def select_columns(tables: Sequence[FileSchema], request: ReadOptions) -> ReadCo
     for table in tables[1:]:
         _check_same(first, table, needed, request)
     encoded = _encode_kinds(tables, columns, request)
-    with_objects = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
+    with_objects = {name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})}
     objects = tuple(name for name in columns if name in with_objects)
     # Text that looks like a number stays text where objects are wanted.
-    as_text = [name for name in objects if all(table.inferred for table in tables)]
-    as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
-    dates = [name for name, kind in (encoded or {}).items() if kind == "date"]
+    as_text = {name for name in objects if all(table.inferred for table in tables)}
+    as_text |= {name for name, kind in (encoded or {}).items() if kind == "category"}
+    dates, keep = {name for name, kind in (encoded or {}).items() if kind == "date"}, frozenset(request.keep)
     kinds = {
-        name: "text" if name in as_text else "date" if name in dates else _one_kind(name, tables, request)
+        name: "text" if name in as_text else "date" if name in dates else _one_kind(name, tables, request, keep)
         for name in needed
     }
     kept = tuple(request.keep)
@@ -97,7 +97,8 @@ def _of_sparse(tables: Sequence[FileSchema], columns: RangeNames, request: ReadO
     _check_named(first, request, set(first.kinds))
     _check_roles(first, request)
     used = {n for n in (request.label, request.weight, *request.keep) if n}
-    kinds = {name: _one_kind(name, tables, request) for name in used}
+    kept = frozenset(request.keep)  # made once: there may be many columns
+    kinds = {name: _one_kind(name, tables, request, kept) for name in used}
     return ReadColumns(
         columns,
         request.label,
@@ -147,13 +148,13 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
     label, weight = request.label, request.weight
     if label is not None and label == weight:
         raise DataError(f"{table.file.name}: column {label!r} cannot be both the label and the weight.")
-    features = request.columns or ()
+    features, keep = frozenset(request.columns or ()), frozenset(request.keep)
     for role, name in (("label", label), ("weight", weight)):
         if name is not None and name in request.exclude:
             raise DataError(f"{table.file.name}: column {name!r} is excluded, but it is named as the {role}.")
         if name is not None and name in features:
             raise DataError(f"{table.file.name}: column {name!r} is a feature of the model; it cannot be the {role}.")
-    clash = [n for n in request.exclude if n in features or n in request.keep]
+    clash = [n for n in request.exclude if n in features or n in keep]
     if clash:
         raise DataError(f"{table.file.name}: columns {_join_names(clash)} are excluded, but they are needed.")
 
@@ -161,7 +162,8 @@ def _check_roles(table: FileSchema, request: ReadOptions) -> None:
 def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     named = {*request.exclude, *request.keep, request.label, request.weight}
     if request.columns is None:
-        columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
+        unused = named.union(table.hidden)
+        columns = tuple(n for n in table.kinds if n not in unused)
         if not columns:
             raise DataError(
                 f"{table.file.name}: no column is left for the features; there are {_join_names(table.kinds)}."
@@ -243,7 +245,7 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
     return encoded in TIMES and kind in (encoded, "empty")
 
 
-def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:
+def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions, keep: Set[str]) -> str:
     table_of_kind = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
     if name == request.label:
         return _label_kind(name, tables, table_of_kind, request.label_as)
@@ -251,7 +253,7 @@ def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> 
         return next(iter(table_of_kind), "empty")
     if set(table_of_kind) <= set(NUMBERS):
         return "digits" if "digits" in table_of_kind else "float"
-    if name in request.keep and all(t.inferred for t in table_of_kind.values()):
+    if name in keep and all(t.inferred for t in table_of_kind.values()):
         return "text"
     (kind, table), (other, second) = list(table_of_kind.items())[:2]
     raise DataError(

@@ -38,9 +38,10 @@ def encoded_kinds(
     """
     if request.encoding is not None:
         return request.encoding.kinds
-    named = request.categorical if isinstance(request.categorical, tuple) else ()
+    named = dict.fromkeys(request.categorical if isinstance(request.categorical, tuple) else ())
+    known = frozenset(columns) if named else ()
     for name in named:
-        if name not in columns:
+        if name not in known:
             raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
     kinds_of = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 

@@ -271,7 +271,8 @@ def _names_to_keep(
     if schema.sparse is not None:
         raise DataError(f"{schema.file.name}: columns of sparse rows cannot be kept.")
     names = dict.fromkeys([*schema.kinds, *keys_of(schema.file.name)])
-    return tuple(name for name in names if name not in (*request.exclude, request.label))
+    left_out = {*request.exclude, request.label}
+    return tuple(name for name in names if name not in left_out)
 
 
 def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
@@ -314,7 +315,7 @@ def _with_encoding(
 
 def _note_hidden(table: FileSchema, request: ReadOptions) -> dict[str, str]:
     """A note about the columns that are no features unless they are named."""
-    named = (request.label, request.weight, *request.keep, *request.exclude)
+    named = {request.label, request.weight, *request.keep, *request.exclude}
     left = [repr(name) for name in table.hidden if request.columns is None and name not in named]
     said = f"{', '.join(left)}: an index or a column without a name; rename it to learn from it"
     return {"left out": said} if left else {}

@@ -102,11 +102,13 @@ def find_drift(model: Model, parts: Iterable[Mapping[str, Any]]) -> Drifted:
     columns = (
         model.encoding.columns if model.encoding is not None else tuple(NumberColumn(c, 0.0) for c in model.columns)
     )
-    drifted = {}
+    drifted, deviation = {}, np.sqrt(here.moments.variance)
     for column in columns:
         places = model.places[column.name]
         compared = [
-            *_compare_parts(column, np.array(places, int), training, here, float(model.facts.get("rows", np.inf)))
+            *_compare_parts(
+                column, np.array(places, int), training, (here, deviation), float(model.facts.get("rows", np.inf))
+            )
         ]
         index, figures = max(compared, key=lambda each: each[0], default=(0.0, {}))
         if index > DRIFTED:
@@ -118,11 +120,12 @@ def _compare_parts(
     column: NumberColumn | CategoryColumn,
     places: NDArray[np.intp],
     training: tuple[NDArray[np.float64], NDArray[np.float64]],
-    all_here: InputMoments,
+    all_here: tuple[InputMoments, NDArray[np.float64]],
     rows: float,
 ) -> Iterator[tuple[float, dict[str, Any]]]:
     """The index of each part of a column that can be compared, with its figures."""
-    (mean, deviation), here = training, all_here.moments
+    (mean, deviation), (whole, deviation_here) = training, all_here
+    here = whole.moments
     if isinstance(column, CategoryColumn):
         levels = places[: column.one_hot]
         yield _index_of_levels(
@@ -131,9 +134,9 @@ def _compare_parts(
         return
     number = places[0]
     if np.isfinite(deviation[number]):
-        before, after = (mean[number], deviation[number]), (here.mean[number], np.sqrt(here.variance[number]))
+        before, after = (mean[number], deviation[number]), (here.mean[number], deviation_here[number])
         figures = {"training": _figures_of(column, *before), "here": _figures_of(column, *after)}
-        yield _index_of_number((after[0] - before[0]) / before[1], all_here.squares[number] / here.n, here.n), figures
+        yield _index_of_number((after[0] - before[0]) / before[1], whole.squares[number] / here.n, here.n), figures
     if column.indicator:
         missing = places[1:2]
         yield _index_of_levels((f"{column.name}=missing",), mean[missing], here.mean[missing], here.n, rows)

@@ -139,7 +139,7 @@ class Model:
         """Names of the inputs, the columns of a block."""
         return self.columns if self.encoding is None else self.encoding.names
 
-    @property
+    @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
         """Column -> the places of its inputs."""
         return {name: [j] for j, name in enumerate(self.columns)} if self.encoding is None else self.encoding.places

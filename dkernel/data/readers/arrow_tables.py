@@ -1,6 +1,6 @@
 """Arrow tables to blocks: columns of any length and type into one row-major array, without pandas."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,9 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     for name in bytes_in(table, wanted):
         table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, place))
-    used = _plain(table, wanted)
+    used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
-        if column.null_count and not (wanted.fills and name in wanted.columns):
+        if column.null_count and name not in may_miss:
             _refuse_null(column, name, place, MissingLabelError if name == wanted.label else MissingValueError)
     features = (table if wanted.as_table else used).select(list(wanted.columns))
     label, weight = (None if n is None else _values(used.column(n), n) for n in (wanted.label, wanted.weight))
@@ -89,7 +89,8 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
 
 def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
     """The features and the label that are stored as bytes."""
-    types = {field.name: field.type for field in table.schema if field.name in (*wanted.columns, wanted.label)}
+    used = {*wanted.columns, wanted.label}
+    types = {field.name: field.type for field in table.schema if field.name in used}
     plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in types.items()}
     return [name for name, kind in plain.items() if is_bytes(kind)]
 
@@ -116,14 +117,20 @@ def _plain(table: pa.Table, wanted: ReadColumns) -> pa.Table:
     """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
     named = [n for n in (*wanted.columns, wanted.label, wanted.weight) if n is not None]
     used = table.select(named)
-    for i, field in enumerate(used.schema):
-        kind = field.type
-        if pa.types.is_dictionary(kind):
-            used = used.set_column(i, field.name, used.column(i).cast(kind.value_type))
-            kind = kind.value_type
-        if pa.types.is_decimal(kind):
-            used = used.set_column(i, field.name, used.column(i).cast(pa.float64()))
-    return used
+    changed = {}
+    for name, column in zip(named, used.columns, strict=True):
+        values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        values = values.cast(pa.float64()) if pa.types.is_decimal(values.type) else values
+        if values is not column:
+            changed[name] = values
+    return with_columns(used, changed)
+
+
+def with_columns(table: pa.Table, changed: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    """The table with other columns under these names, made at once: each `set_column` would copy all of the others."""
+    if not changed:
+        return table
+    return pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **changed})
 
 
 def _fill_cells(features: pa.Table, dtype: str) -> NDArray[Any]:
@@ -138,8 +145,9 @@ def _fill_cells(features: pa.Table, dtype: str) -> NDArray[Any]:
 def _mixed_cells(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
     """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
     X = np.empty(features.shape, dtype=object)
+    cells = frozenset(objects)
     for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
-        X[:, j] = _cells(column) if name in objects else _values(column, name)
+        X[:, j] = _cells(column) if name in cells else _values(column, name)
     return X
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table
+from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table, with_columns
 from dkernel.data.readers.csv_fields import (
     DATES,
     NULLS,
@@ -23,7 +23,7 @@ from dkernel.data.readers.csv_fields import (
     parse_rows,
     read_dates,
     split_fields,
-    type_of,
+    types_of,
 )
 from dkernel.data.readers.csv_schema import read_schema as read_schema
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
@@ -36,8 +36,7 @@ _ONE_COLUMN = Header(("x",), 0, ",")
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
     """The rows of one byte range."""
-    data, header = file.read(*part.marks), part.extra
-    types = {name: type_of(name, wanted) for name in wanted.names}
+    data, header, types = file.read(*part.marks), part.extra, types_of(wanted)
     try:
         table = parse_rows(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
@@ -60,12 +59,11 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
     rows = np.flatnonzero(fields.widths == n)
     table = _parse(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
-    bad = np.zeros(len(rows), bool)
-    for name in wanted.names:
-        kind = type_of(name, wanted)
+    bad, types, features = np.zeros(len(rows), bool), types_of(wanted), frozenset(wanted.columns)
+    for name, kind in types.items():
         column = table.column(name)
-        if name in (*wanted.columns, wanted.label, wanted.weight) and kind != pa.string():
-            reasons = _no_numbers(column, kind, wanted.fills and name in wanted.columns)
+        if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
+            reasons = _no_numbers(column, kind, wanted.fills and name in features)
         elif wanted.is_date(name):
             reasons = _no_dates(column)
         else:
@@ -74,7 +72,6 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
             refused.setdefault(int(rows[i]), RejectedRow(name, reason))
             bad[i] = True
     rows = rows[~bad]
-    types = {name: type_of(name, wanted) for name in wanted.names}
     table = _parse(file, fields, rows, header, types)
     read = _with_types(table, wanted, place)
     raw = replace(raw_of_table(read, wanted, place), kept=_kept_columns(fields.rows.join(rows), table, header, wanted))
@@ -141,15 +138,12 @@ def _show(word: bytes) -> str:
 
 def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Table:
     """The table with nulls where categories are missing, and with dates in place of their texts."""
-    for j, name in enumerate(table.column_names):
-        if not (wanted.is_category(name) or wanted.is_date(name)):
-            continue
-        column = table.column(name)
-        column = pc.if_else(pc.is_in(column, pa.array(NULLS)), pa.scalar(None, pa.string()), column)
-        if wanted.is_date(name):
-            column = _dates(column, name, place)
-        table = table.set_column(j, name, column)
-    return table
+    changed = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if wanted.is_category(name) or wanted.is_date(name):
+            texts = pc.if_else(pc.is_in(column, pa.array(NULLS)), pa.scalar(None, pa.string()), column)
+            changed[name] = _dates(texts, name, place) if wanted.is_date(name) else texts
+    return with_columns(table, changed)
 
 
 def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:

@@ -53,19 +53,24 @@ class Header:
     numbered: bool = False
 
 
-def type_of(name: str, wanted: ReadColumns) -> pa.DataType:
-    """The type that a column is read as."""
-    kind = wanted.kinds[name]
-    if name in wanted.objects or wanted.is_category(name) or wanted.is_date(name):
-        return pa.string()
-    if name in wanted.columns or name == wanted.weight:
-        return pa.bool_() if kind == "bool" else pa.float64()
-    if name in wanted.kept and name != wanted.label:
-        if kind == "empty" or wanted.kept_as == "csv":
+def types_of(wanted: ReadColumns) -> dict[str, pa.DataType]:
+    """The type that each column is read as."""
+    objects, features, kept = frozenset(wanted.objects), frozenset(wanted.columns), frozenset(wanted.kept)
+
+    def type_of(name: str) -> pa.DataType:
+        kind = wanted.kinds[name]
+        if name in objects or wanted.is_category(name) or wanted.is_date(name):
             return pa.string()
-        if kind == "digits" and wanted.kept_as == "numbers":
-            return pa.float64()
-    return TYPES[kind]
+        if name in features or name == wanted.weight:
+            return pa.bool_() if kind == "bool" else pa.float64()
+        if name in kept and name != wanted.label:
+            if kind == "empty" or wanted.kept_as == "csv":
+                return pa.string()
+            if kind == "digits" and wanted.kept_as == "numbers":
+                return pa.float64()
+        return TYPES[kind]
+
+    return {name: type_of(name) for name in wanted.names}
 
 
 def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:

@@ -168,9 +168,10 @@ class _Kinds:
 
     def add(self, block: bytes, first_row: int) -> None:
         """The first block with a value decides what a column holds; label and kept ones are followed to the end."""
-        names = self.header.names
-        as_text = [n for n in names if n in self.keep or n == self.label]
-        numbers = [n for n in names if n not in as_text and self.kind_of.get(n, "empty") == "empty"]
+        names, known = self.header.names, frozenset(self.known)
+        followed = frozenset([*self.keep, self.label])
+        as_text = [n for n in names if n in followed]
+        numbers = [n for n in names if n not in followed and self.kind_of.get(n, "empty") == "empty"]
         columns = [*numbers, *as_text]
         if not columns:
             return
@@ -180,7 +181,7 @@ class _Kinds:
         for name in numbers:
             type_ = table.schema.field(name).type
             kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
-            if kind in ("text", "date", "other") and name in self.known:
+            if kind in ("text", "date", "other") and name in known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and _mostly_numbers(table.column(name)):
                 kind = "float"  # reading it as numbers names the row of the word
