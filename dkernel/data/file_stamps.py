@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 # Names that file systems give to the version or the date of a file, the surest first.
-_STAMPS = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
+_STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 _DATES = ("LastModified", "last_modified", "mtime", "updated", "created")
 _STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
 
@@ -29,7 +29,9 @@ def state_of(path: str, options: Mapping[str, Any] = MappingProxyType({})) -> tu
     system, inner = _reach(path, options)
     if not system.isdir(inner):
         info = system.info(inner)
-        return int(info.get("size") or 0), _version(info)
+        if info.get("size") is None:
+            raise ValueError("the server does not say how many bytes it has")
+        return int(info["size"]), _version(info)
     files = system.find(inner, detail=True)
     _check_heads(map(os.path.basename, files))
     newest = max(map(_date_ns, files.values()))

@@ -21,7 +21,7 @@ from dkernel.data.encoded_columns import learn_encoding, with_numbers
 from dkernel.data.encoding import Encoding
 from dkernel.data.file_parts import count_part, format_module, read_file_part, read_unit, row_place
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part, part_of_no_rows
-from dkernel.data.paths import FORMATS, File, expand
+from dkernel.data.paths import FORMATS, File, ending_of, expand
 from dkernel.data.readers.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import Scratch, unpack_all
 from dkernel.data.source import Source, Unit
@@ -222,7 +222,7 @@ def _store_streams(paths: Any, scratch: Scratch, options: Mapping[str, Any]) -> 
             listed[i] = store_stream(item, scratch)
         elif isinstance(item, File):
             continue
-        elif os.path.splitext(text := os.fspath(item))[1] not in FORMATS and (rows := live_rows(text, options)):
+        elif ending_of(text := os.fspath(item))[0] not in FORMATS and (rows := live_rows(text, options)):
             listed[i] = store_stream(rows, scratch)
     return listed
 

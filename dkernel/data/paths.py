@@ -19,6 +19,7 @@ from typing import Any
 
 from dkernel.data.file_stamps import date_of, newest_inside, state_of
 from dkernel.data.table_formats import refuse_tables
+from dkernel.data.url_keys import refuse_keys
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnseenFileError, mask_urls
 
 # ending -> format; the format is also the name of the module that reads it.
@@ -69,7 +70,7 @@ class File:
     @property
     def suffix(self) -> str:
         """The ending without the compression, in small letters: '.tsv' of 'A.TSV.gz'."""
-        return _split(self.path)[0]
+        return ending_of(self.path)[0]
 
     def open(self) -> Any:
         """A binary file to read from."""
@@ -78,6 +79,15 @@ class File:
         import fsspec
 
         return fsspec.open(self.path, "rb", **self.options).open()
+
+    def has_ranges(self) -> bool:
+        """False if it comes from a web server that sends nothing but the whole file."""
+        if not re.match("https?://", self.path) or self.size < 2:
+            return True
+        try:
+            return bool(self.read(self.size - 1, self.size))
+        except ValueError:
+            return False
 
     def read(self, first: int, stop: int) -> bytes:
         """The bytes first .. stop - 1."""
@@ -278,7 +288,7 @@ _SYSTEM = _Location(os.path.isdir, os.listdir, partial(open, mode="rb"))
 
 
 def _local(path: str) -> _Found:
-    if os.path.isdir(path) and _split(path)[0] != ".zarr":
+    if os.path.isdir(path) and ending_of(path)[0] != ".zarr":
         return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], _SYSTEM)
     if os.path.exists(path):
         return _Found(path, [path], "file")
@@ -295,7 +305,7 @@ def _nearby(path: str) -> str:
     if not os.path.isdir(folder):
         return ""
     neighbours = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
-    names = [_base(p) for p in neighbours if os.path.isdir(p) or _split(p)[0] in FORMATS]
+    names = [_base(p) for p in neighbours if os.path.isdir(p) or ending_of(p)[0] in FORMATS]
     return nearest_name(_base(path), names, part=lambda name: name.partition(".")[0])  # many files end alike
 
 
@@ -305,6 +315,7 @@ _UNSEEN = "there is no such file, folder or bucket, or no permission to see it" 
 def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
+    refuse_keys(url)
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
@@ -324,11 +335,17 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
+def _without_query(path: str) -> str:
+    return re.sub(r"[?#].*", "", path) if re.search("https?://", path) else path
+
+
 def _list_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
+    if _without_query(path) != path and ending_of(path)[0] in FORMATS:
+        return _Found(url, [url], "file")
     if glob.has_magic(path):
         listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
-    elif system.isdir(path) and _split(path)[0] != ".zarr":
+    elif system.isdir(path) and ending_of(path)[0] != ".zarr":
         listing = _folder(url, _list(system, path), reach)
     else:
         listing = _Found(url, [path], "file")
@@ -347,7 +364,7 @@ def _folder(text: str, entries: Sequence[str], system: _Location) -> _Found:
     paths: list[str] = []
     inner: list[str] = []
     for path in _data(entries, system):
-        if _split(path)[0] == ".zarr" or not system.isdir(path):
+        if ending_of(path)[0] == ".zarr" or not system.isdir(path):
             paths.append(path)
         elif "=" in _base(path)[1:]:  # a folder of the rows of one value
             folder = _folder(path, [f"{path.rstrip('/')}/{name}" for name in system.names(path)], system)
@@ -389,7 +406,7 @@ _MARKS = (
 
 def _is_own(path: str, system: _Location) -> bool:
     """True if a file or folder that is named like no data is one that dkernel has written."""
-    if _split(path)[0] in FORMATS:
+    if ending_of(path)[0] in FORMATS:
         return False
     try:
         if system.isdir(path):  # a folder of scores in parts, of a checkpoint or of unpacked copies
@@ -411,13 +428,25 @@ def is_parsed(name: str) -> bool:
     >>> is_parsed("rows.csv.gz"), is_parsed("rows.parquet")
     (True, False)
     """
-    return FORMATS.get(_split(name)[0]) in TEXTS
+    return FORMATS.get(ending_of(name)[0]) in TEXTS
 
 
-def _split(path: str) -> tuple[str, str]:
-    lower = path.rstrip("/").lower()
-    compression = next((c for c in COMPRESSIONS if lower.endswith(c)), "")
-    return os.path.splitext(lower.removesuffix(compression))[1], compression.lstrip(".")
+def ending_of(path: str) -> tuple[str, str]:
+    """The ending without the compression, in small letters, and the compression.
+
+    That of a web address is the ending of its path, or of its query where the path has none that is known.
+
+    Examples
+    --------
+    >>> ending_of("A.TSV.gz"), ending_of("https://site/d.parquet?Signature=1f.3a"), ending_of("https://site/?f=a.csv")
+    (('.tsv', 'gz'), ('.parquet', ''), ('.csv', ''))
+    """
+    endings = []
+    for part in (_without_query(path), path):
+        lower = part.rstrip("/").lower()
+        compression = next((c for c in COMPRESSIONS if lower.endswith(c)), "")
+        endings.append((os.path.splitext(lower.removesuffix(compression))[1], compression.lstrip(".")))
+    return next((each for each in endings if each[0] in FORMATS), endings[0])
 
 
 def _file(path: str, options: Mapping[str, Any]) -> File:
@@ -429,7 +458,7 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise UnseenFileError(f"{path}: there is no such file on this machine.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
-    ending, compression = _split(path)
+    ending, compression = ending_of(path)
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in TEXTS):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])

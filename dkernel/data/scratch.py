@@ -1,4 +1,5 @@
-"""Files on scratch: unpacked copies of compressed text, of NPZ and of text that is not UTF-8.
+"""Files on scratch: unpacked copies of compressed text, of NPZ and of text that is not UTF-8, and files of web servers
+that send them as a whole.
 
 A copy is made once, by a task on a worker, and found again by the fingerprint of the file that it was made from.
 """
@@ -97,12 +98,13 @@ def unpack(file: File, folder: str) -> File:
     if not os.path.exists(target):
         staged = f"{target}.{uuid.uuid4().hex}.part"
         try:
-            with file.open() as packed, open(staged, "xb") as out:
+            with _whole(file, f"{staged}.web") as packed, open(staged, "xb") as out:
                 (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
             os.replace(staged, target)
         finally:
-            if os.path.exists(staged):
-                os.remove(staged)
+            for left in (staged, f"{staged}.web"):
+                if os.path.exists(left):
+                    os.remove(left)
     status = os.stat(target)
     if status.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
@@ -116,6 +118,17 @@ def unpack(file: File, folder: str) -> File:
         origin=file,
         text_encoding="",
     )
+
+
+def _whole(file: File, here: str) -> Any:
+    """The file to read from, by way of a copy where its server sends it as a whole."""
+    if file.has_ranges():
+        return file.open()
+    import fsspec
+
+    system, inner = fsspec.core.url_to_fs(file.path, **file.options)
+    system.get_file(inner, here)
+    return open(here, "rb")
 
 
 def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
@@ -174,7 +187,7 @@ def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
 
 
 def _is_packed(file: File) -> bool:
-    return bool(file.compression or file.text_encoding) or _is_packed_npz(file)
+    return bool(file.compression or file.text_encoding) or not file.has_ranges() or _is_packed_npz(file)
 
 
 def _is_packed_npz(file: File) -> bool:

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dkernel.data.url_keys import refuse_keys
 from dkernel.data.writers.atomic import replacing, staged_name, trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
@@ -274,6 +275,7 @@ def reach(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     import fsspec
 
+    refuse_keys(url)
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:

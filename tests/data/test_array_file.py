@@ -1,5 +1,6 @@
 """Arrays in files: plain matrices with numbered columns, named arrays, every memory order, alignment with chunks."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,47 @@ def test_columns_are_told_apart_strip_by_strip(tmp_path: Path, monkeypatch, stri
     if stored == "a.npz":
         source = open_source(tmp_path / stored, columns=columns, label="word", allow_extra=True)
         assert source.units[0].task.compute(scheduler="sync")[0].y.tolist() == words.tolist()
+
+
+def header(text: str, length: int | None = None) -> bytes:
+    content = text.encode()
+    return b"\x93NUMPY\x02\x00" + (length or len(content)).to_bytes(4, "little") + content
+
+
+SHAPED = "{{'descr': '{}', 'fortran_order': False, 'shape': {}}}".format
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (header(SHAPED("<f8", "(0, 1000000000000)")), "at most 4,194,304 columns"),
+        (header("-" * 60_000), "truncated or damaged"),
+        (header("[" * 60_000), "truncated or damaged"),
+        (header("{}", 2**32 - 1), "4,294,967,295 bytes, which none needs"),
+        (header(SHAPED("|V0", "(1000000000000,)")), "truncated or damaged"),
+        (header(SHAPED("<U0", "(1000000000000, 2)")), "truncated or damaged"),
+        (header(SHAPED("<f8", "(1000000000000000000000, 2)")), "truncated: an array"),
+    ],
+)
+def test_a_header_that_asks_for_the_impossible_is_refused(tmp_path: Path, content: bytes, match: str) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", content)
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(DataError, match=match):
+            open_source(tmp_path / name)
+
+
+@pytest.mark.parametrize("form", ["zarr", "h5"])
+def test_an_array_of_too_many_columns_is_refused_before_they_are_named(tmp_path: Path, form: str) -> None:
+    shape = {"shape": (3, 10**12), "chunks": (1, 1000), "dtype": "f4"}
+    if form == "zarr":
+        zarr.create_array(tmp_path / "a.zarr", **shape)
+    else:
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("X", **shape)
+    with pytest.raises(DataError, match="at most 4,194,304 columns"):
+        open_source(tmp_path / f"a.{form}")
 
 
 def test_structured_npy_has_names(tmp_path: Path) -> None:

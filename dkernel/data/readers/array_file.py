@@ -17,6 +17,7 @@ from dkernel.errors import DataError
 # (key, first row, stop row) -> array
 Fetch = Callable[[str, int, int], NDArray[Any]]
 
+MOST_COLUMNS = 2**22  # names of as many fill some 500 MB
 _NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
 # Names of the features among several two-dimensional arrays.
 _MATRIX_NAMES = ("X", "x", "features", "data")
@@ -53,6 +54,11 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
             raise DataError(
                 f"{file.name}: {_describe(used[0])}, but {_describe(other)}; both need the same number of rows."
             )
+    if matrix and matrix.shape[1] > MOST_COLUMNS:  # an empty array, or one that is not stored, can say any number
+        raise DataError(
+            f"{file.name}: {_describe(matrix)}, and at most {MOST_COLUMNS:,} columns can be read: rows of more are "
+            "sparse. Give them as svmlight."
+        )
     kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
     for m in flat:
         if m.key in kinds:

@@ -23,6 +23,7 @@ from dkernel.numerics.validation import RowPlace
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
+_MOST_HEADER = 2**20  # bytes: records of 50,000 columns need as many
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
 
 
@@ -115,14 +116,18 @@ def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
     width, code = (2, "<H") if head[6] == 1 else (4, "<I")
     raw_length = opened.read(width)
     length = struct.unpack(code, raw_length)[0] if len(raw_length) == width else 0
+    if length > _MOST_HEADER:
+        raise DataError(
+            f"{file.name}: the header of the NPY array has {length:,} bytes, which none needs: it is damaged."
+        )
     try:
         text = opened.read(length).decode("utf-8" if head[6] == 3 else "latin-1")
         said: dict[str, Any] = ast.literal_eval(text.strip())
         dtype = np.lib.format.descr_to_dtype(said["descr"])
         shape, column_major = tuple(said["shape"]), bool(said["fortran_order"])
-        if not all(type(n) is int and n >= 0 for n in shape):
+        if not all(type(n) is int and n >= 0 for n in shape) or not dtype.itemsize:
             raise ValueError(shape)
-    except (ValueError, SyntaxError, KeyError, TypeError):
+    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError):  # of deep brackets
         raise DataError(f"{file.name}: the header of the NPY array is truncated or damaged.") from None
     offset = start + 8 + width + length
     needed = math.prod(shape) * dtype.itemsize

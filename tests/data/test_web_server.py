@@ -1,0 +1,84 @@
+"""Files of a web server: signed addresses, and servers that send nothing but the whole file."""
+
+import gzip
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel.data import open_source
+from dkernel.data.paths import expand
+from dkernel.data.store import file_of
+from dkernel.errors import DataError
+
+ROWS = 400_000  # 9 MB of text, more than what is asked for at one time
+SIGNED = "?X-Amz-Date=2026.01&X-Amz-Signature=1f/3a*"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder, X = tmp_path_factory.mktemp("site"), np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
+    frame = pd.DataFrame({"a": X[:, 0], "y": X[:, 1]})
+    frame.to_csv(folder / "d.csv", index=False)
+    (folder / "d.csv.gz").write_bytes(gzip.compress((folder / "d.csv").read_bytes(), 1))
+    frame.to_parquet(folder / "d.parquet", index=False)
+    np.save(folder / "d.npy", X)
+    np.savez(folder / "d.npz", X=X)
+    np.savez_compressed(folder / "e.npz", X=X)
+    return folder
+
+
+@pytest.fixture(params=["none", "silent", "bytes"])
+def site(request, folder):
+    """The address of a server that has ranges, or says that it has none, or does not say so."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = folder / self.path.partition("?")[0].lstrip("/")
+            whole = path.read_bytes() if path.is_file() else b""
+            first, _, last = self.headers.get("Range", "bytes=-").removeprefix("bytes=").partition("-")
+            ranged = request.param == "bytes" and first
+            body = whole[int(first) : int(last or len(whole)) + 1] if ranged else whole
+            self.send_response(404 if not path.is_file() else 206 if ranged else 200)
+            self.send_header("Content-Length", str(len(body)))
+            if ranged:
+                self.send_header("Content-Range", f"bytes {first}-{last}/{len(whole)}")
+            if request.param != "silent":
+                self.send_header("Accept-Ranges", request.param)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.csv.gz", "d.parquet", "d.npy", "d.npz", "e.npz"])
+def test_a_server_without_ranges_is_read_as_others(site, folder, name, tmp_path):
+    label = "y" if "csv" in name or "parquet" in name else "1"
+    source, local = (open_source(f"{place}/{name}", label=label, scratch=tmp_path) for place in (site, folder))
+    np.testing.assert_array_equal(source.X.compute(), local.X.compute())
+    assert not list(tmp_path.glob("*.web")) + list(tmp_path.glob("*.part"))
+
+
+def test_a_signed_address_is_judged_by_its_path(site, folder):
+    source = open_source(f"{site}/d.parquet{SIGNED}", label="y")
+    assert source.n_rows == ROWS
+    assert source.files == (f"{site}/d.parquet?***",)
+
+
+@pytest.mark.parametrize("reads", [expand, lambda url: file_of(url)[0].names(), open_source])
+@pytest.mark.parametrize("protocol", ["s3", "s3a", "gs"])
+def test_the_address_of_a_bucket_holds_no_credentials(reads, protocol):
+    with pytest.raises(DataError, match=r"\*\*\*@bucket.*holds no credentials.*AWS_ACCESS_KEY_ID") as caught:
+        reads(f"{protocol}://AKIA0:5ec4e7@bucket/d.parquet")
+    assert "5ec4e7" not in str(caught.value)
