@@ -39,6 +39,13 @@ FORMATS = {
     ".svm": "svmlight",
 }
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+_OTHERS = {
+    "an archive: unpack it, and name the files in it": (".zip", ".tar", ".tgz", ".7z", ".rar"),
+    "a text of any kind: rename it to .csv if it is a table with a delimiter": (".txt", ".dat", ".data", ".asc"),
+    "JSON: write it as Parquet, as by pandas.read_json": (".json", ".jsonl", ".ndjson"),
+    "a spreadsheet: save it as CSV, or as Parquet by pandas.read_excel": (".xlsx", ".xls", ".ods"),
+    "a file that pandas or pyarrow read: write it as Parquet": (".feather", ".arrow", ".ipc", ".orc", ".pkl"),
+}
 TEXTS = ("csv", "svmlight")  # formats whose numbers are parsed by every reading; they may be compressed
 
 
@@ -178,6 +185,10 @@ def natural_key(name: str) -> list[tuple[int, int | str]]:
     return [(0, int(t)) if t.isdigit() and t.isascii() else (1, t) for t in re.split(r"([0-9]+)", name) if t]
 
 
+class _EmptyTextError(DataError):
+    """A text of 0 bytes, which in a folder of texts is a part without rows."""
+
+
 def expand(
     paths: str | os.PathLike | Sequence[str | os.PathLike | File],
     storage_options: Mapping[str, Any] | None = None,
@@ -197,7 +208,7 @@ def expand(
     options = dict(storage_options or {})
     items = [item if isinstance(item, File) else _find(_text(item), options) for item in listed]
     refuse_tables([folder for item in items if isinstance(item, _Found) for folder in item.folders], options)
-    files: list[File] = []
+    files, empty = list[File](), list[DataError]()
     for item in items:
         if isinstance(item, File):
             files.append(item)
@@ -207,9 +218,17 @@ def expand(
             try:
                 files.append(_file(path, options if "://" in path else {}))
             except DataError as error:
-                if bad is None or isinstance(error, UnseenFileError):
+                if isinstance(error, _EmptyTextError) and item.kind != "file":
+                    empty.append(error)  # Spark writes a part without rows so
+                elif bad is None or isinstance(error, UnseenFileError):
                     raise
-                bad[path] = str(error)
+                else:
+                    bad[path] = str(error)
+    if empty and not files:
+        raise empty[0]
+    if empty:
+        more = f" (and {len(empty) - 1} others)" if len(empty) > 1 else ""
+        warnings.warn(f"{empty[0]} It is left out{more}.", DKernelWarning, stacklevel=3)
     times = Counter(os.path.realpath(file.path) if file.local else file.path for file in files)  # of links too
     if twice := [path for path, n in times.items() if n > 1]:
         others = f" (and {len(twice) - 1} others)" if len(twice) > 1 else ""
@@ -342,6 +361,7 @@ def _without_query(path: str) -> str:
 def _list_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
     if _without_query(path) != path and ending_of(path)[0] in FORMATS:
+        system.info(path)  # refused where it is not there
         return _Found(url, [url], "file")
     if glob.has_magic(path):
         listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")
@@ -462,9 +482,11 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     format_ = FORMATS.get(ending)
     if format_ is None or (compression and format_ not in TEXTS):
         known = ", ".join([*FORMATS, ".csv.gz", ".svmlight.gz"])
-        raise DataError(f"{path}: the ending says no format that can be read; known are {known}.")
+        other = next((f" This is {kind}." for kind, endings in _OTHERS.items() if ending in endings), "")
+        raise DataError(f"{path}: the ending says no format that can be read; known are {known}.{other}")
     if size == 0:
-        raise DataError(f"{path}: the file is empty (0 bytes).")
+        plain_text = format_ in TEXTS and not compression
+        raise (_EmptyTextError if plain_text else DataError)(f"{path}: the file is empty (0 bytes).")
     # A worker has a working folder of its own; messages keep the name that the user gave.
     place = path if "://" in path else os.path.abspath(path)
     return File(place, size, stamp, format_, compression, mask_urls(path), options)

@@ -1,5 +1,6 @@
 """Arrays in files: plain matrices with numbered columns, named arrays, every memory order, alignment with chunks."""
 
+import contextlib
 import zipfile
 from pathlib import Path
 
@@ -117,6 +118,42 @@ def test_an_array_of_too_many_columns_is_refused_before_they_are_named(tmp_path:
             file.create_dataset("X", **shape)
     with pytest.raises(DataError, match="at most 4,194,304 columns"):
         open_source(tmp_path / f"a.{form}")
+
+
+PACKED = [
+    ({"scale_factor": 0.1}, "i2", "scale_factor=0.1"),
+    ({"add_offset": 5.0, "scale_factor": 1.0}, "f4", "add_offset=5.0"),
+    ({"_FillValue": -32768}, "i2", "_FillValue=-32768"),
+    ({"missing_value": -9999.0}, "f4", "missing_value=-9999.0"),
+    ({"_FillValue": "AAAAAAAA+H8="}, "f8", None),
+    ({"_FillValue": float("nan"), "scale_factor": 1, "add_offset": 0.0, "units": "m"}, "f4", None),
+]
+
+
+@pytest.mark.parametrize(("attributes", "dtype", "said"), PACKED)
+@pytest.mark.parametrize("form", ["zarr", "h5"])
+def test_packed_numbers_are_refused(tmp_path: Path, form: str, attributes: dict, dtype: str, said: str | None) -> None:
+    path = tmp_path / f"a.{form}"
+    with contextlib.ExitStack() as opened:
+        zarr_or_hdf5 = zarr.open_group(path, mode="w") if form == "zarr" else opened.enter_context(h5py.File(path, "w"))
+        for key in ("X", "t"):
+            made = zarr_or_hdf5.create_array if form == "zarr" else zarr_or_hdf5.create_dataset
+            array = made(key, data=np.ones((4, 2) if key == "X" else 4, dtype))
+            array.attrs.update(attributes if key == "t" else {})
+    if said is None:
+        assert open_source(path).columns == ("0", "1", "t")
+        return
+    with pytest.raises(DataError, match=rf"the array 't' is packed \({said}\)"):
+        open_source(path)
+    assert open_source(path, exclude="t").columns == ("0", "1")
+
+
+def test_the_tables_of_pandas_in_hdf5_are_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group("df").attrs["pandas_type"] = "frame_table"
+        file["df"]["table"] = np.zeros(3, [("index", "i8"), ("a", "f8")])
+    with pytest.raises(DataError, match=r"'df' is a table in the form of PyTables.*read_hdf\('.*a\.h5', 'df'\)"):
+        open_source(tmp_path / "a.h5", label="y")
 
 
 def test_structured_npy_has_names(tmp_path: Path) -> None:

@@ -73,6 +73,28 @@ def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None
         expand([])
 
 
+@pytest.mark.parametrize(
+    ("ending", "match"), [("zip", "an archive: unpack"), ("txt", "rename"), ("jsonl", "read_json"), ("xlsx", "as CSV")]
+)
+def test_a_file_of_another_well_known_kind_is_named(tmp_path: Path, ending: str, match: str) -> None:
+    (tmp_path / f"a.{ending}").write_bytes(b"1")
+    with pytest.raises(DataError, match=rf"the ending says no format that can be read.*{match}"):
+        expand(tmp_path / f"a.{ending}")
+
+
+@pytest.mark.parametrize("given", ["", "/*.csv"])
+def test_a_text_of_no_bytes_among_others_is_a_part_without_rows(tmp_path: Path, given: str) -> None:
+    for name in ("0.csv", "2.csv", "3.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=r"0\.csv: the file is empty"):
+        expand(f"{tmp_path}{given}")
+    (tmp_path / "1.csv").write_text("a,y\n1,2\n")
+    with pytest.warns(DKernelWarning, match=r"0\.csv: the file is empty \(0 bytes\)\. It is left out \(and 2 others\)"):
+        assert names(expand(f"{tmp_path}{given}")) == ["1.csv"]
+    with pytest.raises(DataError, match=r"0\.csv: the file is empty"):
+        expand([tmp_path / "1.csv", tmp_path / "0.csv"])
+
+
 def test_a_worker_with_another_working_folder_finds_the_file(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("x\n1\n")
     (tmp_path / "elsewhere").mkdir()

@@ -70,7 +70,7 @@ def test_a_server_without_ranges_is_read_as_others(site, folder, name, tmp_path)
     assert not list(tmp_path.glob("*.web")) + list(tmp_path.glob("*.part"))
 
 
-def test_a_signed_address_is_judged_by_its_path(site, folder):
+def test_a_signed_address_is_judged_by_its_path(site):
     source = open_source(f"{site}/d.parquet{SIGNED}", label="y")
     assert source.n_rows == ROWS
     assert source.files == (f"{site}/d.parquet?***",)

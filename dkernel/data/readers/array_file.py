@@ -1,5 +1,6 @@
 """Files that hold arrays (NPY, NPZ, Zarr, HDF5): a matrix of numbered columns, and arrays of a value a row by name."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,23 +20,45 @@ Fetch = Callable[[str, int, int], NDArray[Any]]
 
 MOST_COLUMNS = 2**22  # names of as many fill some 500 MB
 _NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
+_PACKING = {"scale_factor": 1, "add_offset": 0, "_FillValue": None, "missing_value": None}
+_NAN_BYTES = {base64.b64encode(np.array(np.nan, kind).tobytes()).decode() for kind in ("<f4", "<f8")}
 # Names of the features among several two-dimensional arrays.
 _MATRIX_NAMES = ("X", "x", "features", "data")
 
 
 @dataclass(frozen=True)
 class Member:
-    """One array of a file; `step`: rows that are stored together; `kind` as in block.COLUMN_KINDS."""
+    """One array of a file; `step`: rows that are stored together; `kind` as in block.COLUMN_KINDS.
+
+    `packed` is what its attributes say of its numbers, which are then not those that are stored.
+    """
 
     key: str
     shape: tuple[int, ...]
     kind: str
     step: int = 1
+    packed: str = ""
 
 
-def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
-    """A Member by its numpy dtype."""
-    return Member(key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)))
+def member(
+    key: str, shape: Sequence[int], dtype: Any, step: int = 1, attributes: Mapping[str, Any] = _NOTHING
+) -> Member:
+    """A Member by its numpy dtype, and by the attributes that xarray and netCDF pack numbers by."""
+    packed = [f"{name}={value}" for name in _PACKING if not _is_neutral(name, value := attributes.get(name), dtype)]
+    return Member(
+        key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)), ", ".join(packed)
+    )
+
+
+def _is_neutral(name: str, value: Any, dtype: Any) -> bool:
+    """True if an attribute leaves numbers as they are: NaN is missing anyway."""
+    if value is None or np.dtype(dtype).kind not in "iuf":
+        return True
+    if name in ("scale_factor", "add_offset"):
+        return bool(np.all(value == _PACKING[name]))
+    if isinstance(value, str | bytes):  # of a float, by xarray in format 3 of Zarr
+        return np.dtype(dtype).kind == "f" and value in _NAN_BYTES
+    return bool(np.all(np.isnan(value)))
 
 
 def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> FileSchema:
@@ -46,6 +69,12 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
     if odd and matrix is None and not flat:
         raise DataError(f"{file.name}: {_describe(odd[0])}; a table of 2 dimensions is needed.")
     used = [*([matrix] if matrix else []), *flat]
+    if packed := [m for m in used if m.packed and m.key not in exclude]:
+        raise DataError(
+            f"{file.name}: the array{f' {packed[0].key!r}' if packed[0].key else ''} is packed ({packed[0].packed}): "
+            "its stored numbers are not its values. Store these (xarray does, of what it opened, after "
+            "drop_encoding()), or exclude the array."
+        )
     if not used:
         raise DataError(f"{file.name}: the file holds no arrays.")
     rows = used[0].shape[0]

@@ -38,6 +38,8 @@ DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 
 
 _OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
+_LEAVE_OUT = "leave such rows out with --max-bad-rows N (max_bad_rows=N)"
+
 
 @dataclass(frozen=True)
 class Header:
@@ -159,14 +161,15 @@ def explain_parse(
             if len(values) != len(header.names):
                 title = " Nothing may stand above the names of the columns, and each column needs one." * (row == 1)
                 return DataError(
-                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}.{title}"
+                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}.{title} "
+                    f"Correct it, or {_LEAVE_OUT}."
                 )
             for name, value in zip(header.names, values, strict=True):
                 if name in types and not can_hold(value, types[name]):
                     return DataError(
                         f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
-                        f"first rows on, are of type {types[name]}. Correct it, leave it empty, or name the column as "
-                        "a category."
+                        f"first rows on, are of type {types[name]}. Correct it, leave it empty, name the column as a "
+                        f"category, or {_LEAVE_OUT}."
                     )
     except UnicodeDecodeError as failure:
         row = first_row + data.count(b"\n", 0, failure.start) + 1

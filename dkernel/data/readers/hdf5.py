@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import UncheckedBlock, kind_of_dtype
+from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
-from dkernel.errors import DamagedFileError
+from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
+from dkernel.errors import DamagedFileError, DataError
 from dkernel.numerics.validation import RowPlace
 
 
@@ -21,7 +22,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     tables = []
     for file in files:
         with _open(file) as opened:
-            tables.append(table_of_members(file, _members(opened), request.exclude))
+            tables.append(table_of_members(file, _members(file, opened), request.exclude))
     return tables
 
 
@@ -47,14 +48,19 @@ def _open(file: File) -> Iterator[Any]:
         raise DamagedFileError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
 
 
-def _members(opened: Any) -> list[Member]:
+def _members(file: File, opened: Any) -> list[Member]:
     members: list[Member] = []
 
     def visit(name: str, item: Any) -> None:
+        if "pandas_type" in item.attrs:
+            raise DataError(
+                f"{file.name}: {name!r} is a table in the form of PyTables, which pandas alone reads. Write it as "
+                f"Parquet: pandas.read_hdf({file.name!r}, {name!r}).to_parquet('rows.parquet')."
+            )
         if isinstance(item, h5py.Dataset) and item.shape:
             text = h5py.check_string_dtype(item.dtype) is not None
-            kind = "text" if text else kind_of_dtype(item.dtype)
-            members.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+            of_file = member(name, item.shape, item.dtype, item.chunks[0] if item.chunks else 1, item.attrs)
+            members.append(replace(of_file, kind="text") if text else of_file)
 
     opened.visititems(visit)
     return members

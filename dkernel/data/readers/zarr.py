@@ -69,4 +69,4 @@ def _members(opened: Any) -> list[Member]:
 
 
 def _member(key: str, array: Any) -> Member:
-    return member(key, array.shape, array.dtype, array.chunks[0] if array.chunks else 1)
+    return member(key, array.shape, array.dtype, array.chunks[0] if array.chunks else 1, array.attrs)
