@@ -9,7 +9,7 @@ from typing import Any
 
 # Names that file systems give to the version or the date of a file, the surest first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "updated", "created")
-_DATES = ("LastModified", "last_modified", "mtime", "updated", "created")
+_DATES_OF_FILES = ("LastModified", "last_modified", "mtime", "updated", "created")
 _STORE_HEADS = ("zarr.json", ".zarray", ".zgroup")
 
 
@@ -91,7 +91,7 @@ def _version(info: Mapping[str, Any]) -> str:
 
 
 def _date_ns(info: Mapping[str, Any]) -> int:
-    date = next((info[name] for name in _DATES if info.get(name)), 0)
+    date = next((info[name] for name in _DATES_OF_FILES if info.get(name)), 0)
     if isinstance(date, str):
         date = datetime.fromisoformat(date)
     return int((date.timestamp() if isinstance(date, datetime) else float(date)) * 1e9)

@@ -361,7 +361,10 @@ def _without_query(path: str) -> str:
 def _list_by(system: Any, url: str, path: str) -> _Found:
     reach = _system_of(system)
     if _without_query(path) != path and ending_of(path)[0] in FORMATS:
-        system.info(path)  # refused where it is not there
+        try:
+            system.info(path)
+        except FileNotFoundError as error:  # which fsspec makes of everything; a host that is away may come back
+            raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         return _Found(url, [url], "file")
     if glob.has_magic(path):
         listing = _Found(url, _matches(path, [str(p) for p in system.glob(path)], reach), "glob")

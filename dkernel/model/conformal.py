@@ -26,7 +26,7 @@ from dkernel.model.local_width import LocalWidth
 from dkernel.numerics.array_types import F64
 
 GroupName = bool | int | float | str
-Groups = Sequence[Any] | NDArray[Any]
+RowGroups = Sequence[Any] | NDArray[Any]
 
 MOST_SCORES = 1024  # of a table: neighbours share the larger score, which moves a coverage by a thousandth at most
 COVERAGE = 0.9  # that of most published intervals
@@ -54,7 +54,7 @@ class Conformal:
     width: LocalWidth | None = None
 
     @classmethod
-    def of(cls, scores: F64, weight: F64, stratum: NDArray[Any], groups: Groups | None = None) -> "Conformal":
+    def of(cls, scores: F64, weight: F64, stratum: NDArray[Any], groups: RowGroups | None = None) -> "Conformal":
         """The table of scores (n,) of rows of a weight (n,), a stratum (n,) and perhaps a group (n,).
 
         Examples
@@ -72,12 +72,12 @@ class Conformal:
         return cls(scores, mass, stratum.astype(np.int32), codes.astype(np.int32), names)._short()
 
     @classmethod
-    def of_classes(cls, P: F64, codes: NDArray[Any], weight: F64, groups: Groups | None = None) -> "Conformal":
+    def of_classes(cls, P: F64, codes: NDArray[Any], weight: F64, groups: RowGroups | None = None) -> "Conformal":
         """The table of rows with probabilities (n, n_classes) and the number of their class (n,)."""
         return cls.of(1.0 - P[np.arange(len(P)), codes], weight, codes, groups)
 
     @classmethod
-    def of_numbers(cls, ratios: F64, weight: F64, groups: Groups | None = None) -> "Conformal":
+    def of_numbers(cls, ratios: F64, weight: F64, groups: RowGroups | None = None) -> "Conformal":
         """The table of rows with errors over widths (n, targets)."""
         n, targets = ratios.shape
         each = None if groups is None else np.repeat(group_words(groups), targets)
@@ -129,7 +129,7 @@ class Conformal:
         i = int(np.searchsorted(reached, needed - 1e-9 * needed))  # sums of masses round
         return float(self.scores[some][order[i]]) if i < len(order) else np.inf
 
-    def radii(self, coverage: float, targets: int, groups: Groups | None = None) -> F64:
+    def radii(self, coverage: float, targets: int, groups: RowGroups | None = None) -> F64:
         """q of each target, (targets,); with groups (n,) of each row too, (n, targets).
 
         Raises
@@ -150,7 +150,7 @@ class Conformal:
             self._check_enough(coverage, quantiles[g], f" of group {self.groups[g]!r}")
         return np.asarray(quantiles[codes])
 
-    def limits(self, coverage: float, classes: int, by_class: bool = False, groups: Groups | None = None) -> F64:
+    def limits(self, coverage: float, classes: int, by_class: bool = False, groups: RowGroups | None = None) -> F64:
         """The largest 1 - P of a class that is in a set: (classes,), or of each row (n, classes).
 
         A class, or a group, of which too few rows were left out is in every set.
@@ -161,7 +161,7 @@ class Conformal:
         quantiles = np.array([[self.quantile(coverage, j, g) for j in strata] for g in each])
         return np.asarray(quantiles[0] if groups is None else quantiles[self.codes(groups)])
 
-    def codes(self, groups: Groups) -> NDArray[np.intp]:
+    def codes(self, groups: RowGroups) -> NDArray[np.intp]:
         """The numbers of groups, which are known by their words."""
         if not self.groups:
             raise UnsupportedError(

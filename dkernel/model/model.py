@@ -17,7 +17,7 @@ from dkernel.losses.loss import of_classes
 from dkernel.losses.losses import Loss, parse_loss
 from dkernel.losses.metrics import class_of_scores
 from dkernel.losses.predictive_variance import Variance
-from dkernel.model.conformal import COVERAGE, Conformal, Groups
+from dkernel.model.conformal import COVERAGE, Conformal, RowGroups
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.recipe import SettledRecipe
 from dkernel.model.solver_table import FEW_ROWS
@@ -339,7 +339,7 @@ class Model:
         with one_blas_thread(), silent_overflow():
             return _finite(width(self.scaling.apply(self.block(X)), S.astype(np.float64)), "width")
 
-    def interval(self, X: NDArray, coverage: float = COVERAGE, groups: Groups | None = None) -> NDArray[np.float64]:
+    def interval(self, X: NDArray, coverage: float = COVERAGE, groups: RowGroups | None = None) -> NDArray[np.float64]:
         """Lower and upper ends of an interval for each target of each row of a block, (n, targets, 2).
 
         `dkernel.model.conformal` has the formula, and what is promised; with groups (n,) it is so in each of them.
@@ -353,7 +353,7 @@ class Model:
         P: NDArray[np.float64],
         coverage: float = COVERAGE,
         by_class: bool = False,
-        groups: Groups | None = None,
+        groups: RowGroups | None = None,
     ) -> NDArray[np.bool_]:
         """Whether each class is in the set of each row, (n, n_classes), of probabilities of the same shape."""
         return np.asarray(self.known_conformal().limits(coverage, P.shape[1], by_class, groups) >= 1.0 - P)

@@ -69,7 +69,7 @@ COMMANDS = {
     "tune": (0, ["tune", "{site}/train.parquet", *AWAY, "--budget", "0.5passes", "--out", "n"]),
     "judges": (
         65,
-        ["train", "{site}/train.parquet", *FIT, "--eval-set", "{site}/train.parquet?a=5ec4e7", "--out", "n"],
+        ["train", "{site}/train.parquet", *FIT, "--eval-set", "{site}/train.parquet?Signature=5ec4e7", "--out", "n"],
     ),
     "twice": (0, ["train", "{site}/train.parquet", "{site}/train.parquet", *FIT, "--out", "n"]),
     "none": (65, ["train", "{site}/none.parquet", *FIT, "--out", "n", "--debug"]),

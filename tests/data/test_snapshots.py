@@ -94,7 +94,7 @@ def race(iceberg, tmp_path):
     return folder, names[-1], lost
 
 
-def test_two_iceberg_commits_of_one_number_are_refused_unless_something_decides(race):
+def test_two_iceberg_commits_of_one_number_need_a_hint(race):
     folder, newest, lost = race
     with pytest.raises(DataError, match=rf"(?s){newest} and {lost} have one number.*Name the metadata file"):
         open_source(folder, label="label")

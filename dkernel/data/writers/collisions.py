@@ -41,10 +41,10 @@ class Location:
 
             system, path = fsspec.core.url_to_fs(self.path)
         except Exception:  # a package may be missing, any file system may raise its own; the opening says so
-            return mask_urls(self.path).replace("://***@", "://").rstrip("/")
+            return _without_secrets(self.path)
         if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
             return os.path.realpath(path)
-        return mask_urls(str(system.unstrip_protocol(path))).replace("://***@", "://").rstrip("/")
+        return _without_secrets(str(system.unstrip_protocol(path)))
 
     @cached_property
     def identity(self) -> tuple[int, int] | None:
@@ -67,6 +67,10 @@ class Location:
     def holds(self, other: "Location") -> bool:
         """True if `other` lies in this folder."""
         return other.real.startswith(self.real.rstrip("/") + "/")
+
+
+def _without_secrets(url: str) -> str:
+    return mask_urls(url).replace("://***@", "://").removesuffix("?***").rstrip("/")
 
 
 def inputs(data: Sequence[str | os.PathLike], option: str = "DATA") -> list[Location]:
