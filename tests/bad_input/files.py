@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dkernel.data import open_source
-from dkernel.errors import DataError
+from dkernel.errors import DataError, DKernelWarning
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
@@ -56,12 +56,18 @@ def cut_npy(at: Doors) -> None:
         at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
 
 
-@bad("files", "file of 0 bytes", REFUSED, "the file is named, in every format")
+@bad("files", "file of 0 bytes", BOTH, "the file is named, in every format; a text among others is left out")
 def zero_bytes(at: Doors) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
         at.train_refuses(text("", name), f"{name}: the file is empty")
     for name in ("a.parquet", "a.csv"):
         at.score_refuses(text("", name), f"{name}: the file is empty")
+    folder = at.place / "parts"
+    folder.mkdir()
+    (folder / "0.csv").touch()
+    write(frame(), folder / "1.csv")
+    with pytest.warns(DKernelWarning, match=r"0\.csv: the file is empty \(0 bytes\)\. It is left out"):
+        assert open_source(folder, label="label").n_rows == ROWS
 
 
 @bad("files", "quoted newline at the edge of a block", HANDLED, "the row is one row, wherever the file is divided")

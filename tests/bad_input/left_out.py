@@ -40,7 +40,7 @@ def no_group(at: Doors) -> None:
     refuses("every row needs a group", lambda: KernelRegressor(**SMALL).fit(X, y * 1.0, groups=groups))
 
 
-@bad("left out", "times that are no dates and no numbers", REFUSED, "the first such value is given")
+@bad("left out", "times that are no dates and no numbers", REFUSED, "the first such value is given; zones are read")
 def no_time(at: Doors) -> None:
     at.train_refuses(one(with_column(day="noon"), ".csv", *TIME), "'noon'", "2026-01-31")
 
