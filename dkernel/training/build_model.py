@@ -73,11 +73,11 @@ def build_model(way: FittedWay) -> Model:
         variance = _variance_of_components(fit, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     coef, intercept = fit.coordinates.expand(outcome.v[:-1]) * targets.width, outcome.v[-1] * targets.width
-    machine: Any = way.machine
+    machine = way.machine
     landmarks, constant = components.map.landmarks, list(targets.constant)
     coef[:, constant] = intercept[constant] = 0.0  # quantiles and smoothed losses move off a constant
     if machine is not None and constant:
-        machine = replace(machine, coef=np.where(np.isin(range(targets.outputs), constant), 0, machine.coef))
+        machine = machine.without(constant)
     model = Model(
         recipe=_settle_recipe(way),
         scaling=components.scaling,

@@ -1,7 +1,7 @@
 """The contract of a local machine: the part of a model that a local stage fits."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +20,10 @@ class LocalMachine(ABC):
     @abstractmethod
     def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
         """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block."""
+
+    @abstractmethod
+    def without(self, outputs: Sequence[int]) -> Self:
+        """The machine that adds nothing to these outputs."""
 
     @abstractmethod
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """The local part of a model: an exact machine in each cell of a partition of the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -88,6 +88,11 @@ class CellMachine(LocalMachine):
             S[visit.rows] += weight * self.cells[number].scores(rows[visit.rows])
             total[visit.rows] += weight
         return S / total * self.unit
+
+    def without(self, outputs: Sequence[int]) -> Self:
+        coef = self.coef.copy()
+        coef[:, list(outputs)] = 0
+        return replace(self, coef=coef)
 
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
         return self.tree.cells(self.inputs(X))

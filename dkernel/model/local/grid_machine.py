@@ -1,6 +1,6 @@
 """The local part of a model: grids with a table of coefficients each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -87,6 +87,11 @@ class GridMachine(LocalMachine):
             part = slice(first, first + TABLE_ROWS)
             self.binning.add_scores(self.inputs(X[part]).T, self.tables.coef, self.tables.unit, S[part])
         return S * self.unit
+
+    def without(self, outputs: Sequence[int]) -> Self:
+        unit = self.tables.unit.copy()
+        unit[:, list(outputs)] = 0
+        return replace(self, tables=replace(self.tables, unit=unit))
 
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
         """Bins of the grid whose table is the largest but half of the others."""

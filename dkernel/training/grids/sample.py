@@ -32,4 +32,4 @@ def _trials(problem: SampleProblem, split: FitValidationSplit, start: StageScore
     of, inputs = problem.targets.of, problem.inputs
     rows = GridRows(inputs(split.X), of(split.y), start.fitted, split.weight)
     judged = GridRows(inputs(split.X_judged), of(split.y_judged), start.judged, split.weight_judged)
-    return GridTrials(problem.loss, 0.0, problem.bound, inputs, problem.seed, rows, judged, threads)
+    return GridTrials(problem.loss, problem.bound, inputs, problem.seed, rows, judged, threads)

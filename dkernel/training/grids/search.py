@@ -22,6 +22,7 @@ from dkernel.model.local.grids import COUNT_BITS, FixedPoint, Tables, bits_of, g
 from dkernel.model.local.inputs import GridInputs
 from dkernel.numerics.array_types import F32, F64, I64
 from dkernel.numerics.threads import for_each
+from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 
 STEPS = 10  # short fits of a search
 TRIED_GRIDS = 256  # of a short fit, in groups of an eighth
@@ -32,6 +33,7 @@ FASTER, LONGEST_STEP = 3.0, 2.0  # factor of gamma in a whole step, and most ste
 LEAST_USED, LEAST_INPUTS = 0.05, 2  # share of the grids that use an input, or inputs of a grid, and at most 1 less
 SURE = 3.0  # standard errors of a slope that make a whole step
 SLOPE_RIDGE = 1e-2  # of the regression of the gains, beside one for each column
+MIDDLE_WIDTH = float(np.prod(RESIDUAL_WIDTHS) ** 0.5)  # of the window that smooths a loss with kinks
 SAMPLED_ROWS = 16_384  # that the correlations of a group, and its numbers of bins, are estimated from
 
 
@@ -59,12 +61,10 @@ class GridTrials:
     Parameters
     ----------
     bound : of a residual
-    width : of the window that smooths a loss with kinks
     threads : that share the rows; their number changes no bit
     """
 
     loss: Loss
-    width: float
     bound: float
     inputs: GridInputs
     seed: int
@@ -115,7 +115,7 @@ class GridTrials:
         return judging, grids, [np.einsum("gic,ic->g", each, residual, optimize=True) for each in added]
 
     def _residual(self, Y: F32, scores: F32) -> F32:
-        smooth = smooth_loss(self.loss, self.width)
+        smooth = smooth_loss(self.loss, MIDDLE_WIDTH)
         return np.asarray(-smooth.derivative(Y, scores) / np.float32(smooth.curvature))
 
     def _sums(self, grids: Binning, fixed: FixedPoint, scores: F32) -> I64:

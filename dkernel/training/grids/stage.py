@@ -21,7 +21,7 @@ from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.grids.fit import RESIDUAL_WIDTHS, fit_grids
+from dkernel.training.grids.fit import fit_grids
 from dkernel.training.grids.inputs import category_groups, feature_names, find_groups
 from dkernel.training.grids.search import (
     STEPS,
@@ -196,5 +196,4 @@ def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTr
         GridRows(inputs(some.X), some.Y, some.scores, some.weight if weighted else None)
         for some in (residual.some(n), residual.holdout)
     )
-    width, threads = 0.0 if problem.loss.smooth else float(np.prod(RESIDUAL_WIDTHS) ** 0.5), usable_cores()
-    return GridTrials(problem.loss, width, residual.bound, inputs, seed, fitted, judged, threads)
+    return GridTrials(problem.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())

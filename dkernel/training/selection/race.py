@@ -50,13 +50,13 @@ class Curve:
     losses: dict[int, F64] = field(default_factory=dict)
 
     def mean(self, rows: int, weight: F64 | None) -> float:
-        """Mean loss after a fit to `rows` rows."""
-        return float(np.average(self.losses[rows], weights=weight))
+        """Mean loss after a fit to `rows` rows; above 0, so that it has a logarithm."""
+        return max(float(np.average(self.losses[rows], weights=weight)), 1e-300)
 
     def predict(self, n: int, weight: F64 | None) -> float:
         """Predict the logarithm of the loss with n rows, by the line through the last two points in logarithms."""
         rows = sorted(self.losses)
-        x, y = np.log(rows), np.log([max(self.mean(r, weight), 1e-300) for r in rows])
+        x, y = np.log(rows), np.log([self.mean(r, weight) for r in rows])
         slope = float(np.clip((y[-1] - y[-2]) / (x[-1] - x[-2]), -STEEPEST, 0.0)) if len(rows) > 1 else 0.0
         return float(y[-1] + slope * max(0.0, float(np.log(n)) - x[-1]))
 
@@ -290,7 +290,7 @@ class Race:
         one, other, weight = self.curves[way], self.curves[best], self.judge.split.weight_judged
         rows = sorted(set(one.losses) & set(other.losses))
         _, error = paired_difference(one.losses[rows[-1]], other.losses[rows[-1]], weight)
-        of_rows = error / max(other.mean(rows[-1], weight), 1e-300)
+        of_rows = error / other.mean(rows[-1], weight)
         apart = [np.log(one.mean(r, weight) / other.mean(r, weight)) for r in rows]
         slopes = np.diff(apart) / np.diff(np.log(rows))
         bend = max(DRIFT, abs(slopes[-1] - slopes[-2]) if len(slopes) > 1 else 0.0)

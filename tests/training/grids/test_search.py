@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dkernel import KernelRegressor
 from dkernel.features import Scaling
 from dkernel.losses.losses import parse_loss
 from dkernel.model.local.grid_machine import GridSettings
@@ -24,7 +25,7 @@ def rows(n, seed, outputs=1, weight=False):
 
 
 def trials(n=4000, threads=1, loss="squared", **kind):
-    return GridTrials(parse_loss(loss), 0.0, 32.0, INPUTS, 0, rows(n, 0, **kind), rows(2000, 1, **kind), threads)
+    return GridTrials(parse_loss(loss), 32.0, INPUTS, 0, rows(n, 0, **kind), rows(2000, 1, **kind), threads)
 
 
 def start():
@@ -75,3 +76,10 @@ def test_a_search_costs_no_more_than_the_grids_or_little(n):
     grids = automatic_grids(n)
     assert tried_rows(n, 28, grids) * SEARCHED <= max(n * grids, 2**16 * SEARCHED)
     assert tried_rows(n, 2000, grids) * 2000 * 4 <= 2**26
+
+
+@pytest.mark.parametrize("loss", ["quantile(0.9)", "epsilon_insensitive(0.1)"])
+def test_a_race_takes_losses_with_kinks(loss):
+    X = np.random.default_rng(0).normal(size=(1200, 3))
+    machine = KernelRegressor(local="grids", loss=loss).fit(X, np.sin(X[:, 0]))
+    assert np.corrcoef(machine.predict(X), np.sin(X[:, 0]))[0, 1] > 0.9
