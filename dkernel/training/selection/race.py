@@ -209,7 +209,7 @@ class Race:
         """Components of a fit to `rows` rows: a power of the rows, from FIRST_ROWS / 4 to those of the whole fit."""
         most, first = self.judge.components, FIRST_ROWS // 4
         path = np.log(max(most / first, 1)) / np.log(max(self.n / FIRST_ROWS, 2))
-        return int(min(most, rows, first * (rows / FIRST_ROWS) ** path))
+        return max(1, int(min(most, rows, first * (rows / FIRST_ROWS) ** path)))
 
     def forget_kernel(self) -> None:
         """Forget the curves of ways with components, which belong to another kernel."""

@@ -78,8 +78,9 @@ def test_a_search_costs_no_more_than_the_grids_or_little(n):
     assert tried_rows(n, 2000, grids) * 2000 * 4 <= 2**26
 
 
-@pytest.mark.parametrize("loss", ["quantile(0.9)", "epsilon_insensitive(0.1)"])
-def test_a_race_takes_losses_with_kinks(loss):
-    X = np.random.default_rng(0).normal(size=(1200, 3))
-    machine = KernelRegressor(local="grids", loss=loss).fit(X, np.sin(X[:, 0]))
+@pytest.mark.parametrize("n", [150, 1200])
+@pytest.mark.parametrize("loss", ["squared", "quantile(0.9)", "epsilon_insensitive(0.1)"])
+def test_a_race_takes_losses_with_kinks_and_few_rows(loss, n):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    machine = KernelRegressor(local="grids", loss=loss, holdout=0.2).fit(X, np.sin(X[:, 0]))
     assert np.corrcoef(machine.predict(X), np.sin(X[:, 0]))[0, 1] > 0.9
