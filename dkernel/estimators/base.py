@@ -1,8 +1,8 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -46,6 +46,7 @@ from dkernel.estimators.validation import (
 )
 from dkernel.inference.evaluate import evaluate_model
 from dkernel.inference.importance import importances
+from dkernel.inference.score_columns import Written, output_columns
 from dkernel.kernels import Kernel
 from dkernel.model.local_settings import settings_of, stage_names
 from dkernel.model.model import Model
@@ -496,12 +497,16 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         self.model_ = replace(self.model_, conformal=table, facts=facts)
         return self
 
-    def _answer(
-        self, X: Any, function: Any, dtype: Any, width: int | None = None, names: Callable[[], Any] | None = None
-    ) -> Any:
+    def _answer(self, X: Any, function: Any, word: str, dtype: Any, width: int | None = None) -> Any:
+        """The answers of a function of blocks; in a dataframe they have the names of the columns that scoring writes.
+
+        Parameters
+        ----------
+        word : of these columns, one of score_columns.WORDS
+        """
         require_fitted(self, "model_")
         if is_stream(X):
-            return np.concatenate([self._answer(frame, function, dtype, width) for frame in frames_of(X)])
+            return np.concatenate([self._answer(frame, function, word, dtype, width) for frame in frames_of(X)])
         model = self.model_
         X = rows_for(self, X)
         answer = BlockPrediction(
@@ -509,9 +514,9 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             model,
             lambda: f"model-{digest_of(model)}",
             Inputs.of(model),
+            partial(output_columns, model, (), Written((word,))),
             dtype,
             width,
-            names or (None if model.classes is None else model.classes.tolist),
         )
         return apply_prediction(answer, X)
 

@@ -13,7 +13,7 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.conformal import sets
 from dkernel.estimators.errors import offered_if, require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, FolderPath, KernelLike, LandmarksLike, Local, Seed
-from dkernel.estimators.prediction import predict_block, probability_block, score_block
+from dkernel.estimators.prediction import log_probability_block, predict_block, probability_block, score_block
 from dkernel.estimators.validation import as_plain
 from dkernel.losses.losses import LOSSES
 
@@ -232,7 +232,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, predict_block, self.classes_.dtype)
+        return self._answer(X, predict_block, "label", self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
         """Compute the scores of the rows.
@@ -255,7 +255,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, score_block, "float32", None if len(self.classes_) == 2 else len(self.classes_))
+        return self._answer(X, score_block, "score", "float32", None if len(self.classes_) == 2 else len(self.classes_))
 
     @offered_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -279,7 +279,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "classes_")
-        return self._answer(X, probability_block, "float64", len(self.classes_))
+        return self._answer(X, probability_block, "probability", "float64", len(self.classes_))
 
     @offered_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
@@ -302,8 +302,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        require_fitted(self, "classes_")
+        return self._answer(X, log_probability_block, "probability", "float64", len(self.classes_))
 
     @offered_if(_has_probabilities)
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False, groups: Any = None) -> Any:

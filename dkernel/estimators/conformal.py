@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import as_label
+from dkernel.data.collections.dask_arrays import compute_values, is_dask
+from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.groups import apply_by_group
@@ -22,28 +24,34 @@ def intervals(machine: Any, X: Any, coverage: float, groups: Any) -> Any:
     """Ends of the intervals of rows, (n, 2) or (n, k, 2); of a Dask dataframe (n, 2 k), with names."""
     require_fitted(machine, "model_")
     k, table = len(machine.model_.intercept), machine.model_.known_conformal()
-    names = ["lower", "upper"] if k == 1 else [f"{end}_{j}" for j in range(k) for end in ("lower", "upper")]
     if groups is None:
         table.radii(coverage, k)  # refuses before a task is made
-        ends = machine._answer(X, partial(interval_block, coverage=coverage), "float64", 2 * k, lambda: names)
+        ends = machine._answer(X, partial(interval_block, coverage=coverage), "interval", "float64", 2 * k)
     else:
         function = partial(_ends, _group_table(table, coverage), coverage)
-        ends = apply_by_group(machine._answer(X, center_block, "float64", 2 * k), groups, function, names, "float64")
-    return ends if k == 1 or hasattr(ends, "index") else ends.reshape((ends.shape[0], k, 2))
+        centers = machine._answer(X, center_block, "interval", "float64", 2 * k)
+        ends = apply_by_group(centers, groups, function, "float64")
+    if k == 1 or hasattr(ends, "index"):
+        return ends
+    if not is_dask(ends):
+        return _pairs(ends)
+    return ends.map_blocks(_pairs, new_axis=2, chunks=(ends.chunks[0], (k,), (2,)), meta=np.empty((0, 0, 0)))
 
 
 def sets(machine: Any, X: Any, coverage: float, by_class: bool, groups: Any) -> Any:
     """Whether each class is in the set of each row, (n, n_classes)."""
     require_fitted(machine, "model_")
-    classes, table = machine.classes_.tolist(), machine.model_.known_conformal()
+    k, table = len(machine.classes_), machine.model_.known_conformal()
     if groups is None:
         check_coverage(coverage)
         function = partial(set_block, coverage=coverage, by_class=by_class)
-        return machine._answer(X, function, "bool", len(classes))
+        return machine._answer(X, function, "set", "bool", k)
     function = partial(_sets, _group_table(table, coverage), coverage, by_class)
-    return apply_by_group(
-        machine._answer(X, probability_block, "float64", len(classes)), groups, function, classes, "bool"
-    )
+    return apply_by_group(machine._answer(X, probability_block, "set", "float64", k), groups, function, "bool")
+
+
+def _pairs(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    return ends.reshape(len(ends), ends.shape[1] // 2, 2)
 
 
 def _group_table(table: Conformal, coverage: float) -> Conformal:
@@ -70,10 +78,12 @@ def conformal_of(machine: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
     model, k = machine.model_, len(machine.model_.intercept)
     classes = model.classes
     if classes is None:
-        answers = np.asarray(machine._answer(X, center_block, "float64", 2 * k))
+        answers = machine._answer(X, center_block, "interval", "float64", 2 * k)
     else:
-        answers = np.asarray(machine._answer(X, probability_block, "float64", len(classes)))
-    y = np.asarray(as_plain(y, classes=False))
+        answers = machine._answer(X, probability_block, "probability", "float64", len(classes))
+    # Computed together: of a shuffled dataframe each alone might have another order of rows.
+    answers, y, sample_weight, groups = compute_values((answers, y, sample_weight, groups), dask_compute)
+    answers, y = np.asarray(answers), np.asarray(as_plain(y, classes=False))
     y = y if classes is None else as_label(y, "y, row {}".format, "y")
     weight = np.ones(len(answers)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     rows = {"y": y, "sample_weight": weight} | ({} if groups is None else {"groups": np.asarray(groups)})

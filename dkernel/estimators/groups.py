@@ -1,6 +1,6 @@
 """Groups of rows: a holdout of whole groups, and answers that depend on the group of a row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,15 +37,12 @@ def hold_out_groups(
     return some(np.flatnonzero(~held)), some(np.flatnonzero(held))
 
 
-def apply_by_group(
-    answers: Any, groups: Any, function: Callable[[Any, Any], Any], names: Sequence[Any], dtype: str
-) -> Any:
+def apply_by_group(answers: Any, groups: Any, function: Callable[[Any, Any], Any], dtype: str) -> Any:
     """function(answers, groups) of the rows of answers (n, k), an array or lazily what they are.
 
     Parameters
     ----------
     groups : group of each row: in memory, of a Dask array in its chunks too, of a Dask dataframe a series of it
-    names : of the columns of a dataframe
     """
     if not is_dask(answers):
         groups = np.asarray(groups)
@@ -56,8 +53,8 @@ def apply_by_group(
             raise UnsupportedError(
                 "X is a Dask dataframe, so groups must be a Dask series of its partitions, such as X['site']."
             )
-        empty = pd.DataFrame({name: np.empty(0, dtype) for name in names})
-        return answers.map_partitions(_of_partition, groups, function, list(names), meta=empty)
+        empty = answers._meta.astype(dtype)
+        return answers.map_partitions(_of_partition, groups, function, meta=empty, enforce_metadata=False)
     import dask.array as da
 
     if not is_dask(groups):
@@ -75,9 +72,9 @@ def _of_chunk(answers: Any, groups: Any, function: Any) -> Any:
     return function(answers, groups[:, 0])
 
 
-def _of_partition(answers: pd.DataFrame, groups: pd.Series, function: Any, names: list[Any]) -> pd.DataFrame:
+def _of_partition(answers: pd.DataFrame, groups: pd.Series, function: Any) -> pd.DataFrame:
     _check_groups(len(answers), groups)
-    return pd.DataFrame(function(answers.to_numpy(), groups.to_numpy()), answers.index, names)
+    return pd.DataFrame(function(answers.to_numpy(), groups.to_numpy()), answers.index, answers.columns)
 
 
 def _check_groups(n: int, groups: Any) -> None:

@@ -178,7 +178,7 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        return self._answer(X, decide, "float64")
+        return self._answer(X, decide, "score", "float64")
 
     def score_samples(self, X: Any) -> Any:
         """Compute w . φ(x), the decision function and `offset_`.
@@ -222,19 +222,19 @@ class OneClassSVM(OutlierMixin, LinearCoefficients, Embedding):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        return self._answer(X, predict_block, np.int64)
+        return self._answer(X, predict_block, "label", np.int64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _answer(self, X: Any, function: Any, dtype: Any) -> Any:
+    def _answer(self, X: Any, function: Any, word: str, dtype: Any) -> Any:
         require_fitted(self, "model_")
         model: Model = self.model_
         X = check_table(self, X, objects=bool(model.objects))
-        key = f"model-{digest_of(model)}"
-        return apply_prediction(BlockPrediction(function, model, lambda: key, Inputs.of(model), dtype), X)
+        key, names, inputs = f"model-{digest_of(model)}", [word], Inputs.of(model)
+        return apply_prediction(BlockPrediction(function, model, lambda: key, inputs, lambda: names, dtype), X)
 
 
 def decide(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from dkernel.data.collections.dask_arrays import dense
+from dkernel.data.collections.dask_arrays import compute_values, dense
 from dkernel.data.collections.tables import stays_sparse
+from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed, check_parameters
@@ -127,10 +128,11 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             If there is one class only, or more than 20,000 rows.
         """
         check_parameters(self)
+        X, y = compute_values((X, y), dask_compute)
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr")
             check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = np.unique(y.astype(np.str_) if y.dtype == object else y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
                 f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(y):,} rows; a classifier needs "
@@ -195,7 +197,8 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "dual_coef_")
-        return self._answer(X, score_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
+        width = None if len(self.dual_coef_) == 1 else len(self.classes_)
+        return self._answer(X, score_rows, "score", np.float64, width)
 
     def predict(self, X: Any) -> Any:
         """Predict the labels of the rows.
@@ -218,14 +221,17 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "dual_coef_")
-        return self._answer(X, label_rows, self.classes_.dtype)
+        return self._answer(X, label_rows, "label", self.classes_.dtype)
 
-    def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
+    def _answer(self, X: Any, function: Any, word: str, dtype: Any, width: int | None = None) -> Any:
         support = _rows(self.support_vectors_)
 
         def key() -> str:
             text, dual = f"{self.kernel_!r}{self.classes_.tolist()!r}", (self.dual_coef_, self.intercept_)
             return f"perceptron-{content_key(text + array_digest(support), *dual)}"
+
+        def names_of_answer() -> list[str]:
+            return [word] if width is None else [f"{word}_{label}" for label in self.classes_.tolist()]
 
         if isinstance(support, SparseRows):
             names: Any = RangeNames(0, int(self.n_features_in_))
@@ -233,7 +239,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
             names = list(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
         X, inputs = check_table(self, X), Inputs(Layout(names, "float64"))
         machine: DualMachine = (self.kernel_, support, self.dual_coef_, self.intercept_, self.classes_)
-        return apply_prediction(BlockPrediction(function, machine, key, inputs, dtype, width), X)
+        return apply_prediction(BlockPrediction(function, machine, key, inputs, names_of_answer, dtype, width), X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,14 +3,14 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dask.delayed import Delayed, delayed
+from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
+from dkernel.data.collections.dask_arrays import dense, is_dask
 from dkernel.data.collections.tables import check_numbers, matrix, table_of
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
@@ -43,17 +43,17 @@ class BlockPrediction:
     carried : what the function needs: a model, a map
     key : names the content of `carried`; called only where tasks are made
     inputs : the way in which rows become a block
+    names : gives those of the columns of the answer, or that of its series, where it is in a dataframe
     dtype : of the answer
-    names : gives the names of its columns, where it is a frame; None for numbers
     """
 
     function: Callable[[Any, NDArray[Any]], NDArray[Any]]
     carried: Any
     key: Callable[[], str]
     inputs: "Inputs"
+    names: Callable[[], Sequence[str]]
     dtype: Any
     width: int | None = None
-    names: Callable[[], Sequence[Any]] | None = None
 
     def answer(self, X: Any, first: int = 0) -> tuple[NDArray[Any], UnseenValues]:
         """The answer of a block whose first row has the number `first`, and its values that training never saw."""
@@ -147,7 +147,6 @@ def _on_threads(prediction: BlockPrediction, X: Any, step: int) -> tuple[NDArray
 
 
 def _lazily(prediction: BlockPrediction, X: Any) -> "da.Array":
-    X = as_array(X, partial(matrix, dtype=prediction.inputs.layout.array_dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     carried = _carry(prediction)
@@ -172,27 +171,30 @@ def _carry(prediction: BlockPrediction) -> Any:
 
 
 def _by_partition(prediction: BlockPrediction, X: Any) -> Any:
-    """A Dask series, or a dataframe of more columns, with index and divisions of X."""
-    import dask.dataframe as dd
-
-    names = (
-        None if prediction.width is None else list(prediction.names() if prediction.names else range(prediction.width))
+    """A Dask series, or a dataframe of more columns, of which Dask knows that it has the partitions of X."""
+    names = list(prediction.names())
+    empty = np.empty(0 if prediction.width is None else (0, prediction.width), prediction.dtype)
+    return X.map_partitions(
+        _partition,
+        prediction.function,
+        _carry(prediction),
+        prediction.inputs,
+        names,
+        meta=_table(empty, X._meta.index, names),
+        enforce_metadata=False,
+        token="dkernel-predict",
     )
-    carried, with_index = _carry(prediction), delayed(_partition, pure=True)
-    parts = [with_index(part, prediction.function, carried, prediction.inputs, names) for part in X.to_delayed()]
-    empty = np.empty(0 if names is None else (0, len(names)), prediction.dtype)
-    return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
 
 
-def _partition(part: Any, function: Any, carried: Any, inputs: Inputs, names: Any) -> Any:
+def _partition(part: Any, function: Any, carried: Any, inputs: Inputs, names: list[Any]) -> Any:
     """The answer of one partition; runs on a worker."""
     return _table(_block(inputs.rows(part), function, carried, inputs), part.index, names)
 
 
-def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
+def _table(values: NDArray[Any], index: Any, names: list[Any]) -> Any:
     import pandas as pd
 
-    return pd.Series(values, index) if names is None else pd.DataFrame(values, index, names)
+    return pd.DataFrame(values, index, names) if values.ndim == 2 else pd.Series(values, index, name=names[0])
 
 
 def _block(X: Any, function: Any, carried: Any, inputs: Inputs) -> NDArray[Any]:
@@ -219,9 +221,15 @@ def probability_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     return model.probabilities(model.scores(X))
 
 
+def log_probability_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Logarithms of the probabilities of a block."""
+    with np.errstate(divide="ignore"):
+        return np.log(probability_block(model, X))
+
+
 def interval_block(model: Model, X: NDArray[Any], coverage: float) -> NDArray[np.float64]:
     """Ends of the intervals of a block, (n, 2 targets): lower and upper of each target in turn."""
-    return model.interval(X, coverage).reshape(len(X), -1)
+    return model.interval(X, coverage).reshape(len(X), 2 * len(model.intercept))
 
 
 def center_block(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:

@@ -137,11 +137,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         require_fitted(self, "model_")
         k = len(self.model_.intercept)
         width = k if k > 1 else None
-        predictions = self._answer(X, predict_block, "float64", width)
+        predictions = self._answer(X, predict_block, "score", "float64", width)
         if not return_std:
             return predictions
         self.model_.known_variance()
-        return predictions, self._answer(X, deviation_block, "float64", width)
+        return predictions, self._answer(X, deviation_block, "std", "float64", width)
 
     def predict_interval(self, X: Any, coverage: float = 0.9, *, groups: Any = None) -> Any:
         """Predict an interval for the number of each row, by split conformal prediction.

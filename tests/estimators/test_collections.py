@@ -10,12 +10,27 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask_ml.metrics import accuracy_score
 
 import dkernel
-from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+from dkernel import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelCCA,
+    KernelClassifier,
+    KernelKMeans,
+    KernelPCA,
+    KernelPerceptron,
+    KernelRegressor,
+    NystromFeatures,
+)
 from dkernel.errors import DataError, DKernelError
 from dkernel.estimators import prediction
+from tests.combinations import every_two
 from tests.estimators.data import SMALL, ball, wave
+from tests.fuzz import dask_graphs
+
+F, QUICK = dask_graphs.F, {"gamma": 0.5, "alpha": 1e-3, "local": "none"}
 
 
 @pytest.fixture(scope="module")
@@ -227,9 +242,9 @@ def test_answers_of_a_dataframe_stand_beside_its_columns():
     machine = KernelClassifier(loss="logistic", **SMALL).fit(table, np.where(y, "in", "out"))
     lazy = dd.from_pandas(table, npartitions=3)
     proba = machine.predict_proba(lazy)
-    assert proba.columns.tolist() == ["in", "out"]
+    assert proba.columns.tolist() == ["probability_in", "probability_out"]
     np.testing.assert_array_equal(proba.compute().to_numpy(), machine.predict_proba(table))
-    both = lazy.assign(said=machine.predict(lazy), sure=proba["in"])
+    both = lazy.assign(said=machine.predict(lazy), sure=proba["probability_in"])
     both = both[both["a"] > 0].compute()
     here = table.assign(said=machine.predict(table), sure=machine.predict_proba(table)[:, 0])
     pd.testing.assert_frame_equal(both, here[here["a"] > 0], check_dtype=False)
@@ -245,3 +260,67 @@ def test_empty_partitions_of_a_dataframe():
     machine = KernelClassifier(**SMALL).fit(with_empty, label)
     np.testing.assert_array_equal(machine.component_coef_, KernelClassifier(**SMALL).fit(lazy, label).component_coef_)
     assert machine.predict(with_empty).compute().shape == (400,)
+
+
+FITS = {
+    "regressor": lambda q: KernelRegressor("gaussian", **QUICK).fit(q[F], q.y).predict,
+    "table": lambda q: KernelRegressor("gaussian", **QUICK).fit(q[[*F, "site"]], q.y, q.k + 1).predict,
+    "classifier": lambda q: KernelClassifier("gaussian", **QUICK).fit(q[F], q[["word"]]).decision_function,
+    "decomposition": lambda q: KernelPCA(1, gamma=0.5, n_map_components=16).fit(q[F]).transform,
+    "views": lambda q: KernelCCA(1, gamma=0.5, n_map_components=16).fit(q[F], q.y).transform,
+    "perceptron": lambda q: KernelPerceptron(gamma=0.5).fit(q[F], q.a > 0).decision_function,
+}
+
+
+@pytest.mark.parametrize(("fit", "source"), every_two([*FITS], [*dask_graphs.SOURCES]))
+def test_a_fit_of_every_kind_of_dataframe_is_that_of_its_rows(fit, source, tmp_path):
+    q = dask_graphs.SOURCES[source](tmp_path)
+    rows = q.compute()
+    columns = [*F, "site"] if fit == "table" else F
+    np.testing.assert_allclose(FITS[fit](q)(rows[columns]), FITS[fit](rows)(rows[columns]), atol=1e-4)
+
+
+# Each is near 1 where every row has its own y and its own weight.
+JUDGED = {
+    "fit": lambda m, q: m.fit(q[F], q.y).score(*here(q)),
+    "weights": lambda m, q: m.fit(q[F], q.y.where(q.a > 0, 99), (q.a > 0) * 1).score(*here(q[q.a > 0])),
+    "table": lambda m, q: m.fit(q[[*F, "site"]], q.y).score(*here(q, [*F, "site"])),
+    "partial_fit": lambda m, q: m.partial_fit(q[F], q.y).score(*here(q)),
+    "score": lambda m, q: m.fit(*here(q)).score(q[F], q.y),
+    "eval_set": lambda m, q: 1 - m.fit(*here(q), eval_set=(q[F], q.y)).history_[-1]["rmse"],
+    "conformalize": lambda m, q: 1 - m.fit(*here(q)).conformalize(q[F], q.y).model_.conformal.radii(0.9, 1).max(),
+    "correlations": lambda _, q: KernelCCA(1, gamma=0.5).fit(*here(q)).correlations(q[F], q.y)[0],
+    "views": lambda _, q: KernelCCA(1, gamma=0.5).fit(q[F], q.y).correlations_[0],
+    "perceptron": lambda _, q: accuracy(KernelPerceptron(gamma=0.5).fit(q[F], q.a > 0), here(q)[0]),
+}
+
+
+def here(q, columns=F):
+    rows = q.compute()
+    return rows[columns], rows.y
+
+
+def accuracy(machine, X):
+    return machine.score(X, X.a > 0)
+
+
+@pytest.mark.parametrize("judged", [*JUDGED])
+def test_rows_that_were_shuffled_keep_their_labels_and_weights(judged):
+    q = dd.from_pandas(dask_graphs.rows(), npartitions=4, sort=False).assign(i=lambda q: q.k).set_index("i")
+    machine = KernelRegressor("gaussian", solver="lbfgs", n_components=32, **QUICK)
+    assert JUDGED[judged](machine, q) > 0.7
+
+
+def test_labels_of_a_fit_and_sparse_rows_lie_beside_the_rows(tmp_path):
+    q = dask_graphs.SOURCES["read_parquet"](tmp_path)
+    means = KernelKMeans(3, gamma=0.5, n_map_components=16, n_init=1).fit(q[F])
+    both = q.assign(label=means.labels_).compute()
+    np.testing.assert_array_equal(both.label, means.predict(both[F]))
+    bins = BinningFeatures(gamma=0.5, n_grids=4, n_bins=16).fit(q[F])
+    np.testing.assert_array_equal(bins.transform(q[F]).compute().toarray(), bins.transform(both[F]).toarray())
+
+
+def test_metrics_of_dask_ml_take_answers_beside_columns(tmp_path):
+    q = dask_graphs.SOURCES["read_parquet"](tmp_path)
+    machine = KernelClassifier("gaussian", **QUICK).fit(q[F], q.b > 0)
+    assert accuracy_score(q.b > 0, machine.predict(q[F])) == machine.score(q[F], q.b > 0)

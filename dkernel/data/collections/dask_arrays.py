@@ -11,6 +11,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import chunk_limit, cut_evenly
+from dkernel.data.collections.partitions import Partitions, arrays_of
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
@@ -68,10 +69,9 @@ def with_known_chunks(
     X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
 ) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
-    X = as_array(X, matrix)
-    if X.ndim != 2:
-        raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
-    arrays = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
+    arrays = as_arrays(X, y, weight, matrix)
+    if arrays[0].ndim != 2:
+        raise DataError(f"X has {arrays[0].ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     unknown = [i for i, a in enumerate(arrays) if a is not None and np.isnan(sum(a.shape))]
     if unknown:
         log.info("Chunk sizes are unknown: computing them once.")
@@ -86,21 +86,36 @@ def with_known_chunks(
     return arrays[0], arrays[1], arrays[2]
 
 
-def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
-    """A Dask dataframe as an array, one chunk a partition, of a length not known; `matrix` is given each partition."""
-    import dask.array as da
+def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any], width: int | None = None) -> list[Any]:
+    """X, y and weight as Dask arrays, or None; of dataframes and series the lengths of the chunks are not known.
 
-    if isinstance(values, da.Array):
+    Parameters
+    ----------
+    matrix, width : as of `as_chunks`
+    """
+    X, *columns = arrays_of(as_chunks(X, matrix, width), _column_chunks(y), _column_chunks(weight))
+    return [X, *(_one_a_row(values, what) for values, what in zip(columns, ("y", "weight"), strict=True))]
+
+
+def as_chunks(values: Any, matrix: Callable[..., Any], width: int | None = None) -> Any:
+    """The chunks of a Dask dataframe, for `arrays_of`; an array as it is.
+
+    Parameters
+    ----------
+    matrix : makes a chunk of a partition; a partial with its dtype
+    width : columns of the chunks; None for as many as the dataframe has
+    """
+    if hasattr(values, "chunks"):
         return values
-    meta = np.empty((0, 0), matrix.keywords["dtype"])  # type: ignore[attr-defined]
-    blocks = [da.from_delayed(part, (np.nan, len(values.columns)), meta=meta) for part in _parts(values, matrix)]
-    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+    empty = np.empty((0, width or len(values.columns)), matrix.keywords["dtype"])  # type: ignore[attr-defined]
+    return Partitions(values, matrix, empty)
 
 
 def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
     """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
     tops: list[NDArray[Any]] = []
-    for chunks in as_array(values, matrix).to_delayed():
+    (array,) = arrays_of(as_chunks(values, matrix))
+    for chunks in array.to_delayed():
         parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
         if any(part is None for part in parts):
             return None
@@ -114,25 +129,23 @@ def _top(block: Any, n: int) -> NDArray[Any] | None:
     return None if hasattr(block, "tocsr") else np.asarray(block[:n])
 
 
-def _parts(frame: Any, function: Callable[..., Any]) -> list[Any]:
-    call = delayed(function, pure=True)
-    return [call(part) for part in frame.to_delayed()]
-
-
-def _column(values: Any, what: str) -> "da.Array | None":
+def _column_chunks(values: Any) -> Any:
+    """The chunks of one value a row, or of some, for `arrays_of`; None as it is."""
     import dask.array as da
 
+    if values is None or hasattr(values, "chunks"):
+        return values
+    if not is_dask(values):
+        return da.from_array(np.asarray(values), chunks=-1)
+    values = values.iloc[:, 0] if values.ndim == 2 and len(values.columns) == 1 else values
+    if values.ndim == 2:
+        return Partitions(values, _values, np.empty((0, len(values.columns)), "O"))
+    return Partitions(values, _values, np.empty(0, values.dtype if isinstance(values.dtype, np.dtype) else "O"))
+
+
+def _one_a_row(values: "da.Array | None", what: str) -> "da.Array | None":
     if values is None:
         return None
-    if not is_dask(values):
-        values = da.from_array(np.asarray(values), chunks=-1)
-    elif not isinstance(values, da.Array):
-        values = values.iloc[:, 0] if values.ndim == 2 and len(values.columns) == 1 else values
-        shape: Any = (np.nan,) if values.ndim == 1 else (np.nan, len(values.columns))
-        one = values.ndim == 1 and isinstance(values.dtype, np.dtype)
-        dtype = values.dtype if one else np.dtype("O")
-        parts = [da.from_delayed(part, shape, dtype=dtype) for part in _parts(values, _values)]
-        values = da.concatenate(parts, allow_unknown_chunksizes=True)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 and (what != "y" or values.ndim != 2):

@@ -26,6 +26,7 @@ from dkernel.data.block import (
 )
 from dkernel.data.collections.dask_arrays import (
     align,
+    as_arrays,
     block_graphs,
     compute_values,
     is_dask,
@@ -180,18 +181,18 @@ class DaskRows(GivenRows):
     def with_inputs(self, encoding: Encoding, columns: Sequence[str], dtype: str, parts: Sequence[Part]) -> "GivenRows":
         import dask.array as da
 
-        make = delayed(partial(_encode, encoding, tuple(columns), dtype), pure=True)
-        X = self.X
-        if parts:
-            sizes, tasks = X.chunks[0], [make(part, first, weight) for first, part, _, weight in parts]
-        elif column_names(X):
-            sizes, tasks = (np.nan,) * X.npartitions, [make(part) for part in X.to_delayed()]
-        else:
-            X = X.rechunk({1: -1})
-            sizes, tasks = X.chunks[0], [make(part) for part in X.to_delayed()[:, 0]]
+        X, encode = self.X, partial(_encode, encoding, tuple(columns), dtype=dtype)
         meta, width = np.empty((0, 0), dtype), len(encoding.names)
-        arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(sizes, tasks, strict=True)]
-        return replace(self, X=da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True))
+        if parts:
+            make = delayed(encode, pure=True)
+            tasks = [make(part, first, weight) for first, part, _, weight in parts]
+            arrays = [da.from_delayed(task, (n, width), meta=meta) for n, task in zip(X.chunks[0], tasks, strict=True)]
+            return replace(self, X=da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True))
+        if column_names(X):
+            X, label, weight = as_arrays(X, self.label, self.weight, encode, width)
+            return DaskRows(X, label, weight, self.compute)
+        X = X.rechunk({1: -1})
+        return replace(self, X=X.map_blocks(encode, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta))
 
     def source(self, layout: Layout, encoding: Encoding | None) -> Source:
         names = column_names(self.X)
@@ -219,7 +220,7 @@ def _as_it_is(part: Any, dtype: str) -> Any:  # noqa: ARG001
 
 
 def _encode(
-    encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None = None, weight: Any = None
+    encoding: Encoding, columns: Sequence[str], X: Any, first: int | None = None, weight: Any = None, *, dtype: str
 ) -> Any:
     """The inputs of some rows; runs on a worker."""
     table = table_of(X, columns, encoding.kinds)

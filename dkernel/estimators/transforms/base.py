@@ -99,7 +99,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         """The features of the rows, in their dtype or in what `made` has for it."""
         X = check_table(self, X, objects=bool(self.map_.objects))
         dtype = (made or {}).get(dtype_of(X), dtype_of(X))
-        return self._answer(X, function, carried, arrays, dtype, self._n_features_out, self.get_feature_names_out)
+        return self._answer(X, function, carried, arrays, self.get_feature_names_out, dtype, self._n_features_out)
 
     def _answer(
         self,
@@ -107,9 +107,9 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
         function: Any,
         carried: Any,
         arrays: Sequence[NDArray[Any]],
+        named: Callable[[], Sequence[str]],
         made: Any,
         width: int | None = None,
-        named: Callable[[], Sequence[Any]] | None = None,
     ) -> Any:
         """The answers function(carried, block) to rows that were checked.
 
@@ -123,7 +123,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsuper
 
         names = self._names()
         inputs = Inputs(Layout(names, dtype_of(X), tuple(names[j] for j in self.map_.objects)))
-        return apply_prediction(BlockPrediction(function, carried, key, inputs, made, width, named), X)
+        return apply_prediction(BlockPrediction(function, carried, key, inputs, named, made, width), X)
 
     @property
     def _n_features_out(self) -> int:

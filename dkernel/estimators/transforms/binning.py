@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dkernel.data.collections.dask_arrays import as_array, is_dask
+from dkernel.data.collections.dask_arrays import as_chunks, is_dask
+from dkernel.data.collections.partitions import arrays_of
 from dkernel.data.collections.tables import matrix, stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.parameters import Seed
@@ -100,10 +101,12 @@ class BinningFeatures(MapTransformer):
         """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
         X, dtype, bits = check_table(self, X), dtype_of(X), int(self.binning_.bits[0])
         inputs = Inputs(Layout(self._columns(), dtype))
-        answer = BlockPrediction(_codes, (self.center_, self.binning_), self._key, inputs, "uint32", self.n_grids)
+        carried, names = (self.center_, self.binning_), self.get_feature_names_out
+        answer = BlockPrediction(_codes, carried, self._key, inputs, names, "uint32", self.n_grids)
         if not is_dask(X):
             return _sparse(apply_prediction(answer, X), bits, dtype)
-        codes = apply_prediction(answer, as_array(X, partial(matrix, dtype=dtype)))
+        (rows,) = arrays_of(as_chunks(X, partial(matrix, dtype=dtype)))
+        codes = apply_prediction(answer, rows)
         chunks, meta = (codes.chunks[0], (self.n_components_,)), scipy.sparse.csr_array((0, 0), dtype=dtype)
         return codes.map_blocks(_sparse, bits, dtype, chunks=chunks, dtype=dtype, meta=meta)
 

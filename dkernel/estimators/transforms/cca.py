@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
-from dkernel.data.collections.dask_arrays import as_array, is_dask
+from dkernel.data.collections.dask_arrays import as_chunks, compute_values, is_dask
+from dkernel.data.collections.partitions import arrays_of
 from dkernel.data.collections.tables import matrix
+from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed, check_parameters
@@ -200,10 +202,12 @@ class KernelCCA(OnFeatures):
         if isinstance(X, Source) or isinstance(Y, Source):
             raise DataError("KernelCCA takes two tables of the same rows, and a Source is one: give Dask arrays.")
         X = check_table(self, X, fitting=fitting, least=2 if fitting else 1)
+        if hasattr(Y, "to_frame") and Y.ndim == 1:
+            Y = Y.to_frame()
         if not (is_dask(Y) or is_frame(Y)):
             Y = np.asarray(Y)
-        if getattr(Y, "ndim", 2) == 1:
-            Y = Y.to_frame() if hasattr(Y, "to_frame") else Y.reshape(-1, 1)
+        if Y.ndim == 1:
+            Y = Y.reshape(-1, 1)
         if not is_dask(X) and not is_dask(Y) and X.shape[0] != Y.shape[0]:
             raise DataError(f"The views have {X.shape[0]} and {Y.shape[0]} rows: they are to be of the same rows.")
         return X, Y
@@ -293,7 +297,7 @@ class KernelCCA(OnFeatures):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        F, G = (np.asarray(Z, np.float64) for Z in self.transform(X, y))
+        F, G = (np.asarray(Z, np.float64) for Z in compute_values(self.transform(X, y), dask_compute))
         F, G = F - F.mean(axis=0), G - G.mean(axis=0)
         size = np.sqrt((F**2).sum(axis=0) * (G**2).sum(axis=0))
         return np.asarray((F * G).sum(axis=0) / np.maximum(size, 1e-300))
@@ -319,7 +323,7 @@ def _beside(X: Any, Y: Any, dtype: str) -> Any:
     import dask.array as da
 
     numbers = partial(matrix, dtype=dtype)
-    parts = [as_array(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)]
+    parts = arrays_of(*(as_chunks(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)))
     for i, part in enumerate(parts):
         if any(np.isnan(size) for size in part.chunks[0]):
             parts[i] = part.compute_chunk_sizes()

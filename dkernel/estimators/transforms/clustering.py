@@ -104,7 +104,7 @@ class Clustering(ClusterMixin, OnFeatures):
         require_fitted(self, "cluster_centers_")
         X = check_table(self, X, objects=bool(self.map_.objects))
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
-        return self._answer(X, function, carried, arrays, dtype)
+        return self._answer(X, function, carried, arrays, lambda: ["label"], dtype)
 
     def _features_of(self, X: Any) -> Any:
         """The distance |φ(x) - c| of each row to each centre."""

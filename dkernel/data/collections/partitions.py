@@ -1,0 +1,76 @@
+"""Partitions of Dask dataframes and series as the chunks of Dask arrays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.tokenize import tokenize
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """A Dask dataframe or series, and what makes a chunk of an array of each of its partitions.
+
+    Parameters
+    ----------
+    empty : an array like the chunks, of no rows
+    """
+
+    frame: Any
+    function: Callable[[Any], Any]
+    empty: NDArray[Any]
+
+
+def arrays_of(*values: Any) -> list[Any]:
+    """The values, Dask arrays in the place of `Partitions`; the lengths of their chunks are not known.
+
+    Frames of as many partitions are computed together: of a shuffled one X and y alone might have other orders of rows.
+    """
+    made = list(values)
+    places = [i for i, value in enumerate(values) if isinstance(value, Partitions)]
+    for count in {values[i].frame.npartitions for i in places}:
+        together = [i for i in places if values[i].frame.npartitions == count]
+        for i, array in zip(together, _arrays_of_equal([values[i] for i in together]), strict=True):
+            made[i] = array
+    return made
+
+
+def _arrays_of_equal(given: list[Partitions]) -> list["da.Array"]:
+    import dask.array as da
+
+    first, *others = (each.frame for each in given)
+    parts = first.map_partitions(_together, *others, meta=first._meta, enforce_metadata=False).to_delayed()
+    graph = _under_own_keys(parts[0].__dask_graph__())
+    arrays = []
+    for place, each in enumerate(given):
+        columns = each.empty.shape[1:]
+        name = f"dkernel-rows-{tokenize(each.frame, each.function)}"
+        tasks = [(each.function, (itemgetter(place), part.key)) for part in parts]
+        of_array = graph | {(name, i, *[0] * len(columns)): task for i, task in enumerate(tasks)}
+        arrays.append(da.Array(of_array, name, ((np.nan,) * len(parts), *((p,) for p in columns)), meta=each.empty))
+    return arrays
+
+
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
+def _under_own_keys(graph: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The tasks of a graph, each under its own key.
+
+    dd.from_delayed(verify_meta=False) keeps tasks under other keys, and Dask loses these where it joins the tasks of an
+    array.
+    """
+    named = {key: getattr(task, "key", None) for key, task in graph.items()}
+    others = {key: name for key, name in named.items() if isinstance(name, str | tuple) and name != key}
+    return {**graph, **{key: (_same, name) for key, name in others.items() if name in graph}}
+
+
+def _same(part: Any) -> Any:
+    return part
