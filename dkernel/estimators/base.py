@@ -260,6 +260,8 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
             self.__dict__.pop(name, None)
         if isinstance(X, Source) or is_stream(X) or is_dask(X) or source.sparse or not is_expansion(model):
             return
+        if model.encoding is not None and source.encoding is None and source.filled is not None:
+            source = source.filled()  # the fit met a missing value in sparse rows
         assert source.y is not None
         rows = source.X.compute(scheduler="sync")
         support = support_of(model, rows, source.y.compute(scheduler="sync"))

@@ -16,12 +16,14 @@ from dkernel import (
     KernelFeatures,
     KernelRegressor,
     NystromFeatures,
+    Tuner,
     open_source,
     save,
 )
 from dkernel.data import from_arrays
 from dkernel.data.block import chunk_limit
 from dkernel.errors import DataError
+from tests.combinations import every_two
 from tests.estimators.data import SMALL
 from tests.estimators.test_checks import ESTIMATORS
 
@@ -68,6 +70,35 @@ def test_a_fit_on_sparse_rows_is_that_on_the_rows(kind, tmp_path):
     many = np.tile(X, (10, 1))
     np.testing.assert_array_equal(sparse.predict(sp.csr_matrix(many)), dense.predict(many))
     assert sparse.score(sp.csr_array(X), y) == dense.score(X, y) > 0.5
+
+
+STORED = {  # dense rows -> these, and as sparse ones
+    "matrix": lambda X: (X, sp.csr_matrix(X)),
+    "blocks": lambda X: ((cut := da.from_array(X, chunks=(80, -1))), cut.map_blocks(sp.csr_matrix)),
+    "blocks of columns": lambda X: ((cut := da.from_array(X, chunks=(80, 2))), cut.map_blocks(sp.csc_matrix)),
+}
+QUICK = {"gamma": 0.4, "alpha": 1e-3, "local": "none", "random_state": 0}
+WAYS = {
+    "fit": lambda m, X, y, _: m.fit(X, y),
+    "support": lambda m, X, y, _: m.set_params(n_components="auto").fit(X, y),
+    "eval_set": lambda m, X, y, dense: m.fit(dense, y, eval_set=(X, y)),
+    "partial_fit": lambda m, X, y, dense: m.fit(dense, y).partial_fit(X, y),
+    "conformalize": lambda m, X, y, dense: m.fit(dense, y).conformalize(X, y),
+    "search": lambda m, X, y, _: Tuner(m, {"alpha": [1e-3, 1e-2]}, budget=2).fit(X, y).best_estimator_,
+}
+
+
+@pytest.mark.parametrize(("way", "stored", "missing"), every_two([*WAYS], [*STORED], [False, True]))
+def test_narrow_sparse_rows_are_read_as_dense_ones(way, stored, missing):
+    X = counts(1200, dtype="float64")
+    y = X[:, 0] > X[:, 1]
+    X[::7, 2] = np.nan if missing else X[::7, 2]
+    machines = []
+    for rows in STORED[stored](X):
+        machines.append(WAYS[way](KernelClassifier("gaussian", n_components=48, **QUICK), rows, y, X))
+        assert machines[-1].score(rows, y) == machines[0].score(X, y)
+    dense, sparse = (machine.decision_function(X) for machine in machines)
+    np.testing.assert_array_equal(sparse, dense)
 
 
 def test_rows_that_are_to_be_dense_become_so_one_chunk_at_a_time():

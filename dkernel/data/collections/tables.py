@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import as_native, is_bytes, text_of_bytes
 from dkernel.data.arrow_streams import is_stream
 from dkernel.data.block import COLUMN_KINDS, is_of_numbers, kind_of_dtype
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.dask_arrays import dense, is_dask
 from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.object_columns import NUMBERS, TIMES, word_of
 from dkernel.data.readers.array_file import fill_block
@@ -240,12 +240,12 @@ def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
 
 
 def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
-    """Rows as an Arrow table with these names, or an array of numbers as it is.
+    """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
     A column of `kinds` may be of another type only where it holds nothing.
     """
     if not hasattr(X, "iloc"):
-        return X
+        return dense(X)
     arrays = []
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
