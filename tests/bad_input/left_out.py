@@ -77,7 +77,8 @@ def conformalize(at: Doors) -> None:
         "no finite number": {"y": np.where(y, np.nan, 1.0)},
         "below 0": {"y": y * 1.0, "sample_weight": -np.ones(ROWS)},
         "groups has 299": {"y": y * 1.0, "groups": SITES[1:]},
-        "several types": {"y": y * 1.0, "groups": np.array([None, *SITES[1:]], dtype=object)},
+        "missing value": {"y": y * 1.0, "groups": np.array([None, *SITES[1:]], dtype=object)},
+        "of one type": {"y": y * 1.0, "groups": np.array([1, *SITES[1:]], dtype=object)},
     }.items():
         refuses(words, lambda more=more: machine.conformalize(X, **more))
         at.refused += 1
