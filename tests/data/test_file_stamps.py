@@ -40,7 +40,7 @@ def read(source):
 @pytest.mark.parametrize("key", ["X", "y"])
 def test_values_that_are_written_anew_make_it_another_store(place, way, key, tmp_path):
     group, done = write(place, **WAYS[way]), DoneFiles(str(tmp_path / "done.json"))
-    done.add(expand(place), {})
+    done.add(expand(place), {}, {})
     assert done.left_of(expand(place)) == []
     source = open_source(place, label="y")
     assert read(source).tolist() == np.arange(24.0).reshape(12, 2).tolist()
