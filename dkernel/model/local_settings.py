@@ -35,7 +35,7 @@ class StageEntry:
     ----------
     settings : the class of its settings
     machine : imports and returns the class of the part of a model that the stage fits; its `kind` is the word
-    behind : global stages that it follows in a race: "none", "linear", "kernel"; without one only a recipe that names
+    behind : global stages that it follows in a race: "none", "kernel"; without one only a recipe that names
         it has it
     learns_rest : whether few components are enough before it
     takes : loss -> whether it can learn its residual; by default that of a loss without kinks
@@ -189,7 +189,7 @@ def _grid_machine() -> "type[LocalMachine]":
     return GridMachine
 
 
-@register_stage("grids", _grid_machine, behind=("linear", "kernel"), takes=attrgetter("smoothable"))
+@register_stage("grids", _grid_machine, behind=("none", "kernel"), takes=attrgetter("smoothable"))
 @dataclass(repr=False)
 class Grids(LocalSettings):
     """Settings of grids, the local stage of random binning.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dkernel.solvers.full_batch import Polish
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
+from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.read_groups import join_units
@@ -39,7 +41,7 @@ from dkernel.training.request import FitRequest, check_together, settle_source, 
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
-from dkernel.training.selection.ways import Way, ways_of
+from dkernel.training.selection.ways import GRIDS_ALONE, Way, ways_of
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import (
     FitData,
@@ -49,6 +51,8 @@ from dkernel.training.stages import (
     read_survey,
     split_rows,
 )
+
+MANY_ROWS = 2**16  # above which grids are tried on all rows, whatever a race predicts
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +214,7 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     ways = ways_of(data.recipe, request.local_stages(run.executor, data.targets.outputs))
     if len(data.targets.constant) == data.targets.outputs:  # all ways predict the same
         ways = tuple(way for way in ways if way.features == "kernel")[:1]
-    chosen = choose_model(request, run, data, split_rows(request, survey, request.sizes), ways)
-    chosen = chosen if chosen.ways else replace(chosen, ways=ways)  # a search chooses no way
-    best = _fit_ways(request, run, data, chosen, reader, opened)
+    best = _fit_ways(request, run, data, ways, reader, opened)
     run.progress.phase("finish")
     problem, local, model = best.problem, best.local, build_model(best)
     return {
@@ -227,16 +229,16 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
 
 
 def _fit_ways(
-    request: FitRequest, run: FitRun, data: FitData, chosen: SelectedModel, reader: BlockReader, opened: ExitStack
+    request: FitRequest, run: FitRun, data: FitData, ways: Sequence[Way], reader: BlockReader, opened: ExitStack
 ) -> FittedWay:
-    """Fit the ways that the race has left, and return the one of the smaller loss on the holdout."""
-    by_stage: dict[tuple[str, bool], list[Way]] = {}
-    for way in chosen.ways:  # ways with the same global stage and number of components share it
-        by_stage.setdefault((way.features, way.learns_rest), []).append(way)
+    """Fit the ways that the race leaves of these, and return the one of the smallest loss on the holdout.
+
+    Of many rows grids alone are fitted first, since few rows tell too little of what they learn from all.
+    """
     fitted: list[FittedWay] = []
     notes = dict(run.chosen)
 
-    def fit(ways: Sequence[Way]) -> None:
+    def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
         # A callback ends the whole fit, and data that were rewritten are in the order of one way.
         if fitted and (run.stopped or fitted[0].problem.order):
             return
@@ -246,15 +248,25 @@ def _fit_ways(
             own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(request, own, data, chosen, ways, reader, opened))
 
-    for ways in by_stage.values():
-        fit(ways)
+    split = split_rows(request, data.survey, request.sizes)
+    judged = len(split.holdout.X) > 0 and exchangeable(data.survey).alike  # one way alone puts rows into its order
+    if judged and data.survey.moments.n > MANY_ROWS and len(ways) > 1 and GRIDS_ALONE in ways:
+        fit([GRIDS_ALONE])
+    reached = fitted[0].holdout["loss"] if fitted else inf
+    chosen = choose_model(request, run, data, split, ways, reached=reached)
+    chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(ways))  # a search chooses no way
+    by_stage: dict[tuple[str, bool], list[Way]] = {}
+    for way in chosen.ways:  # ways with the same global stage and number of components share it
+        by_stage.setdefault((way.features, way.learns_rest), []).append(way)
+    for together in by_stage.values():
+        fit(together, chosen)
     if chosen.fallback is not None and all(each.machine is None for each in fitted):
         run.progress.message(f"no local stage gains anything: {chosen.fallback.text} are fitted too")
-        fit([chosen.fallback])
+        fit([chosen.fallback], chosen)
     best = min(fitted, key=_measure_for(fitted))
-    if len(fitted) > 1:
+    if reached < inf or len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)
-        best.problem.run.note("way", f"{best.chosen.why['way']}; losses on the holdout {losses}")
+        best.problem.run.note("way", f"{chosen.why['way']}; losses on the holdout {losses}")
     return best
 
 
@@ -269,19 +281,24 @@ def _fit_way(
     request: FitRequest,
     run: FitRun,
     data: FitData,
-    chosen: SelectedModel,
+    chosen: SelectedModel | None,
     ways: Sequence[Way],
     reader: BlockReader,
     opened: ExitStack,
 ) -> FittedWay:
-    """Fit a global stage, and of the local stages that these ways have behind it the best."""
+    """Fit a global stage, and of the local stages that these ways have behind it the best.
+
+    Parameters
+    ----------
+    chosen : by a race; None before it
+    """
     stages, features = [way.local for way in ways], ways[0].features
     way = Way(features, "auto" if len(ways) > 1 else stages[0])
     request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
     if features != "kernel":
         own = choose_model(request, run, data, split_rows(request, data.survey, request.sizes))
-        why = {**own.why, "way": chosen.why["way"]}
-        chosen = replace(own, why=why, findings=chosen.findings)
+        way_of = {} if chosen is None else {"why": own.why | {"way": chosen.why["way"]}, "findings": chosen.findings}
+        chosen = replace(own, **way_of)
     problem = prepare_problem(request, run, data, chosen, reader)
     opened.callback(problem.reader.close)
     outcome = _solve(request, problem)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from dkernel.data.block import Block
@@ -148,8 +149,14 @@ def choose_model(
     split: ReservoirSplit,
     ways: Sequence[Way] = (),
     stage: str = "choose",
+    reached: float = inf,
 ) -> SelectedModel:
-    """Choose kernel, scaling and metric, and of several ways the best ones, by the sample where they are open."""
+    """Choose kernel, scaling and metric, and of several ways the best ones, by the sample where they are open.
+
+    Parameters
+    ----------
+    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
+    """
     if request.chosen is not None:
         return request.chosen
     targets, recipe = data.targets, data.recipe
@@ -170,6 +177,7 @@ def choose_model(
         ways={way: way_cost(way, request.sizes, recipe, targets.outputs, reading) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
         stages=races(),
+        reached=reached,
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
     rows = chosen.scaling.apply(split.fitted.X[:CHECKED_ROWS], recipe.dtype)

@@ -35,8 +35,8 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
 
     Examples
     --------
-    >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("linear", "grids")
-    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("linear"), Way(), grids)]
+    >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("none", "grids")
+    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way("none"), Way(), grids)]
     [0, 21, 6]
     >>> round(way_cost(grids, sizes, Recipe(), 1, reading=1.0).seconds)
     87
@@ -45,7 +45,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: floa
     of_kernel, of_global = sizes.components, sizes
     if recipe.components_open and way.learns_rest:
         of_kernel = min(of_kernel, LEAST_COMPONENTS)
-    components = {"none": 1, "linear": sizes.p, "kernel": of_kernel}[way.features]
+    components = of_kernel if way.features == "kernel" else 1
     if components != sizes.components:
         of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
     costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]

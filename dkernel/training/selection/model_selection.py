@@ -8,6 +8,7 @@ share of the fit's predicted flops, never a time.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
@@ -43,6 +44,7 @@ class Choice:
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
     ways : to fit the machine, from which the choice takes one or two, and what each costs
     problem, stages : of their local stages
+    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
     """
 
     recipe: Recipe
@@ -58,6 +60,7 @@ class Choice:
     ways: Mapping[Way, WayCost] = field(default_factory=dict)
     problem: SampleProblem | None = None
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
+    reached: float = inf
 
 
 def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
@@ -74,7 +77,7 @@ def select_model(choice: Choice, executor: Executor, key: str) -> SelectedModel:
     with Judge(split, loss, choice.targets, space.p, choice.components, drawn, budget, executor, key) as judge:
         race = None
         if problem is not None:
-            race = Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages)
+            race = Race(judge, problem, int(survey.moments.n), recipe.effort, ways, choice.stages, choice.reached)
         search = Search(space, judge, candidates, race=race, joint_loss=choice.joint)
         selected = _selected_model(search, climb(search))
     if race is None:

@@ -1,9 +1,9 @@
 """The race of the ways to fit a machine: each is fitted to growing samples, and its learning curve predicts its loss.
 
-A way is a global stage (components of a kernel, the linear kernel, or none) and a local one on its residual (grids,
-cells, or none). All ways learn from the same rows and are judged on the same other rows. A way drops out where its
-curve, extrapolated to all rows, is clearly above that of the best way. The fit takes one or two of the ways that are
-left.
+A way is a global stage (components of a kernel, or none) and a local one on its residual (grids, cells, or none). All
+ways learn from the same rows and are judged on the same other rows. A way drops out where its curve, extrapolated to
+all rows, is clearly above that of the best way. The fit takes one or two of the ways that are left. Of many rows grids
+alone are fitted before, and only ways that are predicted to have a smaller loss are left.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,10 @@ from dkernel.training.selection.evaluation import (
 from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
 from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
-from dkernel.training.selection.ways import Way, WayCost
+from dkernel.training.selection.ways import GRIDS_ALONE, Way, WayCost
 
 MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
 FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
-CLEAR_ROWS = 16  # times the rows of the largest sample: then the curves say which way wins, whatever kernel is chosen
-MANY_FOR_GRIDS = 2**16  # rows above which grids are tried on all rows, whatever a race predicts
-RIVAL_ROWS = 16_384  # of one more sample, where a linear kernel + grids leads: curves bend where labels are wrong
 MUCH_CHEAPER, NEAR_BEST = 0.5, 0.05  # share of the cost of another way, and more of its loss than that
 DRIFT = 0.02  # the difference of two curves may bend by this for each unit of the logarithm of the rows, as measured
 STEEPEST = 1.5  # largest power of the rows with which a loss falls: noise on few rows shows larger ones
@@ -73,7 +70,8 @@ class Race:
     effort : "low", "normal" or "high"
     costs : of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
-    kernels : "kernel" and "linear" -> candidate of that global stage
+    reached : loss on the holdout of grids alone, where they are fitted already; else infinite
+    kernel : of the ways with components
     ways : that are left; at first all that have a cost
     findings : for the local stage of each way that was judged
     learned : word of a local stage -> what its fits share, once it is there
@@ -85,7 +83,8 @@ class Race:
     effort: str
     costs: Mapping[Way, WayCost]
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
-    kernels: Mapping[str, Candidate] = field(default_factory=dict)
+    reached: float = np.inf
+    kernel: Candidate | None = None
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
     findings: dict[Way, RaceFindings] = field(default_factory=dict)
@@ -95,23 +94,12 @@ class Race:
         self.ways = list(self.costs)
 
     def ways_to_fit(self) -> tuple[Way, ...]:
-        """The ways that the fit takes; of many rows one with grids, which few rows tell too little of, is among them.
-
-        It has the global stage of another way where it can, and ends itself where it gains nothing.
-        """
-        taken = self._best_ways()
-        if self.n <= MANY_FOR_GRIDS or any(way.local == "grids" for way in taken):
-            return taken
-        beside = [Way(features, "grids") for features in (*(way.features for way in taken), "linear")]
-        return (*taken, *[way for way in beside if way in self.costs][:1])
-
-    def _best_ways(self) -> tuple[Way, ...]:
         """The best of the ways that are left, and the next one if the fit of both is cheap.
 
         The second fit may add half of the cost of the first. A way that is much cheaper than the best, and predicted to
         be near it, is taken alone. A low effort takes the cheapest way, a high one all.
         """
-        if self.effort == "high":
+        if self.effort == "high" or not self.ways:
             return tuple(self.ways)
         best = min(self.ways, key=lambda way: self.weighed_loss(way))
         cheapest = min(self.ways, key=self.seconds)
@@ -129,8 +117,7 @@ class Race:
     def fallback(self, components: int) -> Way | None:
         """The way to fit if no local stage gains anything: the best way with all of its components.
 
-        The race has not judged a linear kernel without its grids, a constant without cells, or the few components
-        before cells.
+        The race has not judged a constant without grids or cells, or the few components before cells.
 
         Parameters
         ----------
@@ -152,35 +139,28 @@ class Race:
         """Predicted seconds of a way."""
         return self.costs[way].seconds
 
-    def drop_kernel(self) -> None:
-        """Drop the ways with components before their kernel is chosen, if a linear kernel + grids leads at half of
-        their cost, and clearly leads components alone. The latter is judged on more rows unless the effort is low.
+    def drop_beaten(self) -> None:
+        """Where grids alone are fitted, keep the ways that lead them on a sample and are predicted a smaller loss.
 
-        Cells alone do not drop them: a metric that is learned later takes components + cells on kin40k from .075 to
-        .028.
+        A prediction for many rows is too small where labels are wrong by chance, and those of two ways err alike.
         """
-        rival, kernels = Way("linear", "grids"), [way for way in self.ways if way.features == "kernel"]
-        if self.effort == "high" or rival not in self.ways or not kernels:
-            return
-        best = min(kernels, key=lambda way: self.weighed_loss(way))
-        if self.weighed_loss(rival) > self.weighed_loss(best) or self.seconds(rival) > MUCH_CHEAPER * self.seconds(
-            best
-        ):
-            return
-        if Way() in kernels and self.effort != "low":
-            self._judge([Way(), rival], min(RIVAL_ROWS, len(self.judge.split.X)))
-        if Way() not in kernels or self.weighed_loss(Way()) - self.weighed_loss(rival) > self.uncertainty(Way(), rival):
-            self.ways = [way for way in self.ways if way.features != "kernel"]
+        if self.reached < np.inf:
+            self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way)]
+
+    def _beats_grids(self, way: Way) -> bool:
+        lead, error = self._lead(way, GRIDS_ALONE)
+        return lead > error and self.predict(way) < np.log(self.reached)
 
     def explain(self) -> str:
         """Explain the result of the race."""
         ways, taken = sorted(self.curves, key=lambda way: self.predict(way)), self.ways_to_fit()
         losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
-        parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
+        first = f"{' or '.join(way.text for way in taken)}; " * bool(taken)
+        parts = [f"{first}losses predicted for {self.n:,.0f} rows: {losses}"]
         if Way() in self.curves:
             judged = [way for way in taken if way.local != "none" and way in self.curves]
             parts += [f"{way.local}: {self._gain(way, Way())}" for way in judged]
-        if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
+        if taken and self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
             parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
         return "; ".join(parts)
 
@@ -194,11 +174,6 @@ class Race:
     def has_kernel(self) -> bool:
         """True while a way with components is left."""
         return any(way.features == "kernel" for way in self.ways)
-
-    @property
-    def has_many_rows(self) -> bool:
-        """True where the fit has many times the rows of the largest sample."""
-        return self.n >= CLEAR_ROWS * self.sample_sizes()[-1]
 
     def sample_sizes(self) -> list[int]:
         """Rows of the samples that all ways can be fitted to, each twice those of the one before."""
@@ -233,15 +208,17 @@ class Race:
         if not short or len(short) == len(self.ways):
             return
         rival = min((way for way in self.ways if way not in short), key=lambda way: self.predict(way))
-        doubtful = [way for way in short if self._leads(way, rival) != (self.predict(way) < self.predict(rival))]
+        doubtful = [
+            way for way in short if (self._lead(way, rival)[0] > 0) != (self.predict(way) < self.predict(rival))
+        ]
         if doubtful:
             self._judge(doubtful, most)
 
-    def _leads(self, way: Way, rival: Way) -> bool:
-        """True if a way has the smaller loss on the largest sample that both were fitted to."""
-        one, other, weight = self.curves[way], self.curves[rival], self.judge.split.weight_judged
-        rows = max(set(one.losses) & set(other.losses))
-        return one.mean(rows, weight) < other.mean(rows, weight)
+    def _lead(self, way: Way, rival: Way) -> tuple[float, float]:
+        """How much smaller the loss of a way is on the largest sample that both were fitted to, and its error."""
+        one, other = self.curves[way].losses, self.curves[rival].losses
+        rows = max(one.keys() & other.keys())
+        return paired_difference(other[rows], one[rows], self.judge.split.weight_judged)
 
     def _judge(self, ways: Sequence[Way], rows: int) -> None:
         """Add a point to the curve of each of these ways."""
@@ -309,11 +286,11 @@ class Race:
         judge, wanted = self.judge, {way.features for way in ways}
         fidelity = judge.within(Fidelity(self.components(rows), rows, len(judge.split.X_judged)))
         calls = {}
-        for features, candidate in self.kernels.items():
-            if features in wanted:
-                result = judge.trials([candidate], fidelity)[0].result
-                args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain
-                calls[features] = Call(f"{judge.key}-{features}-scores-{judge.calls}", candidate_scores, args)
+        if "kernel" in wanted:
+            assert self.kernel is not None
+            candidate, result = judge.trials([self.kernel], fidelity)[0]
+            args = candidate.kernel, candidate.scaling, judge.kept, result, fidelity, judge.drawing, candidate.plain
+            calls["kernel"] = Call(f"{judge.key}-kernel-scores-{judge.calls}", candidate_scores, args)
         if "none" in wanted:
             calls["none"] = Call(f"{judge.key}-none-scores-{rows}", constant_scores, (judge.kept, judge.targets, rows))
         return dict(zip(calls, judge.executor.compute(list(calls.values()))[0], strict=True))

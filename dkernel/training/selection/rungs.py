@@ -123,19 +123,19 @@ def has_race(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def has_early_race(search: Search, leaders: Sequence[Trial]) -> bool:
-    """True if there are so many rows that an early race is cheap beside the choice of a kernel that it may save."""
-    return has_race(search, leaders) and search.race is not None and search.race.has_many_rows
+    """True if a way is fitted already, so that an early race may save the choice of a kernel."""
+    return has_race(search, leaders) and search.race is not None and search.race.reached < inf
 
 
 def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Trial]:
     """All ways enter, with the best kernel so far; those that can win go on."""
     race = search.race
     assert race is not None
-    race.kernels = _kernels(search, leaders)
+    race.kernel = _leading(search, leaders)
     for rows, margin in zip(race.sample_sizes(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
             race.run(rows, margin, KERNEL_MARGIN)
-    race.drop_kernel()
+    race.drop_beaten()
     return list(leaders)
 
 
@@ -144,18 +144,19 @@ def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[T
     race = search.race
     assert race is not None
     if race.has_kernel and any(way.features != "kernel" or way.local != "none" for way in race.ways):
-        race.kernels = _kernels(search, leaders)
+        race.kernel = _leading(search, leaders)
         race.forget_kernel()
         for rows in race.sample_sizes():
             race.run(rows, inf, inf)
         race.judge_doubtful()
     race.drop_losers(0.0, 0.0)
+    race.drop_beaten()
     return list(leaders)
 
 
-def _kernels(search: Search, leaders: Sequence[Trial]) -> dict[str, Candidate]:
-    """The candidate of each global stage with components: the best kernel so far, and the linear one."""
-    return {"kernel": leaders[0].candidate if leaders else search.candidates[0], "linear": search.linear()}
+def _leading(search: Search, leaders: Sequence[Trial]) -> Candidate:
+    """The best kernel so far."""
+    return leaders[0].candidate if leaders else search.candidates[0]
 
 
 # --- many candidates on few rows

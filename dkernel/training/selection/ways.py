@@ -23,7 +23,7 @@ class Way:
 
     Parameters
     ----------
-    features : of the global stage: "kernel" as the recipe and the choice have it, "linear", or "none"
+    features : of the global stage: "kernel" as the recipe and the choice have it, or "none"
     local : "none" or the word of a local stage
     """
 
@@ -36,11 +36,11 @@ class Way:
 
         Examples
         --------
-        >>> Way("linear", "grids").text, Way("none", "cells").text
-        ('a linear kernel + grids', 'cells')
+        >>> Way("kernel", "grids").text, Way("none", "cells").text
+        ('components + grids', 'cells')
         """
-        names = {"kernel": "components", "linear": "a linear kernel", "none": ""}
-        return " + ".join(name for name in (names[self.features], self.local) if name not in ("", "none"))
+        first = "components" if self.features == "kernel" else "none"
+        return " + ".join(name for name in (first, self.local) if name != "none")
 
     @property
     def learns_rest(self) -> bool:
@@ -55,11 +55,12 @@ class Way:
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
         local = recipe.local_as(self.local)
-        if self.features == "linear":
-            return recipe.replace(kernel="linear", metric="identity", local=local)
         if self.features == "none":
             return recipe.replace(features="none", metric="identity", local=local)
         return recipe.replace(local=local)
+
+
+GRIDS_ALONE = Way("none", "grids")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def racing_ways() -> tuple[Way, ...]:
     Examples
     --------
     >>> [way.text for way in racing_ways()]
-    ['components', 'a linear kernel + grids', 'cells', 'components + grids', 'components + cells']
+    ['components', 'grids', 'cells', 'components + grids', 'components + cells']
     """
     behind = [Way(features, stage.word) for stage in STAGES.values() for features in stage.behind]
     return Way(), *sorted(behind, key=lambda way: way.features == "kernel")
@@ -113,7 +114,7 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     Examples
     --------
     >>> [way.text for way in ways_of(Recipe(local="grids"), ["grids"])]
-    ['a linear kernel + grids', 'components + grids']
+    ['grids', 'components + grids']
     >>> [way.text for way in ways_of(Recipe(local="grids", gamma=0.5), ["grids"])]
     ['components + grids']
     """

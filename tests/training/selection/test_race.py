@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dkernel.solvers.sizes import LEAST_COMPONENTS
-from dkernel.training.selection.race import CLEAR_ROWS, MANY_FOR_GRIDS, MOST_RACE_ROWS, RIVAL_ROWS, Curve, Race
-from dkernel.training.selection.ways import Way, WayCost
+from dkernel.training.selection.race import Curve, Race
+from dkernel.training.selection.ways import GRIDS_ALONE, Way, WayCost
 
-KERNEL, LINEAR, CELLS = Way(), Way("linear", "grids"), Way("none", "cells")
+KERNEL, CELLS = Way(), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
 MANY = 2 * LEAST_COMPONENTS
 ROWS = (1024, 2048, 4096)
@@ -34,7 +34,7 @@ def test_a_power_of_the_rows_goes_on():
 
 
 def test_a_clear_winner_is_fitted_alone():
-    won = race({LINEAR: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {LINEAR: 1.0, GRIDS: 9.0})
+    won = race({GRIDS_ALONE: (0.4, 0.35, 0.3), GRIDS: (0.3, 0.25, 0.2)}, {GRIDS_ALONE: 1.0, GRIDS: 9.0})
     assert won.ways_to_fit() == (GRIDS,)
 
 
@@ -58,51 +58,43 @@ def test_cells_whose_curve_and_last_point_disagree_are_judged_again(of_cells, la
 
 
 def test_two_points_of_a_curve_end_no_race():
-    found = race({KERNEL: (0.29, 0.28, 0.28), LINEAR: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, LINEAR: 8.0}, n=10**6)
+    found = race(
+        {KERNEL: (0.29, 0.28, 0.28), GRIDS_ALONE: (0.48, 0.32, 0.28)}, {KERNEL: 9.0, GRIDS_ALONE: 8.0}, n=10**6
+    )
     for curve in found.curves.values():
         del curve.losses[4096]
-    found.ways = [KERNEL, LINEAR]
+    found.ways = [KERNEL, GRIDS_ALONE]
     found.drop_losers(0.5, 3.0, 2048)
-    assert found.ways == [KERNEL, LINEAR]
+    assert found.ways == [KERNEL, GRIDS_ALONE]
     found.drop_losers(0.5, 3.0)
-    assert found.ways == [LINEAR]
+    assert found.ways == [GRIDS_ALONE]
 
 
 @pytest.mark.parametrize(
     ("costs", "fitted"),
     [
-        ({LINEAR: 2.0, CELLS: 5.0}, (LINEAR,)),  # much cheaper
-        ({LINEAR: 4.5, CELLS: 5.0}, (CELLS,)),  # another fit adds more than half
+        ({GRIDS_ALONE: 2.0, CELLS: 5.0}, (GRIDS_ALONE,)),  # much cheaper
+        ({GRIDS_ALONE: 4.5, CELLS: 5.0}, (CELLS,)),  # another fit adds more than half
     ],
 )
 def test_of_two_that_are_alike_the_cheap_one_is_fitted(costs, fitted):
-    tied = race({LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
+    tied = race({GRIDS_ALONE: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, costs)
     assert tied.ways_to_fit() == fitted
 
 
 def test_a_cheap_way_that_is_predicted_to_err_more_is_not_taken_alone():
-    clear = {LINEAR: (0.5, 0.4, 0.3), CELLS: (0.5, 0.35, 0.2)}
-    found = race(clear, {LINEAR: 2.0, CELLS: 5.0})
-    found.ways = [LINEAR, CELLS]  # bent curves left both
+    clear = {GRIDS_ALONE: (0.5, 0.4, 0.3), CELLS: (0.5, 0.35, 0.2)}
+    found = race(clear, {GRIDS_ALONE: 2.0, CELLS: 5.0})
+    found.ways = [GRIDS_ALONE, CELLS]  # bent curves left both
     assert found.ways_to_fit()[0] == CELLS
 
 
-@pytest.mark.parametrize(("n", "more"), [(MANY_FOR_GRIDS, ()), (MANY_FOR_GRIDS + 1, (GRIDS,))])
-def test_of_many_rows_a_way_with_grids_is_fitted_that_few_rows_refuse(n, more):
-    """It shares the components."""
-    found = race({KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, LINEAR: 3.0, GRIDS: 90.0}, n)
-    assert found.ways == [KERNEL]
-    assert found.ways_to_fit() == (KERNEL, *more)
-    without = race({CELLS: (0.4, 0.3, 0.2)}, {CELLS: 9.0, LINEAR: 3.0}, n)
-    assert without.ways_to_fit() == (CELLS, *([LINEAR] if more else []))
-
-
 def test_components_stand_by_where_a_local_stage_may_gain_nothing():
-    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {LINEAR: 2.0, KERNEL: 5.0}
+    losses, costs = {GRIDS_ALONE: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {GRIDS_ALONE: 2.0, KERNEL: 5.0}
     alike = race(losses, costs)
-    assert (alike.ways_to_fit(), alike.fallback(MANY)) == ((LINEAR,), KERNEL)
-    assert race(losses | {LINEAR: (0.3, 0.2, 0.1)}, costs).fallback(MANY) is None  # components have lost
-    assert race(losses, {LINEAR: 4.5, KERNEL: 5.0}).fallback(MANY) is None  # and here they are fitted
+    assert (alike.ways_to_fit(), alike.fallback(MANY)) == ((GRIDS_ALONE,), KERNEL)
+    assert race(losses | {GRIDS_ALONE: (0.3, 0.2, 0.1)}, costs).fallback(MANY) is None  # components have lost
+    assert race(losses, {GRIDS_ALONE: 4.5, KERNEL: 5.0}).fallback(MANY) is None  # and here they are fitted
 
 
 def test_all_components_stand_by_where_cells_ask_for_few():
@@ -127,50 +119,28 @@ def test_cells_share_no_components_with_grids():
 
 
 def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
-    losses, costs = {LINEAR: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, {LINEAR: 4.5, CELLS: 5.0}
-    assert race(losses, costs, effort="high").ways_to_fit() == (LINEAR, CELLS)
-    assert race(losses, costs, effort="low").ways_to_fit() == (LINEAR,)
+    losses, costs = {GRIDS_ALONE: (0.4, 0.3, 0.2001), CELLS: (0.4, 0.3, 0.2)}, {GRIDS_ALONE: 4.5, CELLS: 5.0}
+    assert race(losses, costs, effort="high").ways_to_fit() == (GRIDS_ALONE, CELLS)
+    assert race(losses, costs, effort="low").ways_to_fit() == (GRIDS_ALONE,)
 
 
 @pytest.mark.parametrize(
-    ("of_linear", "cost", "left"),
+    ("reached", "on_sample", "left"),
     [
-        ((0.32, 0.3, 0.26), 10.0, [LINEAR]),
-        ((0.32, 0.3, 0.26), 14.0, [LINEAR, GRIDS]),  # saves too little
-        ((0.325, 0.3, 0.27), 10.0, [LINEAR, GRIDS]),  # does not lead
+        (np.inf, 0.1, [GRIDS_ALONE, KERNEL, CELLS]),  # grids are not fitted
+        (0.25, 0.3, [KERNEL, CELLS]),
+        (0.15, 0.3, [KERNEL]),
+        (0.05, 0.3, []),
+        (0.25, 0.15, [KERNEL]),  # cells do not lead on the sample
     ],
 )
-def test_a_linear_kernel_that_leads_spares_the_choice_of_one(of_linear, cost, left):
-    found = race({LINEAR: of_linear, GRIDS: (0.32, 0.295, 0.265)}, {LINEAR: cost, GRIDS: 26.0}, n=10**6)
-    assert found.has_many_rows == (found.n >= CLEAR_ROWS * MOST_RACE_ROWS)
-    found.drop_kernel()
+def test_beside_fitted_grids_only_ways_that_lead_them_are_left(reached, on_sample, left):
+    losses = {GRIDS_ALONE: (0.5, 0.4, on_sample), KERNEL: (0.4, 0.2, 0.1), CELLS: (0.4, 0.3, 0.2)}
+    found = race(losses, dict.fromkeys(losses, 9.0), n=4096)
+    found.ways, found.reached = list(losses), reached
+    found.drop_beaten()
     assert found.ways == left
-
-
-@pytest.mark.parametrize(("of_linear", "left"), [(0.14, [LINEAR]), (0.265, [KERNEL, LINEAR])])
-def test_a_leading_linear_kernel_is_judged_on_more_rows(of_linear, left, monkeypatch):
-    found = race({KERNEL: (0.29, 0.28, 0.275), LINEAR: (0.33, 0.3, 0.28)}, {KERNEL: 21.0, LINEAR: 6.0}, n=100_000)
-    found.ways = [KERNEL, LINEAR]
-    asked = []
-
-    def judge(ways, rows):
-        asked.append((ways, rows))
-        for way, loss in ((KERNEL, 0.26), (LINEAR, of_linear)):
-            found.curves[way].losses[rows] = loss * SPREAD
-
-    monkeypatch.setattr(found, "_judge", judge)
-    found.judge.split.X = np.zeros((RIVAL_ROWS, 1))
-    found.drop_kernel()
-    assert asked == [([KERNEL, LINEAR], RIVAL_ROWS)]
-    assert found.ways == left
-
-
-def test_a_low_effort_judges_a_leading_linear_kernel_on_no_more_rows(monkeypatch):
-    found = race({KERNEL: (0.4, 0.38, 0.37), LINEAR: (0.3, 0.25, 0.2)}, {KERNEL: 21.0, LINEAR: 6.0}, 100_000, "low")
-    found.ways = [KERNEL, LINEAR]
-    monkeypatch.setattr(found, "_judge", lambda *_: pytest.fail("more rows were judged"))
-    found.drop_kernel()
-    assert found.ways == [LINEAR]
+    assert set(found.ways_to_fit()) <= set(left)
 
 
 def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
