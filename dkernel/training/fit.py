@@ -52,7 +52,7 @@ from dkernel.training.stages import (
     split_rows,
 )
 
-MANY_ROWS = 2**16  # above which grids are tried on all rows, whatever a race predicts
+MANY_FOR_GRIDS = 2**16  # above which grids are tried on all rows, whatever a race predicts
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,7 @@ def _fit_ways(
 
     split = split_rows(request, data.survey, request.sizes)
     judged = len(split.holdout.X) > 0 and exchangeable(data.survey).alike  # one way alone puts rows into its order
-    if judged and data.survey.moments.n > MANY_ROWS and len(ways) > 1 and GRIDS_ALONE in ways:
+    if judged and data.survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
     chosen = choose_model(request, run, data, split, ways, reached=reached)

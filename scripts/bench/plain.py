@@ -47,13 +47,12 @@ OPTIONS = {
     "components": ["--local", "none"],
     "components, grids": ["--local", "grids"],
     "components, cells": ["--local", "cells"],
-    "linear": ["--kernel", "linear", "--local", "none"],
-    "linear, grids": ["--kernel", "linear", "--local", "grids"],
+    "grids": ["--features", "none", "--local", "grids"],
     "cells": ["--features", "none", "--local", "cells"],
     "identity": ["--metric", "identity"],
 }
 """Name -> options of the command beside its data, its label and its model."""
-SINGLE = ("components", "components, grids", "components, cells", "linear", "linear, grids", "cells")
+SINGLE = ("components", "components, grids", "components, cells", "grids", "cells")
 """The ways among which the plain command chooses."""
 BAD_DATA = 65  # exit code
 MOST_EXACT = 20_000  # rows of an exact machine

@@ -153,14 +153,14 @@ class Race:
 
     def explain(self) -> str:
         """Explain the result of the race."""
-        ways, taken = sorted(self.curves, key=lambda way: self.predict(way)), self.ways_to_fit()
+        ways = sorted(self.curves, key=lambda way: self.predict(way))
+        taken = (*[GRIDS_ALONE] * (self.reached < np.inf), *self.ways_to_fit())
         losses = ", ".join(f"{way.text} {np.exp(self.predict(way)):.4g}" for way in ways)
-        first = f"{' or '.join(way.text for way in taken)}; " * bool(taken)
-        parts = [f"{first}losses predicted for {self.n:,.0f} rows: {losses}"]
+        parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
         if Way() in self.curves:
             judged = [way for way in taken if way.local != "none" and way in self.curves]
             parts += [f"{way.local}: {self._gain(way, Way())}" for way in judged]
-        if taken and self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
+        if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
             parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
         return "; ".join(parts)
 
