@@ -297,8 +297,10 @@ def _fit_way(
     request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
     if features != "kernel":
         own = choose_model(request, run, data, split_rows(request, data.survey, request.sizes))
-        way_of = {} if chosen is None else {"why": own.why | {"way": chosen.why["way"]}, "findings": chosen.findings}
-        chosen = replace(own, **way_of)
+        if chosen is not None:
+            own = replace(own, why=own.why | {"way": chosen.why["way"]}, findings=chosen.findings)
+        chosen = own
+    assert chosen is not None
     problem = prepare_problem(request, run, data, chosen, reader)
     opened.callback(problem.reader.close)
     outcome = _solve(request, problem)

@@ -11,7 +11,7 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import chunk_limit, cut_evenly
-from dkernel.data.collections.partitions import Partitions, arrays_of
+from dkernel.data.collections.partitions import Partitions, make_arrays
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:  # a third of a second, which every command would pay
@@ -93,12 +93,12 @@ def as_arrays(X: Any, y: Any, weight: Any, matrix: Callable[..., Any], width: in
     ----------
     matrix, width : as of `as_chunks`
     """
-    X, *columns = arrays_of(as_chunks(X, matrix, width), _column_chunks(y), _column_chunks(weight))
+    X, *columns = make_arrays(as_chunks(X, matrix, width), _column_chunks(y), _column_chunks(weight))
     return [X, *(_one_a_row(values, what) for values, what in zip(columns, ("y", "weight"), strict=True))]
 
 
 def as_chunks(values: Any, matrix: Callable[..., Any], width: int | None = None) -> Any:
-    """The chunks of a Dask dataframe, for `arrays_of`; an array as it is.
+    """The chunks of a Dask dataframe, for `make_arrays`; an array as it is.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def as_chunks(values: Any, matrix: Callable[..., Any], width: int | None = None)
 def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
     """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
     tops: list[NDArray[Any]] = []
-    (array,) = arrays_of(as_chunks(values, matrix))
+    (array,) = make_arrays(as_chunks(values, matrix))
     for chunks in array.to_delayed():
         parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
         if any(part is None for part in parts):
@@ -130,7 +130,7 @@ def _top(block: Any, n: int) -> NDArray[Any] | None:
 
 
 def _column_chunks(values: Any) -> Any:
-    """The chunks of one value a row, or of some, for `arrays_of`; None as it is."""
+    """The chunks of one value a row, or of some, for `make_arrays`; None as it is."""
     import dask.array as da
 
     if values is None or hasattr(values, "chunks"):

@@ -27,7 +27,7 @@ class Partitions:
     empty: NDArray[Any]
 
 
-def arrays_of(*values: Any) -> list[Any]:
+def make_arrays(*values: Any) -> list[Any]:
     """The values, Dask arrays in the place of `Partitions`; the lengths of their chunks are not known.
 
     Frames of as many partitions are computed together: of a shuffled one X and y alone might have other orders of rows.

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.dask_arrays import as_chunks, compute_values, is_dask
-from dkernel.data.collections.partitions import arrays_of
+from dkernel.data.collections.partitions import make_arrays
 from dkernel.data.collections.tables import matrix
 from dkernel.data.compute import dask_compute
 from dkernel.errors import DataError
@@ -323,7 +323,7 @@ def _beside(X: Any, Y: Any, dtype: str) -> Any:
     import dask.array as da
 
     numbers = partial(matrix, dtype=dtype)
-    parts = arrays_of(*(as_chunks(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)))
+    parts = make_arrays(*(as_chunks(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)))
     for i, part in enumerate(parts):
         if any(np.isnan(size) for size in part.chunks[0]):
             parts[i] = part.compute_chunk_sizes()
