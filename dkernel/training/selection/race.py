@@ -139,17 +139,22 @@ class Race:
         """Predicted seconds of a way."""
         return self.costs[way].seconds
 
-    def drop_beaten(self) -> None:
+    def drop_beaten(self, of_kernel: float) -> None:
         """Where grids alone are fitted, keep the ways that lead them on a sample and are predicted a smaller loss.
 
         A prediction for many rows is too small where labels are wrong by chance, and those of two ways err alike.
+
+        Parameters
+        ----------
+        of_kernel : share of the loss by which ways with components may be above it, as their kernel may become better
         """
         if self.reached < np.inf:
-            self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way)]
+            self.ways = [way for way in self.ways if way != GRIDS_ALONE and self._beats_grids(way, of_kernel)]
 
-    def _beats_grids(self, way: Way) -> bool:
+    def _beats_grids(self, way: Way, of_kernel: float) -> bool:
         lead, error = self._lead(way, GRIDS_ALONE)
-        return lead > error and self.predict(way) < np.log(self.reached)
+        most = np.log(self.reached) + np.log1p(of_kernel if way.features == "kernel" else 0.0)
+        return bool(lead > error and self.predict(way) < most)
 
     def explain(self) -> str:
         """Explain the result of the race."""

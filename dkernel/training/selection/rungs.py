@@ -135,7 +135,7 @@ def try_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[Tria
     for rows, margin in zip(race.sample_sizes(), EARLY_MARGINS, strict=False):
         if has_race(search, leaders):
             race.run(rows, margin, KERNEL_MARGIN)
-    race.drop_beaten()
+    race.drop_beaten(KERNEL_MARGIN)
     return list(leaders)
 
 
@@ -150,7 +150,7 @@ def finish_ways(search: Search, leaders: Sequence[Trial], _: Fidelity) -> list[T
             race.run(rows, inf, inf)
         race.judge_doubtful()
     race.drop_losers(0.0, 0.0)
-    race.drop_beaten()
+    race.drop_beaten(0.0)
     return list(leaders)
 
 

@@ -125,20 +125,21 @@ def test_a_high_effort_fits_all_that_are_left_and_a_low_one_the_cheapest():
 
 
 @pytest.mark.parametrize(
-    ("reached", "on_sample", "left"),
+    ("reached", "on_sample", "margin", "left"),
     [
-        (np.inf, 0.1, [GRIDS_ALONE, KERNEL, CELLS]),  # grids are not fitted
-        (0.25, 0.3, [KERNEL, CELLS]),
-        (0.15, 0.3, [KERNEL]),
-        (0.05, 0.3, []),
-        (0.25, 0.15, [KERNEL]),  # cells do not lead on the sample
+        (np.inf, 0.1, 0.0, [GRIDS_ALONE, KERNEL, CELLS]),  # grids are not fitted
+        (0.25, 0.3, 0.0, [KERNEL, CELLS]),
+        (0.15, 0.3, 0.0, [KERNEL]),
+        (0.05, 0.3, 0.0, []),
+        (0.05, 0.3, 3.0, [KERNEL]),  # whose kernel is not chosen
+        (0.25, 0.15, 3.0, [KERNEL]),  # cells do not lead on the sample
     ],
 )
-def test_beside_fitted_grids_only_ways_that_lead_them_are_left(reached, on_sample, left):
+def test_beside_fitted_grids_only_ways_that_lead_them_are_left(reached, on_sample, margin, left):
     losses = {GRIDS_ALONE: (0.5, 0.4, on_sample), KERNEL: (0.4, 0.2, 0.1), CELLS: (0.4, 0.3, 0.2)}
     found = race(losses, dict.fromkeys(losses, 9.0), n=4096)
     found.ways, found.reached = list(losses), reached
-    found.drop_beaten()
+    found.drop_beaten(margin)
     assert found.ways == left
     assert set(found.ways_to_fit()) <= set(left)
 
