@@ -32,6 +32,7 @@ from dkernel.numerics.validation import silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
 
+FAR_LANDMARKS = 2.0**16  # beyond, float32 landmarks have lost digits, and rows are rounded as they were in the fit
 # Float32 components may round a score by these shares of the scores' deviation, where float64 has no compiled walk and
 # takes four to nine times as long. Nearly every model of many rows is above the first, which its own error hides.
 FINE_SCORES, COARSE_SCORES = 5e-6, 1e-2
@@ -266,10 +267,11 @@ class Model:
 
     def _wide_scores(self, X: NDArray) -> NDArray[np.float64]:
         """Scores without the intercept, in float64 from the rows on, with the numbers that the fit scaled by."""
-        scaling = self.scaling.in_dtype(self.recipe.dtype)
+        scaling, Z = self.scaling.in_dtype(self.recipe.dtype), self.map.landmarks
+        is_far = isinstance(Z, np.ndarray) and Z.dtype == np.float32 and np.abs(Z).max(initial=0.0) > FAR_LANDMARKS
 
         def scaled(rows: Any) -> Any:
-            return scaling.apply(wide(rows), "float64")
+            return wide(scaling.apply(wide(rows))) if is_far else scaling.apply(wide(rows), "float64")
 
         return self.map.wide_scores(X, self.coef, scaled)
 

@@ -119,7 +119,7 @@ def test_doctor_needs_nothing_that_its_help_calls_required(run):
 @pytest.mark.usefixtures("there")
 @pytest.mark.parametrize(
     ("values", "words"),
-    [([[1, 2]], "make columns of numbers or text of its parts"), ([b"x"], "make columns of numbers or text")],
+    [([[1, 2]], "make columns of numbers or text of its parts"), ([b"\xff"], "store it as text or numbers")],
 )
 def test_the_advice_of_a_refused_column_helps(train, there, values, words):
     there.assign(v=values * len(there)).to_parquet("odd.parquet")

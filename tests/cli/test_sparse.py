@@ -95,5 +95,5 @@ def test_a_model_says_what_it_is(model, run):
     shown = run("show", model)
     assert f"{P:,}, of sparse rows: 1 to {P}" in shown.output
     assert json.loads(run("show", model, "--json").stdout)["columns"] == {"first": 1, "n": P}
-    refused = run("export", model, "--format", "onnx", "--out", "x.onnx")
+    refused = run("export", model, "--out", "x.onnx")
     assert "to_onnx takes columns of numbers" in refused.output

@@ -36,7 +36,7 @@ LINES = {
     "more bad files than are allowed": (
         "score m bad new -o o --keep all --max-bad-files 1",
         REFUSED,
-        "2 of 5 files cannot be read, and --max-bad-files",
+        "2 of 5 files cannot be read, and 1 may be left out (--max-bad-files",
     ),
     "bad files that are allowed": ("score m bad new -o o --keep all --max-bad-files 2", 0, "left out: bad/0.parquet"),
     "a damaged middle": (

@@ -118,8 +118,8 @@ def answers() -> Known:
         dkernel.NystromFeatures(gamma=0.5, n_components=3),
         dkernel.FourierFeatures(gamma=0.5, n_components=4),
         dkernel.KernelFeatures(gamma=0.5, n_components=3),
-        dkernel.MaclaurinFeatures("Polynomial(degree=2)", n_components=4),
-        dkernel.TensorSketchFeatures("Polynomial(degree=2)", n_components=4),
+        dkernel.KernelFeatures("Polynomial(degree=2)", features="maclaurin", n_components=4),
+        dkernel.KernelFeatures("Polynomial(degree=2)", features="tensorsketch", n_components=4),
     )
     of_rows: dict[str, Ask] = {
         "predict": number.predict,

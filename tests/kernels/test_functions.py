@@ -39,13 +39,13 @@ def test_a_function_without_a_name_is_used_and_not_read_back():
 
 
 def test_a_class_of_the_user_reads_back_by_its_name():
-    @register("Cosine")
-    class Cosine(Kernel):
+    @register("Ripples")
+    class Ripples(Kernel):
         def __repr__(self):
-            return "Cosine()"
+            return "Ripples()"
 
         def __eq__(self, other):
-            return isinstance(other, Cosine)
+            return isinstance(other, Ripples)
 
         __hash__ = object.__hash__
 
@@ -55,9 +55,9 @@ def test_a_class_of_the_user_reads_back_by_its_name():
         def _diag(self, X):
             return np.ones(len(X))
 
-    assert parse("cosine + Gaussian(gamma=1)") == Cosine() + Gaussian(gamma=1)
-    with pytest.raises(RecipeError, match="as 'Cosine'"):
-        register("another", Cosine)
+    assert parse("ripples + Gaussian(gamma=1)") == Ripples() + Gaussian(gamma=1)
+    with pytest.raises(RecipeError, match="as 'Ripples'"):
+        register("another", Ripples)
 
 
 @pytest.mark.parametrize(

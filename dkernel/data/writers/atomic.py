@@ -89,7 +89,7 @@ def staged_name(name: str) -> str:
     Examples
     --------
     >>> staged_name("m.safetensors")  # doctest: +ELLIPSIS
-    '.m.safetensors.....partial'
+    '.m.safetensors....partial'
     """
     return f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.partial"
 

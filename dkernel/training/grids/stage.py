@@ -53,9 +53,9 @@ def automatic_grids(n: int, effort: str = "normal") -> int:
     Examples
     --------
     >>> [automatic_grids(n) for n in (10_000, 2_000_000, 100_000_000)]
-    [2048, 536, 256]
+    [2048, 1073, 256]
     >>> [automatic_grids(520_000, effort) for effort in ("low", "normal", "high")]
-    [516, 2064, 8192]
+    [1032, 2048, 8192]
     """
     wanted, most = int(EFFORTS[effort] * GRID_ROWS) // max(n, 1), int(max(EFFORTS[effort], 1.0) * MOST_GRIDS)
     return int(np.clip(wanted, LEAST_GRIDS, most))
@@ -88,7 +88,7 @@ def tried_rows(n: int, p: int, grids: int) -> int:
     Examples
     --------
     >>> [tried_rows(n, 28, automatic_grids(n)) for n in (16_512, 2_000_000, 100_000_000)]
-    [16512, 279166, 500000]
+    [16512, 500000, 500000]
     """
     paid = max(LEAST_TRIED_ROWS, n * grids // SEARCHED)
     return min(n, paid, MOST_TRIED_ROWS, TRIED_BYTES // (4 * p))

@@ -36,6 +36,10 @@ ROWS = {
 NOT_FAR = ("fourier", "stacked", "selected", "sum")
 
 
+CASES = [(model, row) for model in MODELS for row in ROWS if not (model.startswith(NOT_FAR) and "far" in row)]
+"""Of the others a far row has another answer than predict's, which says as little."""
+
+
 @functools.cache
 def fitted(model, task):
     X = np.random.default_rng(0).normal(size=(900, 3)) * [1.0, 2.0, 0.5] + [0.5, 0.0, -1.0]
@@ -54,13 +58,10 @@ def graph_of(model, task):
     return onnxruntime.InferenceSession(graph.SerializeToString())
 
 
-@pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("task", ["numbers", "classes"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "row"), CASES)
 def test_a_row_has_the_answer_of_predict_or_none(model, task, row):
     machine, rows = fitted(model, task), np.array([ROWS[row], ROWS["usual"]])
-    if model.startswith(NOT_FAR) and "far" in row:
-        pytest.skip("another answer, which says as little")
     dtype, graph = machine.model_.recipe.dtype, graph_of(model, task)
     try:
         wanted = machine.predict(rows)

@@ -281,7 +281,8 @@ def test_a_worker_holds_the_matrices_of_a_sums_levels():
 
 
 @pytest.mark.parametrize(
-    ("rows", "targets", "tried"), [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["cells"]), (40_000, 8, [])]
+    ("rows", "targets", "tried"),
+    [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["grids", "cells"]), (40_000, 8, ["grids"])],
 )
 def test_tried_local_stages_do_not_change_the_stated_model_size(rows, targets, tried):
     """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""
