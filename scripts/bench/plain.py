@@ -193,7 +193,8 @@ def plain(data: Table, seed: int) -> Any:
 
 
 FITS: dict[str, Callable[[Table, int], Any]] = {
-    "estimator": plain, "LightGBM 300 x 63": trees(63, 300), "LightGBM 500 x 255": trees(255, 500), "LightGBM 2,000 x 255": trees(255, 2000),
+    "estimator": plain, "LightGBM 300 x 63": trees(63, 300), "LightGBM 500 x 255": trees(255, 500),
+    "LightGBM 2,000 x 255": trees(255, 2000),
     "HistGradientBoosting": boosting, "SVC or ridge": exact,
 }  # fmt: skip
 WAYS = (*OPTIONS, *FITS)
