@@ -4,6 +4,7 @@ Bins and walls are found in the float32 arithmetic of the fit, so that a row is 
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +37,17 @@ def local_scores(to: Nodes, machine: LocalMachine, x: str, dtype: str) -> str:
 
 def _of_grids(to: Nodes, machine: GridMachine, x: str, dtype: str) -> str:
     binning, tables = machine.binning, machine.tables
-    inputs, total = _grid_inputs(to, machine.inputs, x, dtype), ""
-    for first in range(0, binning.n_grids, EXPORTED_GRIDS):
-        part = binning.part(first, first + EXPORTED_GRIDS)
-        unit = np.repeat(tables.unit[first : first + EXPORTED_GRIDS], np.diff(part.starts), axis=0)
-        table = tables.coef[binning.starts[first] :][: part.n_bins] * unit
+    inputs, total = to("Transpose", _grid_inputs(to, machine.inputs, x, dtype)), ""
+    # Grids of as many inputs come together, since all grids of a part have the inputs of its largest one.
+    order = np.argsort(np.count_nonzero(binning.inverse, axis=1), kind="stable")
+    for first in range(0, len(order), EXPORTED_GRIDS):
+        some = order[first : first + EXPORTED_GRIDS]
+        part = binning.take(some)
+        coef = [tables.coef[binning.starts[g] : binning.starts[g + 1]] * tables.unit[g] for g in some]
         places = to("Add", _codes(to, part, inputs), to.constant(part.starts[:-1].reshape(-1, 1, 1), WHOLE))
-        terms = to("Gather", to.constant(table, SINGLE), places, axis=0)  # (grids, rows, 1, outputs)
+        terms = to("Gather", to.constant(np.concatenate(coef), SINGLE), places, axis=0)  # (grids, 1, rows, outputs)
         terms = to.cast(terms, DOUBLE) if dtype == "float64" else terms
-        score = to("ReduceSum", terms, to.constant([0, 2], WHOLE), keepdims=0)
+        score = to("ReduceSum", terms, to.constant([0, 1], WHOLE), keepdims=0)
         total = to("Add", total, score) if total else score
     return to("Mul", to.cast(total, DOUBLE), to.constant(machine.unit, DOUBLE))
 
@@ -65,20 +68,28 @@ def _grid_inputs(to: Nodes, inputs: GridInputs, x: str, dtype: str) -> str:
 
 
 def _codes(to: Nodes, grids: Binning, inputs: str) -> str:
-    """Codes of the bins of each row, int64 (grids, rows, 1).
+    """Codes of the bins of each row, int64 (grids, 1, rows), from the inputs (n_out + 1, rows) that a grid uses.
 
-    The offset of the hash is the multiplier of the last input, whose interval is always 1. Products of unsigned
-    integers are modulo 2^32, as in the fit; a processor leaves open what sums of others that overflow are.
+    The offset of the hash is the multiplier of the last input, whose interval is always 1. It stands for the inputs
+    too that a grid has less than the largest one, with an interval of 0. Products of unsigned integers are modulo 2^32,
+    as in the fit; a processor leaves open what sums of others that overflow are.
     """
-    one = np.ones((grids.n_grids, 1))
-    inverse = np.hstack([grids.inverse, 0.0 * one])[:, None]
-    shift = np.hstack([grids.shift, -one])[:, None]
-    multiplier = np.hstack([np.where(grids.inverse == 0, 0, grids.multiplier), grids.offset[:, None]])[:, :, None]
-    x = to("Unsqueeze", inputs, to.constant([0], WHOLE))
-    places = to("Sub", to("Mul", x, to.constant(inverse, SINGLE)), to.constant(shift, SINGLE))
-    places = to("Floor", to("Clip", places, to.constant(-LAST_INTERVAL, SINGLE), to.constant(LAST_INTERVAL, SINGLE)))
-    intervals = to.cast(to.cast(places, np.int32), np.uint32)
-    hashes = to("MatMul", intervals, to.constant(multiplier, np.uint32))
+    uses, n_inputs = grids.inverse != 0, grids.inverse.shape[1]
+    columns = np.argsort(~uses, axis=1, kind="stable")[:, : uses.sum(axis=1).max()]
+    used = np.take_along_axis(uses, columns, axis=1)
+
+    def of_used(values: NDArray[Any], last: NDArray[Any] | float) -> NDArray[Any]:
+        own = np.where(used, np.take_along_axis(values, columns, axis=1), 0)
+        return np.hstack([own, np.broadcast_to(last, (len(own), 1))])[:, :, None].astype(values.dtype)
+
+    rows = np.hstack([np.where(used, columns, n_inputs), np.full((len(used), 1), n_inputs)])
+    x = to("Gather", inputs, to.constant(rows, WHOLE), axis=0)
+    x = to("Mul", x, to.constant(of_used(grids.inverse, 0.0), SINGLE))
+    x = to("Sub", x, to.constant(of_used(grids.shift, -1.0), SINGLE))
+    x = to("Floor", to("Clip", x, to.constant(-LAST_INTERVAL, SINGLE), to.constant(LAST_INTERVAL, SINGLE)))
+    intervals = to.cast(to.cast(x, np.int32), np.uint32)
+    multiplier = of_used(grids.multiplier, grids.offset[:, None]).transpose(0, 2, 1)
+    hashes = to("MatMul", to.constant(multiplier, np.uint32), intervals)
     dropped = to.constant((32 - grids.bits).reshape(-1, 1, 1), np.uint32)
     return to.cast(to("BitShift", hashes, dropped, direction="RIGHT"), WHOLE)
 

@@ -205,7 +205,10 @@ class Binning:
 
     def part(self, first: int, last: int) -> "Binning":
         """Grids first, ..., last - 1."""
-        some = slice(first, last)
+        return self.take(slice(first, last))
+
+    def take(self, some: slice | NDArray[np.integer]) -> "Binning":
+        """Some of the grids."""
         return Binning(self.inverse[some], self.shift[some], self.multiplier[some], self.offset[some], self.bits[some])
 
     @cached_property
