@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 from data import DATA, ROOT, advice
 from numpy.typing import NDArray
 
-from dkernel.cli.diagnostics.memory_usage import PeakMemory
-
 __all__ = [
     "DATA",
     "ROOT",
@@ -62,6 +60,8 @@ def parser(text: str, *, data: bool = False) -> argparse.ArgumentParser:
 @contextmanager
 def measure_block() -> Iterator[Measured]:
     """Fill a `Measured` while the block runs."""
+    from dkernel.cli.diagnostics.memory_usage import PeakMemory  # earlier packages that are compared have it elsewhere
+
     result, memory = Measured(), PeakMemory(0.2)
     with memory:
         start, cpu = time.perf_counter(), time.process_time()
@@ -115,10 +115,10 @@ def error_of(found: Any, truth: Any, regress: bool = False) -> float:
     return 100 * float(np.mean(found != truth))
 
 
-def machine() -> dict[str, object]:
-    """What the figures were measured on, and at which commit."""
+def machine(package: Path = ROOT) -> dict[str, object]:
+    """What the figures were measured on, and at which commit of the package."""
     commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ["git", "-C", str(package), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()
     return {
         "cpus": os.cpu_count(),
