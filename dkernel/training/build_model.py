@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from dkernel.solvers.fit_problem import FitProblem
 from dkernel.solvers.reservoir_split import part_of
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.fingerprint import digest
+from dkernel.training.holdout_losses import HoldoutLosses
 from dkernel.training.request import FitRequest
+from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import FitData
@@ -38,6 +41,7 @@ class FittedWay:
     text : the way in words, with all local stages that were tried behind it
     chosen : kernel and scaling
     outcome : of the solver
+    residual : of the global stage
     """
 
     text: str
@@ -46,6 +50,7 @@ class FittedWay:
     chosen: SelectedModel
     problem: FitProblem
     outcome: SolverResult
+    residual: Residual
     local: LocalStage | None
 
     @property
@@ -59,6 +64,13 @@ class FittedWay:
         if self.local is not None and self.machine is not None and self.local.holdout:
             return self.local.holdout
         return self.outcome.holdout
+
+    @cached_property
+    def losses(self) -> HoldoutLosses:
+        """Losses of the rows of the holdout."""
+        if self.local is not None and self.local.losses is not None:
+            return self.local.losses
+        return self.residual.losses(self.residual.holdout.scores)
 
 
 def build_model(way: FittedWay) -> Model:

@@ -34,6 +34,7 @@ from dkernel.training.build_model import FittedWay, build_folds, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
+from dkernel.training.holdout_losses import best_fit
 from dkernel.training.local_stages import LOCAL_STAGES, fit_local, local_pieces
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
@@ -263,18 +264,11 @@ def _fit_ways(
     if chosen.fallback is not None and all(each.machine is None for each in fitted):
         run.progress.message(f"no local stage gains anything: {chosen.fallback.text} are fitted too")
         fit([chosen.fallback], chosen)
-    best = min(fitted, key=_measure_for(fitted))
+    best = best_fit(fitted)
     if reached < inf or len(fitted) > 1:
         losses = ", ".join(f"{each.holdout['loss']:.4g} of {each.text}" for each in fitted)
         best.problem.run.note("way", f"{chosen.why['way']}; losses on the holdout {losses}")
     return best
-
-
-def _measure_for(fitted: Sequence[FittedWay]) -> Callable[[FittedWay], float]:
-    """The measure that compares these: the loss on the holdout, or the share of wrong labels if losses differ."""
-    if len({way.problem.problem.loss.text for way in fitted}) > 1:
-        return lambda way: -way.holdout["accuracy"]
-    return lambda way: way.holdout.get("loss", 0.0)
 
 
 def _fit_way(
@@ -305,8 +299,9 @@ def _fit_way(
     opened.callback(problem.reader.close)
     outcome = _solve(request, problem)
     findings = {way.local: chosen.findings.get(way, NOTHING) for way in ways if way.local != "none"}
-    local = _fit_local(request, data, problem, outcome, findings) if findings else None
-    return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, local)
+    residual = _residual_of(request, data, problem, outcome)
+    local = _fit_local(residual, data, findings) if findings else None
+    return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, residual, local)
 
 
 def _compiled_loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
@@ -337,26 +332,22 @@ def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     return outcome
 
 
-def _fit_local(
-    request: FitRequest,
-    data: FitData,
-    problem: FitProblem,
-    outcome: SolverResult,
-    stages: Mapping[str, RaceFindings],
-) -> LocalStage:
+def _residual_of(request: FitRequest, data: FitData, problem: FitProblem, outcome: SolverResult) -> Residual:
+    weighted = request.source.weight is not None or problem.problem.class_weights is not None
+    weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
+    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
+    return Residual.of(problem, outcome.v, pieces, data.survey, weight)
+
+
+def _fit_local(residual: Residual, data: FitData, stages: Mapping[str, RaceFindings]) -> LocalStage:
     """Fit these local stages to the residual, and return the best.
 
     Parameters
     ----------
     stages : each with the settings from which its search begins
     """
-    run, class_weights = problem.run, problem.problem.class_weights
-    weighted = request.source.weight is not None or class_weights is not None
-    weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
-    residual = Residual.of(problem, outcome.v, pieces, data.survey, weight)
     local = fit_local(residual, data.survey, data.recipe, stages)
-    run.note("local", local.why)
+    residual.run.note("local", local.why)
     return local
 
 

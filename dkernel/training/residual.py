@@ -19,7 +19,7 @@ from dkernel.solvers.sgd_round import coefficients_of
 from dkernel.solvers.targets import residual_bound
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import RowSample, SurveyResult
-from dkernel.training.selection.evaluation import paired_difference
+from dkernel.training.holdout_losses import HoldoutLosses
 
 GROUP_SAMPLE = 16_384  # rows that a local stage looks at first, enough for the outputs of a group's grids
 SCORED_ROWS = 16_384  # rows that a thread scores at a time
@@ -132,28 +132,15 @@ class Residual:
         for_each(score, range(0, len(X), SCORED_ROWS), usable_cores())
         return ResidualRows(X, Y, ones, scores)
 
+    def losses(self, scores: F32) -> HoldoutLosses:
+        """Losses of the rows of the holdout by these scores."""
+        rows, problem = self.holdout, self.problem
+        return HoldoutLosses.of(problem.loss, problem.targets, rows.Y, scores, rows.weight)
+
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, in the form of a solver; empty without a holdout."""
         rows, targets = self.holdout, self.problem.targets
         if not len(rows.Y):
             return {}
-        loss = self.problem.loss.judging_value(rows.Y, scores).sum(axis=1, dtype=np.float64)
-        of_holdout = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
+        of_holdout = {"loss": self.losses(scores).mean, "rows": len(rows.Y)}
         return of_holdout | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
-
-    def spoils_labels(self, scores: F32) -> bool:
-        """True if more labels of the holdout are wrong by these scores, by more than a standard error."""
-        rows, targets = self.holdout, self.problem.targets
-        if targets.classes is None:
-            return False
-        before, after = (targets.wrong(rows.Y, S).astype(np.float64) for S in (rows.scores, scores))
-        more, error = paired_difference(after, before, rows.weight)
-        return more > error
-
-    def gain(self, scores: F32) -> tuple[float, float, float]:
-        """Mean loss of the holdout by the global stage, by other scores, and standard error of the difference."""
-        rows = self.holdout
-        loss, share = self.problem.loss.judging_value, rows.weight / rows.weight.sum()
-        before, after = (loss(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
-        _, error = paired_difference(after, before, rows.weight)
-        return float(share @ before), float(share @ after), error

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.model.local.base import LocalMachine
+from dkernel.training.holdout_losses import HoldoutLosses, best_fit
 from dkernel.training.residual import Residual
 
 
@@ -22,6 +23,7 @@ class LocalStage:
     facts : for the model file, as JSON
     why : the reason, in words
     holdout : figures of the holdout with this machine
+    losses : of the rows of the holdout with this machine; None without a machine
     """
 
     machine: LocalMachine | None
@@ -29,6 +31,7 @@ class LocalStage:
     facts: dict[str, Any]
     why: str
     holdout: dict[str, float] = field(default_factory=dict)
+    losses: HoldoutLosses | None = None
 
     @classmethod
     def judge(
@@ -47,24 +50,25 @@ class LocalStage:
         facts, words : of the machine
         scores : of the holdout, by the global stage and this machine together
         """
-        figures = residual.figures(scores)
+        figures, after = residual.figures(scores), residual.losses(scores)
         if not residual.judges:
-            return cls(machine, history, facts, words, figures)
-        before, after, error = residual.gain(scores)
-        facts = facts | {"loss_before": before, "loss": after}
-        words += f": loss {after:.4g} instead of {before:.4g} on the holdout, "
-        if residual.spoils_labels(scores):
+            return cls(machine, history, facts, words, figures, after)
+        before = residual.losses(residual.holdout.scores)
+        gain, error = after.gain_over(before)
+        facts = facts | {"loss_before": before.mean, "loss": after.mean}
+        words += f": loss {after.mean:.4g} instead of {before.mean:.4g} on the holdout, "
+        if after.spoils_labels(before):
             return cls(None, history, facts, f"none: {words}more wrong labels")
-        if after < before - error:
-            words += f"a gain of {(before - after) / error:.1f} standard errors"
-            return cls(machine, history, facts, words, figures)
+        if gain > error:
+            words += f"a gain of {gain / error:.1f} standard errors"
+            return cls(machine, history, facts, words, figures, after)
         return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
 
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
-    """The stage with a machine and the smallest loss on the holdout, with the history of all."""
+    """The best stage with a machine by its losses on the holdout, with the history of all."""
     kept = [stage for stage in tried if stage.machine is not None]
-    best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
+    best = best_fit(kept) if kept else tried[0]
     others = [stage.why for stage in tried if stage is not best]
     why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
     return replace(best, why=why, history=[line for stage in tried for line in stage.history])

@@ -160,10 +160,10 @@ def fit_grid_stage(
             "grids-settings", lambda: _search(residual, inputs, recipe, settings, n_grids)
         )
         settings = GridSettings(gamma, used, settings.ridge)
-        before, after, _ = residual.gain(scores)
-        if after >= before or residual.spoils_labels(scores):
-            why = f"none: few grids have a loss of {after:.4g} instead of {before:.4g} on the holdout"
-            return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
+        before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
+        if after.mean >= before.mean or after.spoils_labels(before):
+            why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
+            return LocalStage(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
     rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n, outputs)))
     residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
     room = grid_room(recipe, sizes, outputs)

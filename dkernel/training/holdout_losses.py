@@ -1,0 +1,87 @@
+"""The losses of the rows of the holdout, by which the fits of local stages and of ways are compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from dkernel.losses.losses import Loss
+from dkernel.numerics.array_types import F32, F64
+from dkernel.solvers.targets import Targets
+from dkernel.training.selection.evaluation import paired_difference
+
+
+@dataclass(frozen=True, eq=False)
+class HoldoutLosses:
+    """The losses of the rows of the holdout by the scores of one fit.
+
+    Parameters
+    ----------
+    loss : name of the loss
+    values : float64 (rows,)
+    wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers
+    weight : float64 (rows,)
+    """
+
+    loss: str
+    values: F64
+    wrong: F64 | None
+    weight: F64
+
+    @classmethod
+    def of(cls, loss: Loss, targets: Targets, Y: F32, scores: F32, weight: F64) -> "HoldoutLosses":
+        """The losses of rows with these targets and scores, float32 (rows, outputs)."""
+        wrong = None if targets.classes is None else targets.wrong(Y, scores).astype(np.float64)
+        return cls(loss.text, loss.judging_value(Y, scores).sum(axis=1, dtype=np.float64), wrong, weight)
+
+    @property
+    def mean(self) -> float:
+        """The mean loss; 0 without rows."""
+        return float(self.weight @ self.values / self.weight.sum()) if len(self.weight) else 0.0
+
+    def gain_over(self, other: "HoldoutLosses") -> tuple[float, float]:
+        """How much smaller the mean loss is than another one, and the standard error of the difference."""
+        return paired_difference(other.values, self.values, self.weight)
+
+    def spoils_labels(self, other: "HoldoutLosses") -> bool:
+        """True if more labels are wrong than by the other scores, by more than one standard error.
+
+        Examples
+        --------
+        >>> some, none, weight = np.array([1.0, 0.0, 1.0, 0.0]), np.zeros(4), np.ones(4)
+        >>> one, other = (HoldoutLosses("squared", none, wrong, weight) for wrong in (some, none))
+        >>> one.spoils_labels(other), other.spoils_labels(one)
+        (True, False)
+        """
+        if self.wrong is None or other.wrong is None:
+            return False
+        more, error = paired_difference(self.wrong, other.wrong, self.weight)
+        return more > error
+
+
+class JudgedFit(Protocol):
+    """A fit whose losses on the holdout are known; None for one that is not to be compared."""
+
+    @property
+    def losses(self) -> HoldoutLosses | None: ...
+
+
+Fit = TypeVar("Fit", bound=JudgedFit)
+
+
+def best_fit(fits: Sequence[Fit]) -> Fit:
+    """The fit of the smallest loss, or where losses differ in kind of the fewest wrong labels.
+
+    A loss may fall while more labels become wrong, so a fit that spoils the labels of another one is passed over.
+    """
+    if len(fits) < 2:
+        return fits[0]
+    judged = [(fit, fit.losses) for fit in fits if fit.losses is not None]
+    kept = [(fit, own) for fit, own in judged if not any(own.spoils_labels(other) for _, other in judged)]
+    differ = len({own.loss for _, own in judged}) > 1
+
+    def measure(own: HoldoutLosses) -> float:
+        return float(own.weight @ own.wrong) if differ and own.wrong is not None else own.mean
+
+    return min(kept, key=lambda each: measure(each[1]))[0]

@@ -1,0 +1,39 @@
+"""How fits are compared on the holdout: stages behind the same components, and ways, by one rule."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dkernel.training.holdout_losses import HoldoutLosses, best_fit
+from dkernel.training.stage_result import LocalStage, best_stage
+
+ROWS = 400
+
+
+def losses(mean, wrong=None, loss="squared_hinge"):
+    """Losses of rows around a mean; `wrong` rows by chance have a wrong label."""
+    of_rows = mean * np.tile([0.9, 1.1], ROWS // 2)
+    labels = None if wrong is None else np.random.default_rng(wrong).permutation(np.arange(ROWS) < wrong) * 1.0
+    return HoldoutLosses(loss, of_rows, labels, np.ones(ROWS))
+
+
+TABLE = [
+    ([losses(0.3), losses(0.2)], 1),  # numbers
+    ([losses(0.3, 50), losses(0.2, 50)], 1),
+    ([losses(0.3, 50), losses(0.2, 70)], 0),  # the smaller loss has spoilt labels
+    ([losses(0.3, 50), losses(0.2, 51)], 1),  # by no more than one standard error
+    ([losses(0.3, 50), losses(0.1, 70), losses(0.2, 50)], 2),
+    ([losses(0.3, 50), losses(0.2, 51, "softmax")], 0),  # of other kinds only the labels tell
+]
+
+
+@pytest.mark.parametrize(("judged", "best"), TABLE)
+def test_the_smallest_loss_wins_unless_it_spoils_labels(judged, best):
+    assert best_fit([SimpleNamespace(losses=each) for each in judged]).losses is judged[best]
+
+
+@pytest.mark.parametrize(("judged", "best"), TABLE[:-1])
+def test_stages_are_compared_as_ways_are(judged, best):
+    stages = [LocalStage("machine", [], {}, "why", losses=each) for each in judged]
+    assert best_stage([LocalStage(None, [], {}, "none: no gain"), *stages]).losses is judged[best]
