@@ -130,7 +130,7 @@ def _folder(path: str) -> str:
 
 def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.cli.diagnostics.doctor import CHECKS
-    from dkernel.training.planning.plan_format import format_plan
+    from dkernel.training.planning.memory_plan import format_plan
 
     if "scheduler" in diagnosis:
         dashboard = f", dashboard {diagnosis['dashboard']}" if diagnosis["dashboard"] else ""

@@ -417,7 +417,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.inference.baselines import baselines_cost
     from dkernel.streaming.execution.connect import connect
     from dkernel.training.fit import plan
-    from dkernel.training.planning.plan_format import format_plan
+    from dkernel.training.planning.memory_plan import format_plan
 
     with connect(**place) as executor, count_bad_rows(partial(open_rows, executor=executor), values, recipe):
         source, recipe = open_for(values, recipe, executor)

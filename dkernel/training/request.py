@@ -79,18 +79,17 @@ class FitRequest:
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
-        plan.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
-        plan.check_seconds(recipe.max_seconds)
-        plan.check_model(recipe.max_model_size)
+        plan.check_memory(executor)
+        plan.check_seconds()
+        plan.check_model()
         digests = ("" if landmarks is None else array_digest(landmarks)) + digest_of_rows(validation)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
-        sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         return cls(
             source=source,
             recipe=recipe,
             plan=plan,
-            sizes=sizes,
-            features=_resolve_map(source, recipe, sizes, landmarks),
+            sizes=plan.sizes,
+            features=_resolve_map(source, recipe, plan.sizes, landmarks),
             key=f"dkernel-{key}",
             identity=run_of(source, recipe, digests),
             landmarks=landmarks,
@@ -133,8 +132,8 @@ class FitRequest:
         if not self.plan.local or outputs <= self.plan.outputs:
             return self.plan.local
         plan = Plan.of(self.source, self.recipe, executor, outputs)
-        plan.check_memory(lambda n: Plan.of(self.source, self.recipe.replace(n_components=n), executor, outputs))
-        plan.check_model(self.recipe.max_model_size)
+        plan.check_memory(executor)
+        plan.check_model()
         return plan.local
 
 

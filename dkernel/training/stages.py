@@ -28,7 +28,7 @@ from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.grids.inputs import category_groups
 from dkernel.training.local_stages import races
-from dkernel.training.planning.way_costs import repeated_seconds, way_cost
+from dkernel.training.planning.stage_costs import repeated_seconds, way_cost
 from dkernel.training.request import FitRequest
 from dkernel.training.residual import GROUP_SAMPLE
 from dkernel.training.selection.candidates import SelectedModel

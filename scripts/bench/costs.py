@@ -24,7 +24,7 @@ from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.local import ThreadsExecutor
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
-from dkernel.training.planning.stage_costs import StageCosts
+from dkernel.training.planning.memory_plan import Plan
 
 # First word of a phase -> part of the table.
 PARTS = {
@@ -58,7 +58,7 @@ def one(name: str) -> dict[str, Any]:
     recipe = Recipe(loss="squared_hinge" if classes else "squared", **given)
     source, executor, shown = from_arrays(X, y), ThreadsExecutor(2), Phases()
     outputs = classes if classes > 2 else 1
-    stages = StageCosts.of(source, recipe, executor.slots, outputs)
+    plan = Plan.of(source, recipe, executor, outputs)
     fitted = train(source, recipe, executor, progress=shown).model.recipe
     seconds: Counter[str] = Counter()
     ends = [*shown.began[1:], ("", time.process_time())]
@@ -66,9 +66,9 @@ def one(name: str) -> dict[str, Any]:
         seconds[part_of(phase)] += ended - began
     sizes = Sizes.of(n, p, recipe.replace(n_components=fitted.n_components))
     solve = SOLVER_CLASSES[fitted.solver].cost(sizes, outputs, 0)
-    flops = {"survey": stages.survey.flops, "choice": stages.choice.flops}
+    flops = {name: plan.costs[name].flops for name in ("survey", "choice")}
     flops |= {"global": setup_flops(sizes, fitted) + solve.flops}
-    flops |= {kind: cost.flops for kind, cost in stages.local.items()}
+    flops |= {kind: plan.costs[kind].flops for kind in plan.local}
     rates = {part: flops.get(part, 0.0) / 1e9 / seconds[part] if seconds[part] else None for part in PARTS.values()}
     return {"fit": name, **{f"{part}_s": seconds[part] for part in rates}, **rates}
 

@@ -29,7 +29,6 @@ from dkernel.streaming.execution.stated import StatedExecutor
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import even_shares, is_even, nodes_of
 from dkernel.training.planning.memory_plan import Plan
-from dkernel.training.planning.stage_costs import StageCosts
 
 COLUMNS, UNIT = 28, 131_072
 CLIENT = 0.3  # of the seconds of a call, the share that is the client's: half to send it, half to take its result
@@ -119,22 +118,23 @@ def rows_of(n: int) -> Source:
 def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]:
     """A fit of n rows with so many workers."""
     source, place = rows_of(n), StatedExecutor({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
-    plan, stages = Plan.of(source, recipe, place), StageCosts.of(source, recipe, place.slots, 1)
-    waits = stages.solve.readings * stages.sizes.rounds
+    plan = Plan.of(source, recipe, place)
+    solve, rounds = plan.costs["solve"], plan.sizes.rounds
+    waits = solve.readings * rounds
     read = source.nbytes / READ_BYTES * (1 if plan.kept else plan.readings)
-    work = core_seconds([stages.solve]) + read * stages.solve.readings / plan.readings
-    others = core_seconds([stages.survey, stages.choice, stages.setup]) + read / plan.readings
+    work = solve.seconds + read * solve.readings / plan.readings
+    others = core_seconds(plan.costs[name] for name in ("survey", "choice", "setup")) + read / plan.readings
 
-    row = work / stages.solve.readings / source.n_rows
+    row = work / solve.readings / source.n_rows
 
     def fit(calls: int) -> float:
         turns = [
             round_seconds(
                 [n * row + copied / NETWORK for n, copied in zip(turn.rows, turn.copied, strict=True)],
                 prices,
-                8 * stages.sizes.components * turn.sums,
+                8 * plan.sizes.components * turn.sums,
             )
-            for turn in rounds_of(source, stages.sizes.rounds, calls, plan.kept)
+            for turn in rounds_of(source, rounds, calls, plan.kept)
         ]
         return waits * float(np.mean(turns)) + 2 * round_seconds([others / 2 / calls] * calls, prices)
 

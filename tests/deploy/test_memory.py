@@ -63,6 +63,6 @@ def test_the_files_ask_for_what_the_plan_states(files):
     place = Apart(limit, workers=replicas)
     recipe = Recipe(solver="psgd").for_columns(source.columns)
     plan = Plan.of(source, recipe, place)
-    plan.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), place))
-    assert plan.client_bytes <= size(container(client)) <= 2 * plan.client_bytes
+    plan.check_memory(place)
+    assert plan.peaks.client <= size(container(client)) <= 2 * plan.peaks.client
     assert plan.worker_bytes <= limit < size(container(worker)) <= 1.5 * limit

@@ -21,7 +21,7 @@ from dkernel.inference.report.numbers import (
     speed,
 )
 from dkernel.inference.report.style import svg
-from dkernel.training.planning.plan_format import format_plan
+from dkernel.training.planning.memory_plan import format_plan
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }

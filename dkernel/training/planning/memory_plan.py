@@ -1,182 +1,230 @@
 """The plan: memory and work of a fit, the sum of what its stages state before it runs; what has no room is refused."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.resource_limits import available_memory, memory_limit
 from dkernel.solvers.budget import CORES
+from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.cost import Cost, core_seconds
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import reading_seconds
-from dkernel.training.planning.plan_format import in_mib
-from dkernel.training.planning.stage_costs import StageCosts
+from dkernel.training.planning.stage_costs import GLOBAL_STAGES, Peaks, count_enough_slots, stage_costs, sum_files
 
 FEWEST_ADVISED = 64  # components; a refusal advises no map of less
 FEW_SLOTS = 8  # slots that every fit uses: fewer would save little
 
-WithComponents = Callable[[int], "Plan"]
-"""The plan of the same fit with this number of components."""
+# The entries that people read, and their words; a record has the others too.
+_PLAN_WORDS = {
+    "n": "rows",
+    "p": "features",
+    "columns": "components",
+    "rounds": "rounds of a pass",
+    "reservoir": "rows of the sample",
+    "worker_bytes": "memory, each worker",
+    "client_bytes": "memory, client",
+    "memory_limit": "limit of each worker",
+    "client_memory_limit": "limit of the client",
+    "kept": "data kept in memory",
+    "checkpoint_bytes": "disk, with --checkpoint",
+    "scratch_bytes": "disk, scratch",
+    "core_seconds": "seconds of a usual core",
+    "local": "local stage",
+    "readings": "readings of the data",
+    "model_bytes": "model file, at most",
+    "slots": "threads that work",
+    "enough_slots": "threads that the work is worth",
+}
+
+
+class Limits(NamedTuple):
+    """Bytes that there are.
+
+    Parameters
+    ----------
+    worker : of each worker, None where none is known
+    client : of the client, None where none was given
+    in_process : whether the work is done in the client's own process
+    """
+
+    worker: int | None
+    client: int | None
+    in_process: bool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Predicted peak bytes and flops of a fit.
+    """Predicted peak bytes and work of a fit: what follows from the costs of its stages is a property.
 
     Parameters
     ----------
-    worker_bytes : of each worker's process (of this process, where threads do the work)
-    client_bytes : of the client, beside that
-    memory_limit : of each worker, None where none is known
-    client_memory_limit : of the client, None where none was given
-    kept : whether the source stays in the workers' memory between passes
-    in_process : whether the work is done in the client's own process
-    stage_flops : stage -> its work, in their order: survey, choice, setup, solve and the local stages that are tried
-    checkpoint_bytes : of disk, of a run with a checkpoint
-    scratch_bytes : of disk, while a local stage has its rows there
-    local : local stages that are tried
-    readings : of the source, from memory where it is kept
-    local_readings : of these, the readings of local stages
-    model_bytes : of the model file, about; a local stage's part is at most this
-    core_seconds : of one usual core for all work and all readings
-    most_seconds : what max_seconds is compared with, for the usual cores
+    outputs : scores of a row
+    costs : stage -> its cost, in their order: survey, choice, setup, solve and the local stages that are tried
+    after : costs of what a command does after the fit
     slots : calls that run at a time: of a large cluster no more than the work gains from
-    enough_slots : with more of them the calls would cost more seconds than they save
+    kept : whether the source stays in the workers' memory between passes
     """
 
-    n: int
-    p: int
-    columns: int
+    source: Source
+    recipe: Recipe
     outputs: int
-    rounds: int
-    passes: int
-    reservoir: int
-    worker_bytes: int
-    client_bytes: int
-    memory_limit: int | None
+    sizes: Sizes
+    costs: Mapping[str, Cost]
+    after: Sequence[Cost]
+    peaks: Peaks
+    limits: Limits
+    slots: int
     kept: bool
-    in_process: bool
-    stage_flops: Mapping[str, float]
-    checkpoint_bytes: int = 0
-    scratch_bytes: int = 0
-    core_seconds: float = 0.0
-    most_seconds: float = 0.0
-    local: tuple[str, ...] = ()
-    readings: int = 0
-    local_readings: int = 0
-    model_bytes: int = 0
-    slots: int = 1
-    enough_slots: int = 1
-    client_memory_limit: int | None = None
 
     @classmethod
     def of(
-        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, beside: Sequence[Cost] = ()
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1, after: Sequence[Cost] = ()
     ) -> "Plan":
-        """The plan for a source.
-
-        Parameters
-        ----------
-        beside : costs of what a command does after the fit
-        """
-        outputs = max(outputs, source.targets)
-        whole = cls._of_slots(source, recipe, executor, outputs, beside)
+        """The plan for a source."""
+        make = partial(cls._of_slots, source, recipe, executor, max(outputs, source.targets), after)
+        whole = make()
         while not whole.fits_workers and executor.leave_out_smaller(whole.worker_bytes):
-            whole = cls._of_slots(source, recipe, executor, outputs, beside)
+            whole = make()
         for slots in executor.fewer_slots(max(FEW_SLOTS, whole.enough_slots)):
             with executor.using(slots):
-                part = cls._of_slots(source, recipe, executor, outputs, beside)
+                part = make()
             if part.kept == whole.kept and part.fits_workers:
                 return part
         return whole
 
     @classmethod
     def _of_slots(
-        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, beside: Sequence[Cost]
+        cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, after: Sequence[Cost]
     ) -> "Plan":
         """The plan for all slots of an executor."""
-        stages = StageCosts.of(source, recipe, executor.slots, outputs)
-        sizes, solve, local = stages.sizes, stages.solve, stages.local.values()
+        sizes, slots = Sizes.of(source.n_counted, source.n_terms, recipe), executor.slots
+        costs, rows = stage_costs(source, recipe, sizes, slots, outputs), RowMemory.of(source)
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
-        rows = RowMemory.of(source)
-        peaks = stages.peaks(rows, executor)
+        peaks = Peaks.of(costs, rows, executor)
         total = limit * workers if limit else available_memory()
         kept = rows.has_room(workers * peaks.worker, total) and (limit is None or peaks.with_rows <= limit)
-        read, costs = (1 if kept else stages.readings) * reading_seconds(source), [*stages, *beside]
-        return cls(
-            n=sizes.n,
-            p=source.n_in,
-            columns=sizes.components,
-            outputs=outputs,
-            rounds=sizes.rounds,
-            passes=solve.readings,
-            reservoir=sizes.reservoir,
-            worker_bytes=peaks.with_rows if kept else peaks.worker,
-            client_bytes=peaks.client,
-            memory_limit=limit,
-            client_memory_limit=executor.client_memory_limit,
-            kept=kept,
-            in_process=executor.in_process,
-            stage_flops={name: cost.flops for name, cost in stages.named.items()},
-            local=tuple(stages.local),
-            model_bytes=stages.disk_bytes(lambda cost: cost.model_bytes),
-            readings=stages.readings,
-            local_readings=sum(cost.readings for cost in local),
-            checkpoint_bytes=stages.disk_bytes(lambda cost: cost.checkpoint_bytes),
-            scratch_bytes=stages.disk_bytes(lambda cost: cost.scratch_bytes),
-            core_seconds=round(core_seconds(costs) + sum(cost.more_seconds for cost in costs) + read, 1),
-            most_seconds=core_seconds(stages) / CORES,
-            slots=executor.slots,
-            enough_slots=stages.enough_slots(read),
-        )
+        limits = Limits(limit, executor.client_memory_limit, executor.in_process)
+        return cls(source, recipe, outputs, sizes, costs, after, peaks, limits, slots, kept)
+
+    @property
+    def local(self) -> tuple[str, ...]:
+        """Local stages that are tried."""
+        return tuple(name for name in self.costs if name not in GLOBAL_STAGES)
+
+    @property
+    def readings(self) -> int:
+        """Readings of the source, from memory where it is kept."""
+        return sum(cost.readings for cost in self.costs.values())
+
+    @property
+    def worker_bytes(self) -> int:
+        """Bytes of each worker's process (of this process, where threads do the work)."""
+        return self.peaks.with_rows if self.kept else self.peaks.worker
 
     @property
     def here_bytes(self) -> int:
         """Bytes of the process of the client."""
-        return self.client_bytes + self.in_process * self.worker_bytes
+        return self.peaks.client + self.limits.in_process * self.worker_bytes
 
     @property
     def fits_workers(self) -> bool:
         """True if the workers have a limit that is enough, or none."""
-        return self.memory_limit is None or self.worker_bytes <= self.memory_limit
+        return self.limits.worker is None or self.worker_bytes <= self.limits.worker
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of the model file, about; a local stage's part is at most this."""
+        return sum_files(self.costs, lambda cost: cost.model_bytes)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of disk, of a run with a checkpoint."""
+        return sum_files(self.costs, lambda cost: cost.checkpoint_bytes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of disk, while a local stage has its rows there."""
+        return sum_files(self.costs, lambda cost: cost.scratch_bytes)
 
     @property
     def flops(self) -> float:
         """Flops of setup and passes."""
-        return self.stage_flops["setup"] + self.stage_flops["solve"]
+        return self.costs["setup"].flops + self.costs["solve"].flops
+
+    @property
+    def most_seconds(self) -> float:
+        """Seconds that max_seconds is compared with, of the usual cores."""
+        return core_seconds(self.costs.values()) / CORES
+
+    @property
+    def enough_slots(self) -> int:
+        """Slots beyond which the calls of more would cost more seconds than they save."""
+        return count_enough_slots(self.costs, self.sizes.rounds, self._read_seconds)
+
+    @property
+    def _read_seconds(self) -> float:
+        return (1 if self.kept else self.readings) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON."""
-        return asdict(self) | {"local": list(self.local)}
+        """The plan as JSON: its entries are those of _PLAN_WORDS, and for records a few more."""
+        sizes, costs = self.sizes, [*self.costs.values(), *self.after]
+        return {
+            "n": sizes.n,
+            "p": self.source.n_in,
+            "columns": sizes.components,
+            "outputs": self.outputs,
+            "rounds": sizes.rounds,
+            "passes": self.costs["solve"].readings,
+            "reservoir": sizes.reservoir,
+            "worker_bytes": self.worker_bytes,
+            "client_bytes": self.peaks.client,
+            "memory_limit": self.limits.worker,
+            "client_memory_limit": self.limits.client,
+            "kept": self.kept,
+            "in_process": self.limits.in_process,
+            "stage_flops": {name: cost.flops for name, cost in self.costs.items()},
+            "checkpoint_bytes": self.checkpoint_bytes,
+            "scratch_bytes": self.scratch_bytes,
+            "core_seconds": round(core_seconds(costs) + sum(c.more_seconds for c in costs) + self._read_seconds, 1),
+            "most_seconds": self.most_seconds,
+            "local": list(self.local),
+            "readings": self.readings,
+            "local_readings": sum(self.costs[name].readings for name in self.local),
+            "model_bytes": self.model_bytes,
+            "slots": self.slots,
+            "enough_slots": self.enough_slots,
+        }
 
-    def check_memory(self, with_components: WithComponents) -> None:
+    def check_memory(self, executor: Executor) -> None:
         """Refuse a fit that needs more memory than there is, with both numbers and ones that fit."""
-        if not self.fits_workers:
-            assert self.memory_limit is not None
+        own, here, limit = self.limits.worker, self.here_bytes, self.limits.client
+        if own is not None and not self.fits_workers:
             raise MemoryBudgetError(
-                f"Each worker needs about {in_mib(self.worker_bytes)} and has a limit of {in_mib(self.memory_limit)}. "
-                f"Raise --memory-limit to {_whole_mib(self.worker_bytes)}{self._fewer(with_components)}, or give a "
-                "source in smaller chunks."
+                f"Each worker needs about {in_mib(self.worker_bytes)} and has a limit of {in_mib(own)}. Raise "
+                f"--memory-limit to {_whole_mib(self.worker_bytes)}{self._fewer(executor)}, or give a source in "
+                "smaller chunks."
             )
-        here, limit, most = self.here_bytes, self.client_memory_limit, memory_limit()
         if limit is not None and here > limit:
             raise MemoryBudgetError(
                 f"This process needs about {in_mib(here)} and has a limit of {in_mib(limit)}. "
-                f"Raise --client-memory-limit to {_whole_mib(here)}{self._fewer(with_components)}."
+                f"Raise --client-memory-limit to {_whole_mib(here)}{self._fewer(executor)}."
             )
-        if here > most:
+        if here > (most := memory_limit()):
             raise MemoryBudgetError(
-                f"This process needs about {in_mib(here)}, most of it for n_components={self.columns}, and the "
-                f"machine or its container has {in_mib(most)}. Use a larger one{self._fewer(with_components)}."
+                f"This process needs about {in_mib(here)}, most of it for n_components={self.sizes.components}, and "
+                f"the machine or its container has {in_mib(most)}. Use a larger one{self._fewer(executor)}."
             )
 
-    def check_seconds(self, limit: float | None) -> None:
+    def check_seconds(self) -> None:
         """Refuse a fit that is predicted to take longer than it may."""
+        limit = self.recipe.max_seconds
         if limit is not None and self.most_seconds > limit:
             raise RecipeError(
                 f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores and max_seconds "
@@ -184,8 +232,9 @@ class Plan:
                 "to choose."
             )
 
-    def check_model(self, limit: int | None) -> None:
+    def check_model(self) -> None:
         """Refuse a model file that may be larger than it is to be."""
+        limit = self.recipe.max_model_size
         if limit is not None and self.model_bytes > limit:
             fewer = "grids or components, or local='none'," if self.local else "components"
             raise MemoryBudgetError(
@@ -193,19 +242,64 @@ class Plan:
                 "or raise max_model_size."
             )
 
-    def _fewer(self, with_components: WithComponents) -> str:
+    def _fewer(self, executor: Executor) -> str:
         """Advice of a number of components that fits; empty where none does."""
-        columns = self.columns
+        columns = self.sizes.components
         while (columns := columns // 4 * 2) >= FEWEST_ADVISED:  # even: sine and cosine come in pairs
-            if with_components(columns)._fits():
+            if Plan.of(self.source, self.recipe.replace(n_components=columns), executor, self.outputs)._fits():
                 return f", or use n_components={columns}"
         return ""
 
     def _fits(self) -> bool:
-        limits = memory_limit(), self.client_memory_limit
+        limits = memory_limit(), self.limits.client
         return self.fits_workers and all(limit is None or self.here_bytes <= limit for limit in limits)
 
 
 def _whole_mib(n: int) -> str:
     """Bytes as an option takes them."""
     return f"{-(-n // 2**20)}MiB"
+
+
+def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The entries of a plan as people read them: name and value.
+
+    Examples
+    --------
+    >>> format_plan({"n": 5000, "worker_bytes": 2**30, "core_seconds": 3.2})
+    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('seconds of a usual core', '3')]
+    """
+    shown = {name: _in_words(name, plan[name]) for name in _PLAN_WORDS if name in plan}
+    if not plan.get("client_memory_limit"):
+        shown.pop("client_memory_limit", None)
+    if "readings" in shown:
+        shown["readings"] = _readings(plan)
+    return [(_PLAN_WORDS[name], value) for name, value in shown.items()]
+
+
+def _readings(plan: Mapping[str, Any]) -> str:
+    """The readings in words: one of rows that stay in memory, else their number and that of local stages."""
+    if plan.get("kept"):
+        return "1: the rows stay in memory"
+    more = plan.get("local_readings")
+    if not more:
+        return f"{plan['readings']:,}"
+    return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}"
+
+
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "none known"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith(("_bytes", "memory_limit")):
+        return in_mib(value)
+    if name.endswith("seconds"):
+        return f"{max(1, round(value)):,}"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def in_mib(n: float) -> str:
+    """Bytes in words."""
+    return f"{n / 2**20:,.0f} MiB"

@@ -1,109 +1,62 @@
-"""The costs that the stages of a fit state, and their sums: work, readings, and the bytes of the largest phase."""
+"""The costs that the stages of a fit state, of a whole fit and of each way to fit a machine, and its largest phase."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from math import ceil, sqrt
 from typing import NamedTuple
 
 from dkernel.data.source import Source
 from dkernel.features import by_landmarks
 from dkernel.model.recipe import Recipe
-from dkernel.solvers.budget import choice_flops
+from dkernel.solvers.budget import CORES, choice_flops
 from dkernel.solvers.catalogue import SOLVER_CLASSES
-from dkernel.solvers.setup_cost import setup_cost
-from dkernel.solvers.sizes import Sizes
+from dkernel.solvers.setup_cost import setup_cost, setup_flops
+from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.streaming.cost import CALL_SECONDS, Cost, core_seconds
 from dkernel.streaming.execution.base import Executor
-from dkernel.streaming.row_memory import RowMemory
-from dkernel.streaming.survey import survey_cost
-from dkernel.training.local_stages import local_costs
+from dkernel.streaming.row_memory import HELD_SHARE, RowMemory
+from dkernel.streaming.survey import reading_seconds, survey_cost
+from dkernel.training.local_stages import local_cost, local_costs
 from dkernel.training.selection.model_selection import choice_cost
+from dkernel.training.selection.ways import Way, WayCost
+
+GLOBAL_STAGES = ("survey", "choice", "setup", "solve")  # of a fit, before the local stages
+USUAL_MEMORY = CORES * 2**30  # of the workers that the plain command is promised to do with
 
 
-@dataclass(frozen=True)
-class StageCosts:
-    """Sizes of a fit and the costs of its stages, in their order.
+def stage_costs(source: Source, recipe: Recipe, sizes: Sizes, slots: int, outputs: int) -> dict[str, Cost]:
+    """Stage -> its cost, in their order: GLOBAL_STAGES, and each local stage that is tried.
 
     Parameters
     ----------
-    local : of each local stage that is tried
+    slots : calls that run at a time
     """
-
-    sizes: Sizes
-    survey: Cost
-    choice: Cost
-    setup: Cost
-    solve: Cost
-    local: Mapping[str, Cost]
-
-    @classmethod
-    def of(cls, source: Source, recipe: Recipe, slots: int, outputs: int) -> "StageCosts":
-        """The costs of a fit of a source.
-
-        Parameters
-        ----------
-        slots : calls that run at a time
-        """
-        sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
-        survey = survey_cost(source, sizes.reservoir)
-        setup, solve = _global_costs(source, sizes, recipe, slots, outputs)
-        drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
-        rows = sizes.reservoir - sizes.holdout
-        choice = choice_cost(recipe, sizes.p, rows, sizes.components, drawn, budget)
-        local = local_costs(recipe, source, sizes, [survey, choice, setup, solve], outputs)
-        return cls(sizes, survey, choice, setup, solve, local)
-
-    @property
-    def named(self) -> dict[str, Cost]:
-        """Stage -> its cost, in their order."""
-        return {"survey": self.survey, "choice": self.choice, "setup": self.setup, "solve": self.solve, **self.local}
-
-    def __iter__(self) -> Iterator[Cost]:
-        yield from self.named.values()
-
-    @property
-    def readings(self) -> int:
-        """Readings of all rows."""
-        return sum(cost.readings for cost in self)
-
-    def disk_bytes(self, of_stage: Callable[[Cost], int]) -> int:
-        """Bytes of files of the stages, with the largest of the local stages, since only one is kept."""
-        others = sum(of_stage(cost) for cost in (self.survey, self.choice, self.setup, self.solve))
-        return others + max((of_stage(cost) for cost in self.local.values()), default=0)
-
-    def enough_slots(self, read: float) -> int:
-        """Calls at a time beyond which more of them cost more than they save.
-
-        k calls in each of w waits, for work of s seconds of a core, take s / k + w k c seconds.
-
-        Parameters
-        ----------
-        read : seconds of a core for all readings
-        """
-        waits = sum(max(1, cost.readings) for cost in self) + (self.sizes.rounds - 1) * self.solve.readings
-        return ceil(sqrt((core_seconds(self) + read) / (waits * CALL_SECONDS)))
-
-    def peaks(self, rows: RowMemory, executor: Executor) -> "Peaks":
-        """The most bytes of a fit at one time."""
-        worker, client = executor.base_bytes
-        worker += sum(cost.throughout_bytes for cost in self)
-        client += sum(cost.client_throughout_bytes for cost in self)
-        phases, kept = list(_phases(list(self), rows, executor)), rows.kept_bytes(executor.workers)
-        of_client = [phase.client for phase in phases]
-        read = [phase.worker + phase.units for phase in phases]
-        held = [phase.worker + max(phase.units, kept) + phase.kept for phase in phases]
-        return Peaks(
-            worker + executor.worker_peak(read, of_client),
-            worker + executor.worker_peak(held, of_client),
-            client + max(of_client),
-        )
+    task_rows = min(max((unit.n_rows for unit in source.units), default=0), -(-source.n_rows // slots))
+    survey, setup = survey_cost(source, sizes.reservoir), setup_cost(sizes, recipe, outputs, source)
+    solve = SOLVER_CLASSES[recipe.solver].cost(sizes, outputs, task_rows)
+    drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, setup.flops + solve.flops)
+    choice = choice_cost(recipe, sizes.p, sizes.reservoir - sizes.holdout, sizes.components, drawn, budget)
+    costs = dict(zip(GLOBAL_STAGES, (survey, choice, setup, solve), strict=True))
+    return costs | local_costs(recipe, source, sizes, list(costs.values()), outputs)
 
 
-def _global_costs(source: Source, sizes: Sizes, recipe: Recipe, slots: int, outputs: int) -> tuple[Cost, Cost]:
-    """Costs of setup and passes."""
-    most = max((unit.n_rows for unit in source.units), default=0)
-    rows = min(most, -(-source.n_rows // slots))
-    return setup_cost(sizes, recipe, outputs, source), SOLVER_CLASSES[recipe.solver].cost(sizes, outputs, rows)
+def sum_files(costs: Mapping[str, Cost], count: Callable[[Cost], int]) -> int:
+    """Bytes of files of the stages, with the largest of the local stages, since only one is kept."""
+    of_local = [count(cost) for name, cost in costs.items() if name not in GLOBAL_STAGES]
+    return sum(count(costs[name]) for name in GLOBAL_STAGES) + max(of_local, default=0)
+
+
+def count_enough_slots(costs: Mapping[str, Cost], rounds: int, read: float) -> int:
+    """Calls at a time beyond which more of them cost more than they save.
+
+    k calls in each of w waits, for work of s seconds of a core, take s / k + w k c seconds.
+
+    Parameters
+    ----------
+    read : seconds of a core for all readings
+    """
+    waits = sum(max(1, cost.readings) for cost in costs.values()) + (rounds - 1) * costs["solve"].readings
+    return ceil(sqrt((core_seconds(costs.values()) + read) / (waits * CALL_SECONDS)))
 
 
 class Peaks(NamedTuple):
@@ -119,6 +72,22 @@ class Peaks(NamedTuple):
     worker: int
     with_rows: int
     client: int
+
+    @classmethod
+    def of(cls, costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> "Peaks":
+        """The peaks of some stages, one after the other: none holds what another one has made for itself."""
+        worker, client = executor.base_bytes
+        worker += sum(cost.throughout_bytes for cost in costs.values())
+        client += sum(cost.client_throughout_bytes for cost in costs.values())
+        phases, kept = list(_list_phases(costs, rows, executor)), rows.kept_bytes(executor.workers)
+        of_client = [phase.client for phase in phases]
+        read = [phase.worker + phase.units for phase in phases]
+        held = [phase.worker + max(phase.units, kept) + phase.kept for phase in phases]
+        return cls(
+            worker + executor.worker_peak(read, of_client),
+            worker + executor.worker_peak(held, of_client),
+            client + max(of_client),
+        )
 
 
 class Phase(NamedTuple):
@@ -137,10 +106,9 @@ class Phase(NamedTuple):
     kept: int = 0
 
 
-def _phases(stages: Sequence[Cost], rows: RowMemory, executor: Executor) -> Iterator[Phase]:
-    """The phases of a fit: none of them holds what another one has made for itself."""
+def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Phase]:
     workers, left = executor.workers, 0
-    for cost in stages:
+    for cost in costs.values():
         reads = cost.readings > 0
         worker, beside = executor.tasks_bytes(cost)
         worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading_bytes
@@ -148,3 +116,47 @@ def _phases(stages: Sequence[Cost], rows: RowMemory, executor: Executor) -> Iter
         yield Phase(worker, client, reads * rows.ahead, cost.kept_bytes * rows.n // workers)
         yield Phase(0, left + cost.alone_bytes)
         left += cost.left_bytes
+
+
+def repeated_seconds(source: Source) -> float:
+    """Seconds of one core for each reading after the first: none of rows that are in memory or have room there.
+
+    What has room is decided by USUAL_MEMORY, so that the memory of a machine changes no choice.
+    """
+    return 0.0 if source.in_memory or source.nbytes <= HELD_SHARE * USUAL_MEMORY else reading_seconds(source)
+
+
+def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int, reading: float = 0.0) -> WayCost:
+    """The cost of the stages of a way, at the full size of the fit.
+
+    Parameters
+    ----------
+    sizes : of the fit, with the components that a kernel would have
+    reading : seconds of one core for each reading of the files, 0 where the rows stay in memory
+
+    Examples
+    --------
+    >>> sizes, grids = Sizes.of(100_000, 28, Recipe()), Way("none", "grids")
+    >>> [round(way_cost(way, sizes, Recipe(), 1).seconds) for way in (Way(), grids)]
+    [21, 2]
+    >>> round(way_cost(grids, sizes, Recipe(), 1, reading=1.0).seconds)
+    35
+    """
+    recipe = way.of(recipe)
+    of_kernel, of_global = sizes.components, sizes
+    if recipe.components_open and way.learns_rest:
+        of_kernel = min(of_kernel, LEAST_COMPONENTS)
+    components = of_kernel if way.features == "kernel" else 1
+    if components != sizes.components:
+        of_global = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=components))
+    costs = [Cost(flops=setup_flops(of_global, recipe)), SOLVER_CLASSES[recipe.solver].cost(of_global, outputs, 0)]
+    if way.features == "none":  # the mean of the label, which the survey knows
+        costs = [replace(cost, flops=0.0, readings=0) for cost in costs]
+    local_readings = 0
+    if way.local != "none":
+        costs.append(local_cost(way.local, of_global, recipe, outputs))
+        local_readings = costs[-1].readings
+    seconds = core_seconds(costs)
+    if reading:  # of many rows a local stage takes more seconds than budgets count
+        seconds += sum(cost.more_seconds + reading * cost.readings for cost in costs)
+    return WayCost(seconds, local_readings, reading)

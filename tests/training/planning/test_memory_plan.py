@@ -15,10 +15,8 @@ from dkernel.solvers.sizes import Sizes, flops_of
 from dkernel.streaming.cost import CLIENT_BASE, SCORE_SPEED, WORKER_BASE
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import plan, train
-from dkernel.training.planning.memory_plan import FEW_SLOTS, Plan
-from dkernel.training.planning.plan_format import format_plan
-from dkernel.training.planning.stage_costs import StageCosts
-from dkernel.training.planning.way_costs import repeated_seconds, way_cost
+from dkernel.training.planning.memory_plan import FEW_SLOTS, Plan, format_plan
+from dkernel.training.planning.stage_costs import GLOBAL_STAGES, repeated_seconds, way_cost
 from dkernel.training.selection.ways import Way
 from tests.streaming.execution.stand_ins import Apart
 
@@ -45,7 +43,7 @@ GIB = 2**30
 def checked(source, recipe, executor):
     """The plan; refused where it does not fit."""
     found = Plan.of(source, recipe, executor)
-    found.check_memory(lambda columns: Plan.of(source, recipe.replace(n_components=columns), executor))
+    found.check_memory(executor)
     return found
 
 
@@ -67,28 +65,27 @@ def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monk
         Plan.of(source, Recipe(solver="psgd"), ThreadsExecutor(2)),
     )
     checked(source, Recipe(solver="psgd"), Apart(GIB))
-    assert apart.client_bytes <= GIB
+    assert apart.peaks.client <= GIB
     assert apart.worker_bytes <= GIB
-    assert here.client_bytes <= GIB
+    assert here.peaks.client <= GIB
     assert here.worker_bytes <= GIB
     assert apart.model_bytes <= max(64 * 2**20, data // 100)
     if n >= 10**7:
         assert not apart.kept
-        assert apart.readings - apart.local_readings <= 3
+        assert sum(apart.costs[name].readings for name in GLOBAL_STAGES) <= 3
 
 
 @pytest.mark.parametrize("n", [10**7, 10**8])
 def test_memory_never_changes_what_is_fitted(n):
     """A smaller limit is refused or changes how often the files are read, and no size."""
     plans = [Plan.of(rows_of(n), Recipe(solver="psgd"), Apart(limit)) for limit in (GIB // 2, GIB, 2**40)]
-    sizes = {(each.columns, each.local, each.model_bytes, each.passes, each.rounds) for each in plans}
-    assert len(sizes) == 1
+    assert len({(each.sizes, *each.local, each.model_bytes) for each in plans}) == 1
     with pytest.raises(MemoryBudgetError, match="Each worker needs about"):
         checked(rows_of(n), Recipe(solver="psgd"), Apart(GIB // 2))
 
 
 def test_a_high_effort_may_take_more_memory():
-    assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), Apart(None)).columns == 16_384
+    assert Plan.of(rows_of(10**8), Recipe(solver="psgd", effort="high"), Apart(None)).sizes.components == 16_384
 
 
 def readings(source, limit=GIB, **given):
@@ -181,8 +178,8 @@ def test_what_the_refusal_advises_is_enough(source):
 def test_one_process_frees_the_tasks_squares_before_its_own(source):
     recipe = Recipe(solver="psgd", n_components=3000)
     here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
-    assert here.client_bytes == apart.client_bytes
-    assert here.client_bytes > 6 * 8 * 3000**2
+    assert here.peaks.client == apart.peaks.client
+    assert here.peaks.client > 6 * 8 * 3000**2
     assert here.worker_bytes < apart.worker_bytes - 3 * 8 * 3000**2
 
 
@@ -214,7 +211,7 @@ def test_train_refuses_before_anything_is_read(source, monkeypatch):
 
 def test_without_a_limit_nothing_is_refused(source):
     found = checked(source, Recipe(solver="psgd", n_components=10_000), SerialExecutor())
-    assert found.memory_limit is None
+    assert found.limits.worker is None
 
 
 def test_needs_grow_with_columns_threads_and_outputs(source):
@@ -222,30 +219,29 @@ def test_needs_grow_with_columns_threads_and_outputs(source):
         return Plan.of(source, Recipe(solver="psgd", n_components=columns), Limited(GIB, 1, threads), outputs)
 
     assert needs(2000).worker_bytes > needs().worker_bytes
-    assert needs(2000).client_bytes > needs().client_bytes
+    assert needs(2000).peaks.client > needs().peaks.client
     assert needs(threads=4).worker_bytes > needs().worker_bytes
-    assert needs(outputs=10).stage_flops["solve"] > needs().stage_flops["solve"]
-    assert needs(2000).stage_flops["setup"] > 3 * needs().stage_flops["setup"]
+    assert needs(outputs=10).costs["solve"].flops > needs().costs["solve"].flops
+    assert needs(2000).costs["setup"].flops > 3 * needs().costs["setup"].flops
 
 
 @pytest.mark.parametrize("n", [10**5, 10**8])
 def test_a_plan_is_the_sum_of_what_the_stages_state(n):
     """The stages know sizes alone; what of their bytes is in which process is the executor's."""
     source, recipe, executor = rows_of(n), Recipe(solver="psgd", n_components=2000), Apart(GIB)
-    found, stages = Plan.of(source, recipe, executor), StageCosts.of(source, recipe, executor.slots, 1)
-    costs = list(stages)
+    found = Plan.of(source, recipe, executor)
+    costs, stages = list(found.costs.values()), found.costs
     assert found.readings == sum(cost.readings for cost in costs)
-    assert sum(found.stage_flops.values()) == sum(c.flops for c in costs)
-    assert found.model_bytes == stages.solve.model_bytes + max(
-        (c.model_bytes for c in stages.local.values()), default=0
+    assert found.model_bytes == stages["solve"].model_bytes + max(
+        (stages[name].model_bytes for name in found.local), default=0
     )
     throughout = sum(cost.throughout_bytes for cost in costs)
     assert found.worker_bytes >= WORKER_BASE + throughout + max(executor.tasks_bytes(cost)[0] for cost in costs)
-    assert found.client_bytes >= CLIENT_BASE + 3 * stages.survey.throughout_bytes + stages.setup.client_bytes
+    assert found.peaks.client >= CLIENT_BASE + 3 * stages["survey"].throughout_bytes + stages["setup"].client_bytes
 
 
 def test_squares_are_made_where_the_client_has_the_cores(monkeypatch):
-    setup = StageCosts.of(rows_of(10**5), Recipe(solver="psgd", n_components=2000), 2, 1).setup
+    setup = Plan.of(rows_of(10**5), Recipe(solver="psgd", n_components=2000), ThreadsExecutor(2)).costs["setup"]
     places = {}
     for cores in (1, 2):
         monkeypatch.setattr("dkernel.streaming.execution.cluster.usable_cores", lambda cores=cores: cores)
@@ -298,8 +294,8 @@ def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
     given = Recipe(loss="squared", gamma=0.1, scale="standard", solver="normal", n_components=2000)
     one = Plan.of(source, given.replace(n_components=2049), SerialExecutor())  # too many for the matrices of folds
     folded = Plan.of(source, given, SerialExecutor())
-    assert folded.stage_flops["solve"] > one.stage_flops["solve"] + 4 * 10 * 2000**3
-    assert folded.stage_flops["setup"] == 0
+    assert folded.costs["solve"].flops > one.costs["solve"].flops + 4 * 10 * 2000**3
+    assert folded.costs["setup"].flops == 0
 
 
 def test_phases_that_do_not_live_together_are_not_added(source):
@@ -309,18 +305,18 @@ def test_phases_that_do_not_live_together_are_not_added(source):
         Plan.of(source, Recipe(solver="psgd", n_components=3000, gamma=0.1, local=local), executor)
         for local in ("none", "cells")
     )
-    assert cells.client_bytes + cells.worker_bytes < alone.client_bytes + alone.worker_bytes + matrix
+    assert cells.here_bytes < alone.here_bytes + matrix
     given = Recipe(loss="squared", gamma=0.1, scale="standard", metric="identity", solver="normal", n_components=2000)
     normal = Plan.of(source, given, executor)
     each = 5 * (3 + 2)  # folds, and levels of half of 20,000 rows
-    assert 2 * each < (normal.client_bytes + normal.worker_bytes) / (8 * 2000**2) < 2 * each + 10
+    assert 2 * each < normal.here_bytes / (8 * 2000**2) < 2 * each + 10
 
 
 def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
     small = Recipe(solver="psgd", n_components=512, local="none", kernel="gaussian", gamma=0.1)
     few, many = (Plan.of(rows_of(640_000), small, Apart(GIB, workers)) for workers in (2, 64))
     assert (few.slots, many.slots) == (2, FEW_SLOTS)
-    assert (few.flops, few.local, few.columns, few.rounds) == (many.flops, many.local, many.columns, many.rounds)
+    assert (few.flops, few.local, few.sizes) == (many.flops, many.local, many.sizes)
     # of work of s seconds and w waits sqrt(s / w) are enough: four times the rows are worth twice the workers
     once, four = (Plan.of(rows_of(n), small, Apart(64 * GIB, 2000)).enough_slots for n in (2 * 10**8, 8 * 10**8))
     assert 1.8 < four / once < 2.2
@@ -334,20 +330,20 @@ def test_a_plan_uses_as_many_workers_as_the_work_is_worth():
 def test_a_limit_of_the_client_refuses_and_changes_no_fit(source):
     executor = Apart(GIB)
     free = Plan.of(source, Recipe(solver="psgd"), executor)
-    executor.client_memory_limit = free.client_bytes - 1
+    executor.client_memory_limit = free.peaks.client - 1
     limited = Plan.of(source, Recipe(solver="psgd"), executor)
     with pytest.raises(MemoryBudgetError, match=r"This process needs about .* Raise --client-memory-limit to"):
         checked(source, Recipe(solver="psgd"), executor)
-    assert replace(limited, client_memory_limit=None) == free
-    assert ("limit of the client", f"{(free.client_bytes - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
-    executor.client_memory_limit = int(0.8 * free.client_bytes)
+    assert limited.as_dict() | {"client_memory_limit": None} == free.as_dict()
+    assert ("limit of the client", f"{(free.peaks.client - 1) / 2**20:,.0f} MiB") in format_plan(limited.as_dict())
+    executor.client_memory_limit = int(0.8 * free.peaks.client)
     with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB, or use n_components=") as refused:
         checked(source, Recipe(solver="psgd"), executor)
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
-    assert columns < free.columns
+    assert columns < free.sizes.components
     checked(source, Recipe(solver="psgd", n_components=columns), executor)
     executor.client_memory_limit = GIB // 8
     with pytest.raises(MemoryBudgetError, match=r"--client-memory-limit to \d+MiB\.$"):
         checked(source, Recipe(solver="psgd"), executor)
-    executor.client_memory_limit = free.client_bytes
+    executor.client_memory_limit = free.peaks.client
     checked(source, Recipe(solver="psgd"), executor)
