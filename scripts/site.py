@@ -1,6 +1,6 @@
 """Make a site of the pages that stand in the repository, with a page for each public name and a search.
 
-Needs MkDocs: pip install '.[site]'. A warning, such as a link without a page, ends it with 1.
+Needs Sphinx: pip install '.[site]'. A warning, such as a link without a page, ends it with 1.
 
     python scripts/site.py                 # into the folder site
     python scripts/site.py --out public
@@ -12,30 +12,44 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-SETTINGS = """\
-site_name: dkernel
-docs_dir: pages
-site_dir: {out}
-use_directory_urls: false
-theme: {{name: mkdocs, navigation_depth: 3}}
-plugins:
-  - search
-  - mkdocstrings:
-      handlers:
-        python:
-          paths: ["{root}"]
-          options: {{docstring_style: numpy, show_source: false, show_root_heading: true, heading_level: 1,
-                     inherited_members: true, filters: ["!^_"],
-                     docstring_options: {{warnings: false}}}}
-nav:
-{nav}
+MENU = """
+Tour     dkernel/TOUR dkernel/SERVICE dkernel/model/export/README
+Data     dkernel/data/README dkernel/data/BAD_INPUT
+Command  dkernel/cli/README dkernel/cli/OPTIONS
+Python   dkernel/estimators/README dkernel/estimators/SURE
+Kernels  dkernel/kernels/README dkernel/kernels/STRUCTURED dkernel/features/README dkernel/losses/README
+Training dkernel/training/README dkernel/model/local/README
+Dask     dkernel/streaming/execution/README deploy/README
+API      api/index
+More     scripts/bench/README scripts/bench/CHOICES scripts/bench/INTERVALS scripts/bench/STUDY scripts/bench/SOURCES
+         dkernel/CHANGES tests/README
 """
-LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+"""An entry of the menu, its page, and the pages under it."""
+
+SETTINGS = {
+    "project": "dkernel",
+    "html_title": "dkernel",
+    "root_doc": "README",
+    "extensions": ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"],
+    "html_theme": "pydata_sphinx_theme",
+    "html_theme_options": {"header_links_before_dropdown": 10, "show_prev_next": False},
+    "html_show_sourcelink": False,
+    "myst_heading_anchors": 4,
+    "default_role": "code",
+    "autodoc_default_options": {"members": True, "inherited-members": "BaseEstimator"},
+    "autodoc_typehints": "none",
+    "toc_object_entries_show_parents": "hide",
+    "numpydoc_show_class_members": False,
+    "suppress_warnings": ["ref.ref", "ref.term"],  # what is inherited refers to pages of scikit-learn
+}
+MARKS = re.compile(r"`[^`]*`|(?<=\w)_(?!\w)|[|*]|(?<=^[A-Z])\.")
+"""Code, and what is plain text in a docstring and a mark in reStructuredText."""
 
 
 def public_names() -> list[str]:
@@ -45,55 +59,60 @@ def public_names() -> list[str]:
     return sorted(name for name in dkernel.__all__ if name != "__version__")
 
 
-def tracked_files(pattern: str) -> list[Path]:
-    """The files of a pattern that git knows."""
-    listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [Path(name) for name in listed.stdout.splitlines()]
+def copy_pages(place: Path) -> None:
+    """Copy the files that git knows, and append to each page of the menu the list of those under it."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, place / name)
+    menu = [line.split() for line in MENU.replace("\n  ", " ").strip().splitlines()]
+    lists = {page: [f"/{each}" for each in under] for _, page, *under in menu if under}
+    for page, under in [("README", [f"{title} </{page}>" for title, page, *_ in menu]), *lists.items()]:
+        with open(place / f"{page}.md", "a", encoding="utf-8") as file:
+            file.write("\n".join(["", "```{toctree}", ":hidden:", *under, "```", ""]))
 
 
-def drop_links(text: str, page: Path) -> str:
-    """The text of a page whose links to files that are no pages have become plain words."""
+def write_api(place: Path, names: Sequence[str]) -> None:
+    """Write a page for each name, and one that lists them."""
+    (place / "api").mkdir()
+    for name in names:
+        kind = "module" if name == "errors" else "class" if name[0].isupper() else "function"
+        text = f"{name}\n{'=' * len(name)}\n\n.. auto{kind}:: dkernel.{name}\n"
+        (place / "api" / f"{name}.rst").write_text(text)
+    lists = (f".. {kind}" + "\n\n   " + "\n   ".join(names) for kind in ("autosummary::", "toctree::\n   :hidden:"))
+    (place / "api" / "index.rst").write_text("API\n===\n\n.. currentmodule:: dkernel\n\n" + "\n\n".join(lists) + "\n")
 
-    def keep(found: re.Match[str]) -> str:
-        target = (ROOT / page.parent / found[2]).resolve()
-        return found[0] if target.suffix == ".md" and target.is_file() else found[1]
 
-    return LINK.sub(keep, text)
+def escape(app: Any, what: str, name: str, described: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
+    """Escape the marks in a docstring, but not in its examples."""
+    end = lines.index("Examples") if "Examples" in lines else len(lines)
+    lines[:end] = [MARKS.sub(lambda m: m[0] if m[0][0] == "`" else f"\\{m[0]}", line) for line in lines[:end]]
 
 
-def navigation(pages: list[Path]) -> Iterator[str]:
-    """The lines of the table of contents: the first page, the other pages, the names."""
-    yield "  - dkernel: README.md"
-    yield "  - Pages:"
-    for page in pages:
-        if page != Path("README.md"):
-            title = (ROOT / page).read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
-            yield f'      - "{title}": {page}'
-    yield "  - Python:"
-    yield from (f"      - {name}: api/{name}.md" for name in public_names())
+def build(place: Path, out: Path) -> int:
+    """Make HTML of the pages in a folder; returns 1 after a warning."""
+    from pygments.lexers import TextLexer
+    from sphinx.application import Sphinx
+
+    shutil.rmtree(out, ignore_errors=True)
+    app = Sphinx(place, None, out, place / ".trees", "html", SETTINGS, status=None, warningiserror=True)
+    app.connect("autodoc-process-docstring", escape, priority=100)  # before numpydoc
+    app.add_lexer("mermaid", TextLexer)  # a diagram that GitHub alone draws
+    app.build()
+    return app.statuscode
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages beside each other, and let MkDocs make the site."""
+    """Copy the pages and write those of the names, and let Sphinx make the site."""
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ask.add_argument("--out", type=Path, default=Path("site"), help="the folder; it is replaced")
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        place, pages = Path(folder), tracked_files("*.md")
-        for page in pages:
-            target = place / "pages" / page
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(drop_links((ROOT / page).read_text(encoding="utf-8"), page), encoding="utf-8")
-        for picture in tracked_files("*.png"):
-            (place / "pages" / picture).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / picture, place / "pages" / picture)
-        (place / "pages" / "api").mkdir()
-        for name in public_names():
-            (place / "pages" / "api" / f"{name}.md").write_text(f"::: dkernel.{name}\n")
-        settings = SETTINGS.format(out=args.out.resolve(), root=ROOT, nav="\n".join(navigation(pages)))
-        (place / "mkdocs.yml").write_text(settings)
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "-f", str(place / "mkdocs.yml")]
-        return subprocess.run(command, check=False).returncode
+        copy_pages(Path(folder))
+        write_api(Path(folder), public_names())
+        failed = build(Path(folder), args.out)
+    shutil.copyfile(args.out / "README.html", args.out / "index.html")
+    return failed
 
 
 if __name__ == "__main__":

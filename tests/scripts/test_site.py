@@ -1,7 +1,10 @@
-"""The site has every page and every public name, and no link without a page."""
+"""The site has every page, every public name with its parameters, and no link without a page."""
 
+import re
 import subprocess
 import sys
+from html import unescape
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -9,15 +12,44 @@ import pytest
 import dkernel
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD_ONE = """
+import sys
+from pathlib import Path
+from scripts.site import build, write_api
+write_api(Path(sys.argv[1]), ["KernelClassifier"])
+(Path(sys.argv[1]) / "README.md").write_text("# Home\\n\\n```{toctree}\\napi/index\\n```\\n")
+sys.exit(build(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=300, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def text_of(page):
+    return unescape(re.sub(r"<[^>]*>", "", page.read_text()))
+
+
+def test_the_page_of_a_class_has_its_parameters(tmp_path):
+    """That of a class whose docstring is made on import had none: n_components was nowhere on it."""
+    run("-c", BUILD_ONE, tmp_path, tmp_path / "site")
+    page = tmp_path / "site" / "api" / "KernelClassifier.html"
+    for name, parameter in signature(dkernel.KernelClassifier).parameters.items():
+        assert f"{name}={parameter.default!r}" in text_of(page)
+        assert f"<strong>{name}</strong>" in page.read_text()
 
 
 @pytest.mark.slow
 def test_the_site_has_every_page_and_name(tmp_path):
-    command = [sys.executable, str(ROOT / "scripts" / "site.py"), "--out", str(tmp_path / "site")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    for name in dkernel.__all__:
-        assert name == "__version__" or f"dkernel.{name}" in (tmp_path / "site" / "api" / f"{name}.html").read_text()
-    for page in ("index.html", "dkernel/TOUR.html", "scripts/bench/STUDY.html", "search/search_index.json"):
-        assert (tmp_path / "site" / page).is_file()
-    assert (tmp_path / "site" / "scripts" / "bench" / "figures" / "frontier.png").is_file()
+    run(ROOT / "scripts" / "site.py", "--out", tmp_path)
+    for name in set(dkernel.__all__) - {"__version__"}:
+        assert f'id="dkernel.{name}"' in (tmp_path / "api" / f"{name}.html").read_text() or name == "errors"
+    assert "Python in ten lines" in text_of(tmp_path / "index.html")
+    assert (
+        5 < len(set(re.findall(r'"nav-link nav-internal" href="(\S+)"', (tmp_path / "index.html").read_text()))) <= 10
+    )
+    for page in ("dkernel/TOUR.html", "scripts/bench/STUDY.html", "searchindex.js", "_images/frontier.png"):
+        assert (tmp_path / page).is_file()
