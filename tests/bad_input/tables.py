@@ -86,10 +86,14 @@ def empty(at: Doors) -> None:
 
 
 @bad(
-    "tables", "words for missing values in a CSV", HANDLED, "empty fields, NA, null, None, nan and the like are missing"
+    "tables",
+    "words for missing values in a CSV",
+    HANDLED,
+    "empty fields, NA, null, None, nan, `\\N` and the like are missing; `?`, `-`, `.` and `n.a.` among numbers and dates",
 )
 def missing_words(at: Doors) -> None:
-    missing = ("", "NA", "null", "None", "nan", "N/A")
+    missing = ("", "NA", "null", "None", "nan", "N/A", "NaT", "\\N")
+    numbers = ("?", "-", "--", ".", "na", "n.a.", "none")
     more = {
         f"{kind}{i}": frame()["b"] if kind == "n" else words("x", "y") for i in range(len(missing)) for kind in "ns"
     }
@@ -100,6 +104,10 @@ def missing_words(at: Doors) -> None:
     for i, word in enumerate(missing):
         assert found >= {f"n{i}", f"n{i}=missing", f"s{i}=x", f"s{i}=y", f"s{i}=missing"}, word
     assert not any(word in name for name in found for word in missing[1:])
+    for word in numbers:
+        data = with_column(n=frame()["b"], s=words("x", "y")).astype({"n": object})
+        data.loc[5, ["n", "s"]] = word
+        assert {"n", "n=missing", f"s={word}"} <= set(at.trains(one(data, ".csv")).encoding.names), word
 
 
 @bad(

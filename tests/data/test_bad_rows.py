@@ -28,7 +28,7 @@ LISTED = [
     (6, "x", "inf is not finite"),
     (8, "w", "the weight is -1.0"),
     (9, "", "3 values where the header has 4"),
-    (10, "y", "'none' is not a whole number"),
+    (10, "y", "the value is missing"),
 ]
 
 

@@ -14,6 +14,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table, with_columns
 from dkernel.data.readers.csv_fields import (
     DATES,
+    NULL_NUMBERS,
     NULLS,
     PLAIN_NUMBER,
     Fields,
@@ -141,7 +142,8 @@ def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Tab
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if wanted.is_category(name) or wanted.is_date(name):
-            texts = pc.if_else(pc.is_in(column, pa.array(NULLS)), pa.scalar(None, pa.string()), column)
+            words = NULL_NUMBERS if wanted.is_date(name) else NULLS
+            texts = pc.if_else(pc.is_in(column, pa.array(words)), pa.scalar(None, pa.string()), column)
             changed[name] = _dates(texts, name, place) if wanted.is_date(name) else texts
     return with_columns(table, changed)
 
@@ -159,7 +161,7 @@ def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArr
 def _no_dates(column: pa.ChunkedArray) -> dict[int, str]:
     """The rows whose text is not a date or time, with the reason; missing values are allowed."""
     words = column.cast(pa.string()).to_pylist()
-    distinct = {word for word in words if word is not None and word not in NULLS}
+    distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
     fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
     best = max(DATES, key=lambda form: len(fits[form]))
     wrong = distinct - fits[best]

@@ -16,8 +16,11 @@ from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
-NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>")
-"""Words for a missing value: pyarrow's, and those that pandas writes beside them."""
+NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N")
+"""Words for a missing value: pyarrow's, and those that pandas and databases write beside them."""
+
+NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
+"""Words for a missing number or date. Among texts they may be categories."""
 
 TYPES = {
     "bool": pa.bool_(),
@@ -84,7 +87,7 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=False, null_values=NULLS
+            include_columns=columns, column_types=types, strings_can_be_null=False, null_values=NULL_NUMBERS
         ),
     )
 
@@ -190,7 +193,7 @@ def can_hold(value: str, type_: Any) -> bool:
         pa.array([value]).cast(type_)
     except pa.ArrowInvalid:
         # A missing value has its own message.
-        return value == "" or value in NULLS
+        return value in NULL_NUMBERS
     return True
 
 

@@ -18,6 +18,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.csv_fields import (
     DATES,
+    NULL_NUMBERS,
     NULLS,
     PLAIN_NUMBER,
     TYPES,
@@ -269,13 +270,14 @@ def scan(
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
-    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None and value not in NULLS]
+    first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None]
+    first = [value for value in first if value not in NULL_NUMBERS]
     return _fitting(first, pa.float64()) > len(first) / 2
 
 
 def _are_dates(column: pa.ChunkedArray) -> bool:
     """True if each value that is there is a date, with a zone or without."""
-    there = column.filter(pc.invert(pc.is_in(column, pa.array(NULLS))))
+    there = column.filter(pc.invert(pc.is_in(column, pa.array(NULL_NUMBERS))))
     for form in DATES[:2] if len(there) else ():
         try:
             read_dates(there, *form)
