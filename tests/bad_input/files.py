@@ -14,7 +14,7 @@ from dkernel.errors import DataError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import train
-from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, three, write
+from tests.bad_input.data import NAMES, ROWS, Make, arrays, frame, one, text, three, write
 from tests.bad_input.doors import Doors
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
 
@@ -278,3 +278,20 @@ def objects(at: Doors) -> None:
 
     at.train_refuses(make, "x.npy", "objects")
     assert not ran.exists()
+
+
+@bad(
+    "files", "fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point"
+)
+def decimal_commas(at: Doors) -> None:
+    data = frame().assign(label=np.linspace(-1.5, 2.5, 300))
+    lines = data.to_csv(index=False, sep=";", decimal=",")
+    found, plain = at.trains(text(lines)), at.trains(one(data, ".csv"))
+    np.testing.assert_array_equal(found.predict(arrays()[0]), plain.predict(arrays()[0]))
+    wrong = lines.replace(",", ".", 1).replace("\n", "\n1.5;1,5;1,5;1,5\n", 40)
+    at.train_refuses(text(wrong, "x.csv", "--label", "label"), "column 'a'", "'1.5'")
+
+
+@bad("files", "quotes with a backslash in a CSV", REFUSED, "the row is named, and how Spark writes CSV")
+def escaped_quotes(at: Doors) -> None:
+    at.train_refuses(text('a,s,label\n1,"x",in\n2,"u\\"x",out\n'), "row 2", "backslash", "option('escape'")

@@ -89,7 +89,7 @@ def empty(at: Doors) -> None:
     "tables",
     "words for missing values in a CSV",
     HANDLED,
-    "empty fields, NA, null, None, nan, `\\N` and the like are missing; `?`, `-`, `.` and `n.a.` among numbers and dates",
+    "empty fields, NA, null, None, nan, `\\N` and the like are missing; `?`, `-`, `.`, `n.a.` among numbers and dates",
 )
 def missing_words(at: Doors) -> None:
     missing = ("", "NA", "null", "None", "nan", "N/A", "NaT", "\\N")

@@ -230,13 +230,13 @@ def numeric_text(at: Doors) -> None:
 
 @bad("values", "objects of mixed types", REFUSED, "the column, and in a CSV the row, are named")
 def mixed(at: Doors) -> None:
-    data = frame().astype({"b": object}).assign(b=lambda f: f["b"].where(f.index != 9, "?"))
-    at.train_refuses(one(data, ".csv"), "x.csv, row 10, column 'b': '?'")
-    at.score_refuses(one(data, ".csv"), "x.csv, ", "column 'b': '?'")
+    data = frame().astype({"b": object}).assign(b=lambda f: f["b"].where(f.index != 9, "??"))
+    at.train_refuses(one(data, ".csv"), "x.csv, row 10, column 'b': '??'")
+    at.score_refuses(one(data, ".csv"), "x.csv, ", "column 'b': '??'")
     X, y = arrays()
     X = X.astype(object)
-    X[5, 1] = "?"
-    at.fit_refuses(r"(?i)object|numbers|could not convert|'\?'", X, y, kinds=("numpy", "pandas", "dask"))
+    X[5, 1] = "??"
+    at.fit_refuses(r"(?i)object|numbers|could not convert|'\?\?'", X, y, kinds=("numpy", "pandas", "dask"))
     labels = y.astype(object)
     labels[3] = "in"
     at.fit_refuses("(?i)mix|type", arrays()[0], labels, kinds=("numpy", "dask"))

@@ -32,7 +32,6 @@ from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.validation import RowPlace
 
 _MISSING_VALUE = "the value is missing"
-_ONE_COLUMN = Header(("x",), 0, ",")
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace) -> UncheckedBlock:
@@ -64,7 +63,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
     for name, kind in types.items():
         column = table.column(name)
         if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
-            reasons = _no_numbers(column, kind, wanted.fills and name in features)
+            reasons = _no_numbers(column, kind, header, wanted.fills and name in features)
         elif wanted.is_date(name):
             reasons = _no_dates(column)
         else:
@@ -96,24 +95,24 @@ def _parse(
     return table
 
 
-def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict[int, str]:
+def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, header: Header, fills: bool) -> dict[int, str]:
     """The rows whose text gives no value of this type, with the reason."""
     if not len(column):
         return {}
     words, codes = code_texts(column)
     sure = np.zeros(len(words), bool)
-    if kind == pa.float64():
+    if kind == pa.float64() and header.decimal == ".":
         sure = pc.match_substring_regex(pa.array(words, pa.binary()), PLAIN_NUMBER).to_numpy(zero_copy_only=False)
-    verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
+    verdicts = {code: _verdict(words[code], kind, header.decimal) for code in np.flatnonzero(~sure).tolist()}
     wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == _MISSING_VALUE)}
     return {row: wrong[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(wrong))).tolist()}
 
 
-def _verdict(word: bytes, kind: pa.DataType) -> str:
+def _verdict(word: bytes, kind: pa.DataType, decimal: str) -> str:
     """The reason why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
     quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
     try:
-        missing = parse_rows(quoted, _ONE_COLUMN, ["x"], {"x": kind}).column("x").null_count
+        missing = parse_rows(quoted, Header(("x",), 0, ";", decimal=decimal), ["x"], {"x": kind}).column("x").null_count
     except pa.ArrowInvalid:
         what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
         return f"{_show(word)} is not {what}"

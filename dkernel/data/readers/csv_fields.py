@@ -48,7 +48,7 @@ _LEAVE_OUT = "leave such rows out with --max-bad-rows N (max_bad_rows=N)"
 class Header:
     """The first row: the names of the columns, the byte where the data begin, the lines before it.
 
-    Where there is none the columns have numbers.
+    Where there is none the columns have numbers. The rows below show the sign before the fraction of a number.
     """
 
     names: tuple[str, ...]
@@ -56,6 +56,11 @@ class Header:
     delimiter: str
     lines: int = 1
     numbered: bool = False
+    decimal: str = "."
+
+    def with_point(self, text: str) -> str:
+        """The text of a number of this file as other files have it; a point is no part of a number with a comma."""
+        return text if self.decimal == "." else text.translate(str.maketrans(",.", ".,"))
 
 
 def types_of(wanted: ReadColumns) -> dict[str, pa.DataType]:
@@ -87,7 +92,11 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=False, null_values=NULL_NUMBERS
+            include_columns=columns,
+            column_types=types,
+            strings_can_be_null=False,
+            null_values=NULL_NUMBERS,
+            decimal_point=header.decimal,
         ),
     )
 
@@ -168,7 +177,7 @@ def explain_parse(
                     f"Correct it, or {_LEAVE_OUT}."
                 )
             for name, value in zip(header.names, values, strict=True):
-                if name in types and not can_hold(value, types[name]):
+                if name in types and not can_hold(header.with_point(value), types[name]):
                     return DataError(
                         f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
                         f"first rows on, are of type {types[name]}. Correct it, leave it empty, name the column as a "

@@ -2,6 +2,7 @@
 
 import csv as text_csv
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -95,8 +96,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     if request.delimiter is None:
         delimiter = _delimiter_of(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    decimal = _decimal_of(below, delimiter)
     if request.no_header:
-        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True)
+        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True, decimal=decimal)
     if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
         raise DataError(
             f"{file.name}: the first row holds numbers ({', '.join(names[:4])}), where the names of the columns are "
@@ -107,7 +109,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
-    return Header(names, start, delimiter, len(line_ends(data[:start])))
+    return Header(names, start, delimiter, len(line_ends(data[:start])), decimal=decimal)
 
 
 def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
@@ -139,6 +141,19 @@ def _delimiter_of(header: str, usual: str) -> str:
         return usual
     best = max(_DELIMITERS, key=header.count)
     return best if best in header else usual
+
+
+def _decimal_of(rows: Sequence[str], delimiter: str) -> str:
+    """The sign before the fractions of numbers in these rows: a comma where no number has a point.
+
+    Examples
+    --------
+    >>> _decimal_of(["a;1,5;2"], ";"), _decimal_of(["1,5;2.5"], ";"), _decimal_of(["1,5"], ",")
+    (',', '.', '.')
+    """
+    values = [value for row in text_csv.reader(rows, delimiter=delimiter) for value in row]
+    commas, points = (any(map(re.compile(rf"-?\d+{sign}\d+").fullmatch, values)) for sign in (",", r"\."))
+    return "," if commas and not points and delimiter != "," else "."
 
 
 def _is_number(text: str) -> bool:
@@ -180,13 +195,13 @@ class _Kinds:
         if table is None:
             return
         for name in numbers:
-            type_ = table.schema.field(name).type
+            column, type_ = table.column(name), table.schema.field(name).type
             kind = "other" if is_bytes(type_) else kind_of_type(type_)  # text that is not UTF-8
             if kind in ("text", "date", "other") and name in known:
-                kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
-            elif kind == "text" and _mostly_numbers(table.column(name)):
+                kind = "bool" if _mostly_truths(column) else "float"  # the words are bad rows, be they many
+            elif kind == "text" and _mostly_numbers(column, self.header):
                 kind = "float"  # reading it as numbers names the row of the word
-            elif kind == "text" and _are_dates(table.column(name)):
+            elif kind == "text" and _are_dates(column):
                 kind = "date"  # which Arrow tries to read in nanoseconds, and so in few years only
             self.kind_of[name] = kind
         for name in as_text:
@@ -196,8 +211,12 @@ class _Kinds:
                 self.kind_of[name] = wider(self.kind_of.get(name, "empty"), kept_kind(table.column(name)))
 
     def _add_label(self, name: str, texts: pa.ChunkedArray, block: bytes, first_row: int) -> None:
+        if self.header.decimal == ",":
+            texts = pc.replace_substring(texts, ",", ".")
         kind, exact, whole = label_kind(texts)
-        if kind == "text" and self.quarantine and _mostly_numbers(texts):  # the words among the labels are bad rows
+        if (
+            kind == "text" and self.quarantine and _mostly_numbers(texts, self.header)
+        ):  # the words among the labels are bad rows
             kind, exact, whole = label_kind(texts.filter(pc.match_substring_regex(texts, PLAIN_NUMBER)))
         self.exact, self.whole = self.exact and exact, self.whole and whole
         before = self.kind_of.get(name, "empty")
@@ -246,6 +265,7 @@ def scan(
     steps = Steps(header.start, step_rows, header.lines)
     for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
         if len(ends):
+            _check_quotes(file, header, block, steps.rows)
             kinds.add(block, steps.rows)
         steps.add(offset, block, ends)
     rows, marks = steps.done()
@@ -268,10 +288,22 @@ def scan(
     )
 
 
-def _mostly_numbers(column: pa.ChunkedArray) -> bool:
+def _check_quotes(file: File, header: Header, block: bytes, rows: int) -> None:
+    """Refuse quotes inside quotes that have a backslash before them, as Spark writes: they end the value elsewhere."""
+    sign = re.escape(header.delimiter.encode())
+    escaped = re.compile(rb"(?:^|[\n" + sign + rb'])"[^"\n]*\\"[^"\r\n' + sign + rb"]")
+    if b'\\"' in block and (found := escaped.search(block)):
+        row = rows + block[: found.start() + 1].count(b"\n") + 1
+        raise DataError(
+            f"{file.name}, about row {row}: a quote within quotes has a backslash before it, where CSV doubles it. "
+            "Write the file with doubled quotes (Spark: option('escape', '\"')), or as Parquet."
+        )
+
+
+def _mostly_numbers(column: pa.ChunkedArray, header: Header) -> bool:
     """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
     first = [value for value in column.slice(0, _KIND_VALUES).to_pylist() if value is not None]
-    first = [value for value in first if value not in NULL_NUMBERS]
+    first = [header.with_point(value) for value in first if value not in NULL_NUMBERS]
     return _fitting(first, pa.float64()) > len(first) / 2
 
 
