@@ -23,7 +23,7 @@ from dkernel.streaming.read_groups import MOST_BYTES, call_each, group_units, ta
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice, bundle_size, cut_pieces
-from dkernel.streaming.shares import MOST_UNEVEN, Node, calls_of, homes, is_even, sum_nodes, whole_chunks
+from dkernel.streaming.shares import MOST_UNEVEN, Node, calls_of, deal, homes, is_even, sum_nodes, whole_chunks
 
 ROUNDS_AHEAD = 16  # rounds to look ahead for units to read
 # Tasks of a window for each slot, where units are small: what asking workers costs is paid once for them.
@@ -98,10 +98,13 @@ class BlockReader:
     ----------
     keep : hold every unit once it is read (it fits in the workers' memory); else a unit is forgotten after the step
         that needs it, unless the next one needs it too, and each pass reads it again
+    mixed : of each pass the units that its rounds mix, as `bundles` has them; each worker then keeps some of all
     """
 
-    def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
-        self.executor, self.source, self.keep = executor, source, keep
+    def __init__(
+        self, executor: Executor, source: Source, keep: bool, mixed: Sequence[Sequence[Sequence[int]]] = ()
+    ) -> None:
+        self.executor, self.source, self.keep, self.mixed = executor, source, keep, mixed
         groups = group_units(source.units, held_row_bytes(source))
         self._groups = {unit: group for group in groups for unit in group}
         self._read: dict[range, Handle] = {}
@@ -161,11 +164,11 @@ class BlockReader:
 
     @cached_property
     def _homes(self) -> dict[int, str | None]:
-        """The worker that is to read each unit, of a source that the workers hold already; nothing of any other."""
+        """The worker that is to read each unit; nothing where any may."""
         units = self.source.units
         # A unit of files is one task; what a cluster holds are others, whose values it needs.
         if all(len(unit.task.__dask_graph__()) == 1 for unit in units):
-            return {}
+            return self._dealt
         holders = self.executor.holders([unit.task for unit in units])
         if not any(holders):
             return {}
@@ -178,6 +181,22 @@ class BlockReader:
                 stacklevel=2,
             )
         return dict(enumerate(workers))
+
+    @cached_property
+    def _dealt(self) -> dict[int, str | None]:
+        """The worker that is to read and keep the task of each unit of files, so that each has a share of every round.
+
+        Where a round has its rows in fewer units than there are slots, some would have none: then any worker reads any.
+        """
+        threads, slots = self.executor.processes(), self.executor.slots
+        if not self.keep or not threads or not self.mixed or not slots <= len(self.mixed[0][0]) < len(self._groups):
+            return {}
+        near = [range(i, min(i + slots, len(self._groups))) for i in range(0, len(self._groups), slots)]
+        return dict(
+            deal(
+                [[[self._groups[unit].start for unit in some] for some in way] for way in (*self.mixed, near)], threads
+            )
+        )
 
     @cached_property
     def _window(self) -> int:
@@ -358,15 +377,17 @@ class BlockReader:
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
-        if self.keep and self._homes:  # a window of few would have what one worker holds, and be copied to the others
+        # A window of few would have what one worker holds, and be copied to the others.
+        if self.keep and self._homes and not self._dealt:
             return [list(units)]
         row_bytes, slots = held_row_bytes(self.source), self.executor.slots
+        least = slots * (WINDOW_TASKS if self._dealt else 1)
         windows: list[list[list[int]]] = []
         held = 0
         for group in self._by_group(units):
             size = sum(self.source.units[unit].n_rows for unit in group) * row_bytes
             little = held + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * WINDOW_TASKS
-            if little or (windows and len(windows[-1]) < slots):
+            if little or (windows and len(windows[-1]) < least):
                 windows[-1].append(group)
                 held += size
             else:

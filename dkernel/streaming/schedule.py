@@ -208,18 +208,34 @@ def shuffle_order(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch:
     cut = cut_pieces(units, rounds, strided=True)
     by_unit: dict[int, Numbers] = {}
     for unit, numbers in cut.by_chunk():
-        if len(numbers):
-            by_unit[unit] = np.concatenate([by_unit.get(unit, numbers[:0]), numbers])
+        by_unit[unit] = np.concatenate([by_unit.get(unit, numbers[:0]), numbers])
     rng = stream(seed, "order", epoch)
-    order = [list(by_unit.values())[i] for i in rng.permutation(len(by_unit))]
     queue: list[Numbers] = []
-    for start in range(0, len(order), bundle):
+    for mixed in _bundles(units, rng, bundle):
         inside, turns = [], []
-        for mine in order[start : start + bundle]:
+        for unit in mixed:
+            mine = by_unit[unit]
             inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
         queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
     return Schedule(_deal(cut, np.concatenate(queue), rounds), "chunks")
+
+
+def bundles(units: Sequence[Sequence[int]], seed: int, epoch: int, bundle: int) -> list[list[int]]:
+    """The numbers of the units that `shuffle_order` mixes with each other in this pass, in its order.
+
+    Examples
+    --------
+    >>> bundles([[4096]] * 5, seed=0, epoch=0, bundle=2)
+    [[4, 1], [0, 2], [3]]
+    """
+    return _bundles(units, stream(seed, "order", epoch), bundle)
+
+
+def _bundles(units: Sequence[Sequence[int]], rng: np.random.Generator, bundle: int) -> list[list[int]]:
+    some = [unit for unit, rows in enumerate(units) if sum(rows)]
+    order = [some[i] for i in rng.permutation(len(some))]
+    return [order[start : start + bundle] for start in range(0, len(order), bundle)]
 
 
 def _deal(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:

@@ -149,6 +149,34 @@ def homes(
     return workers, [unit for unit in left if holders[unit] and workers[unit] not in holders[unit]]
 
 
+def deal(groupings: Sequence[Sequence[Sequence[int]]], threads: Mapping[str, int]) -> dict[int, str]:
+    """A worker for each unit, so that each has its share of every group: of those of the first grouping before others.
+
+    Parameters
+    ----------
+    groupings : each has the units in groups; the first has all of them
+    threads : of each worker
+
+    Examples
+    --------
+    >>> deal([[[0, 2], [3, 1]], [[0, 1], [2, 3]]], {"a": 1, "b": 1})
+    {0: 'a', 2: 'b', 3: 'a', 1: 'b'}
+    """
+    loads: dict[int, list[dict[str, int]]] = {}
+    for groups in groupings:
+        for group in groups:
+            load = dict.fromkeys(sorted(threads), 0)
+            for unit in group:
+                loads.setdefault(unit, []).append(load)
+    places = {}
+    for unit, mine in loads.items():
+        at = min(mine[0], key=lambda worker: [load[worker] / threads[worker] for load in mine])
+        places[unit] = at
+        for load in mine:
+            load[at] += 1
+    return places
+
+
 def _chunks_of(
     places: Mapping[int, str | None], sizes: PieceRows, threads: Mapping[str, int]
 ) -> dict[str | None, list[int]]:

@@ -205,7 +205,7 @@ def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | No
 
 def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     source = request.source
-    reader = BlockReader(run.executor, source, request.plan.kept)
+    reader = BlockReader(run.executor, source, request.plan.kept, request.mixed)
     opened.callback(reader.close)
     load_beside(_compiled_loops(request))
     survey = read_survey(request, run, reader)

@@ -19,6 +19,7 @@ from dkernel.solvers.reservoir_split import count_weighted
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
+from dkernel.streaming.schedule import bundle_size, bundles
 from dkernel.training.checkpoint import run_of
 from dkernel.training.local_stages import check_local
 from dkernel.training.planning.memory_plan import Plan
@@ -107,6 +108,13 @@ class FitRequest:
     def units(self) -> list[tuple[int, ...]]:
         """Rows of the chunks of each unit."""
         return [unit.rows for unit in self.source.units]
+
+    @property
+    def mixed(self) -> list[list[list[int]]]:
+        """Of each pass the units that its rounds mix with each other; none of a solver without rounds."""
+        bundle = bundle_size(self.units, self.source.row_bytes)
+        passes = range(self.sizes.passes if self.solver.in_rounds else 0)
+        return [bundles(self.units, self.recipe.seed, epoch, bundle) for epoch in passes]
 
     @property
     def solver(self) -> SolverEntry:

@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.execution.base import Item
 from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic, merge_levels
-from dkernel.streaming.schedule import cut_pieces, shuffle_order
+from dkernel.streaming.schedule import bundles, cut_pieces, shuffle_order
 from dkernel.streaming.shares import even_shares, nodes_of, whole_chunks
 from tests.streaming.sources import rings, source_of
 from tests.streaming.statistics import tree_sum
@@ -157,6 +159,44 @@ def test_slots_share_equally_a_round_of_which_a_process_has_no_rows(source):
     executor = Spread()
     assert BlockReader(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
     assert [call.at for call in executor.calls] == [None] * 3
+
+
+class Homes(Spread):
+    """Reads each unit where it is told to, or in turns; and sums each call's rows by the process."""
+
+    def __init__(self, workers):
+        super().__init__()
+        self.slots = self.workers = workers
+        self.at = {}
+
+    def compute(self, calls, ahead=(), read_on=None):
+        values, handles = super().compute(calls, ahead)
+        self.at |= {
+            h: w or f"process {i % self.slots}"
+            for i, (h, w) in enumerate(zip(handles, read_on or [None] * len(handles), strict=True))
+        }
+        return values, handles
+
+    def places(self, handles):
+        return [self.at.get(handle.whole if isinstance(handle, Item) else handle) for handle in handles]
+
+    def processes(self):
+        return {f"process {i}": 1 for i in range(self.slots)}
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_every_process_keeps_its_share_of_all_that_a_round_mixes(source, workers):
+    units, executor = [unit.rows for unit in source.units], Homes(workers)
+    passes = [bundles(units, 0, epoch, 8) for epoch in range(2)]
+    reader = BlockReader(executor, source, True, passes)
+    cut = cut_pieces(units)
+    reader.fold(Total(), cut, "survey", Progress("none"))
+    for epoch, most in enumerate((3 if workers == 3 else 8 // workers, 4)):
+        for i, bundle in enumerate(passes[epoch]):
+            executor.calls.clear()
+            reader.reduce(Total(), [piece for piece in cut if piece.place.unit in bundle], f"{epoch}-{i}")
+            assert len(executor.calls) == workers
+            assert max(len(call.args[-2]) // 2 for call in executor.calls) <= most  # blocks of two a unit
 
 
 def test_where_a_worker_has_no_chunk_only_those_too_many_are_copied():
