@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.data.encoding import NumberColumn
 from dkernel.estimators.errors import NotThereError, require_fitted
 from dkernel.features.base import COMPONENT_STRIP
-from dkernel.kernels import Kernel, Linear, Polynomial, Scaled, Selection, Sum
+from dkernel.kernels.analysis.linearity import is_linear
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.sparse_rows import SparseRows
@@ -60,21 +60,12 @@ def nonlinearity_of(model: Model) -> str:
     encoded = [] if model.encoding is None else [c.name for c in model.encoding.columns if not _is_plain(c)]
     if encoded:
         return f"encodes {', '.join(map(repr, encoded[:5]))}{', ...' if len(encoded) > 5 else ''}"
-    return "" if _is_linear(model.map.kernel) else f"has the kernel {model.map.kernel!r}"
+    return "" if is_linear(model.map.kernel) else f"has the kernel {model.map.kernel!r}"
 
 
 def _is_plain(column: Any) -> bool:
     """True if the scores of complete rows see one input of a column, its number."""
     return isinstance(column, NumberColumn) and column.kind == "number" and not column.levels
-
-
-def _is_linear(kernel: Kernel) -> bool:
-    """True if k(x, z) is linear in x, up to a constant."""
-    if isinstance(kernel, Sum):
-        return all(map(_is_linear, kernel.members))
-    if isinstance(kernel, Scaled | Selection):
-        return _is_linear(kernel.kernel)
-    return isinstance(kernel, Linear) or (isinstance(kernel, Polynomial) and kernel.degree == 1)
 
 
 def linear_form(model: Model) -> tuple[F64, F64]:

@@ -21,7 +21,7 @@ class Explanation:
     Parameters
     ----------
     values : ndarray of shape (n_samples, n_columns) or (n_samples, n_columns, n_outputs)
-        Values; those of a row sum to its score less `base_values`.
+        Values; those of a row sum to its score, before it is clipped, less `base_values`.
     base_values : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Mean score of the background, the same for each row.
     errors : ndarray of the shape of `values`, or None

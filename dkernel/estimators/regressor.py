@@ -21,6 +21,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     y may have several columns, (n, k): targets that share components, setup and alpha. Each is centred and scaled by
     itself. Choices are made by the sum of their losses; everything else is as if each target were fitted alone.
 
+    Predictions are clipped to the range of the training labels, widened by a tenth of it on both sides. Those of linear
+    kernels without a local stage, which follow a trend, and of quantiles are not.
+
     Parameters
     ----------
     {parameters}

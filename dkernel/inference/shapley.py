@@ -46,12 +46,14 @@ class ShapleyValues:
 def shapley_values(model: Model, X: NDArray[Any], background: NDArray[Any], seed: int = 0) -> ShapleyValues:
     """The values of the rows of a block (n, p) beside background rows (b, p), of inputs both.
 
+    They are of the scores before these are clipped, which are sums.
+
     Parameters
     ----------
     seed : of the permutations, where the values are not exact
     """
     groups = [list(places) for places in model.places.values()]
-    base = model.scores(background).mean(axis=0, dtype=np.float64)
+    base = model.unclipped_scores(background).mean(axis=0, dtype=np.float64)
     if _is_product(model):
         return ShapleyValues(_exact(model, X, background, groups), base, None)
     values, errors = _sample(model, X, background, groups, seed)
@@ -99,11 +101,11 @@ def _sample(
     The pairs of one background row differ by their orders alone, so their difference tells the error.
     """
     rng = np.random.default_rng(seed)
-    ends = model.scores(X).astype(np.float64)
+    ends = model.unclipped_scores(X).astype(np.float64)
     shape = (len(X), len(groups), ends.shape[1])
     values, squared = np.zeros(shape), np.zeros(shape)
     for row in background:
-        start = np.broadcast_to(model.scores(row[None]).astype(np.float64), ends.shape)
+        start = np.broadcast_to(model.unclipped_scores(row[None]).astype(np.float64), ends.shape)
         samples = []
         for _ in range(PAIRS):
             order, changes = rng.permutation(len(groups)), np.zeros(shape)
@@ -111,7 +113,7 @@ def _sample(
                 mixed, before = np.repeat(row[None], len(X), axis=0), start
                 for place, g in enumerate(walk):
                     mixed[:, groups[g]] = X[:, groups[g]]
-                    after = ends if place == len(groups) - 1 else model.scores(mixed).astype(np.float64)
+                    after = ends if place == len(groups) - 1 else model.unclipped_scores(mixed).astype(np.float64)
                     changes[:, g] += 0.5 * (after - before)
                     before = after
             samples.append(changes)

@@ -1,13 +1,14 @@
 """The model: the result of a fit, which is all that scoring needs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
@@ -36,6 +37,9 @@ FAR_LANDMARKS = 2.0**16  # beyond, float32 landmarks have lost digits, and rows 
 # Float32 components may round a score by these shares of the scores' deviation, where float64 has no compiled walk and
 # takes four to nine times as long. Nearly every model of many rows is above the first, which its own error hides.
 FINE_SCORES, COARSE_SCORES = 5e-6, 1e-2
+# Share of the range of the training labels by which scores of a regression may leave it: a kernel that overshoots
+# beside the last rows is kept, and one far row does not become an error of fifty deviations.
+WIDER = 0.1
 ROUNDING_LANDMARKS = 256  # landmarks whose scores tell the rounding, half of them those that are farthest out
 
 
@@ -244,13 +248,17 @@ class Model:
 
         Of classes in float32, in float64 of rows in float64. Predictions are float64: the tiles sum what they are
         beyond the intercept, in a unit that is a power of two, so that neither a large mean of the label nor its unit
-        costs digits. A model that `is_wide` has its components in float64.
+        costs digits. A model that `is_wide` has its components in float64. Scores are clipped to `limits`.
 
         Raises
         ------
         TooLargeError
             for rows that are finite and whose scores are not: a square or a power of their numbers is too large
         """
+        return self.clip(self.unclipped_scores(X))
+
+    def unclipped_scores(self, X: NDArray) -> NDArray[np.floating]:
+        """The scores (n, C) of a block (n, p) before they are clipped."""
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
             if self.is_wide:
@@ -264,6 +272,30 @@ class Model:
             if self.local is not None:
                 S = S + self.local.scores(X).astype(S.dtype, copy=False)
             return _finite(S, "score")
+
+    @property
+    def limits(self) -> NDArray[np.float64] | None:
+        """The smallest and the largest score, (2, C): the range of the training labels, widened by WIDER of it.
+
+        None of classes, of quantiles, which lie beyond labels, and of linear models, which follow a trend.
+        """
+        if "span" not in self.facts:
+            return None
+        low, high = np.array(self.facts["span"], np.float64)
+        room = WIDER * (high - low)
+        return np.stack([low - room, high + room])
+
+    def clip(self, S: NDArray[_Number]) -> NDArray[_Number]:
+        """Scores (n, C) within the limits of the model."""
+        return S if self.limits is None else np.clip(S, *self.limits)
+
+    def with_labels(self, rows: Block) -> "Model":
+        """The model after more rows, whose labels widen its limits."""
+        counted = slice(None) if rows.weight is None else rows.weight > 0
+        if "span" not in self.facts or rows.y is None or not len(y := rows.y[counted]):
+            return self
+        Y = np.concatenate([np.array(self.facts["span"]), y.reshape(len(y), -1)])
+        return replace(self, facts={**self.facts, "span": [Y.min(axis=0).tolist(), Y.max(axis=0).tolist()]})
 
     def _wide_scores(self, X: NDArray) -> NDArray[np.float64]:
         """Scores without the intercept, in float64 from the rows on, with the numbers that the fit scaled by."""

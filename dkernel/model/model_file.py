@@ -325,6 +325,10 @@ def _check_shapes(model: Model, place: str) -> None:
             raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
     if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
         raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
+    span = np.array(model.facts.get("span", np.zeros((2, outputs))))
+    ordered = span.shape == (2, outputs) and span.dtype == np.float64 and bool((span[0] <= span[1]).all())
+    if not ordered or (model.classes is not None and "span" in model.facts):
+        raise ModelFileError(f"{place} does not describe a model: its span of labels is none of {outputs} target(s).")
     variance = model.variance
     if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.losses.losses import parse_loss
+from dkernel.kernels.analysis.linearity import is_linear
+from dkernel.losses.losses import Quantile, parse_loss
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model
@@ -184,9 +185,18 @@ def _facts(way: FittedWay) -> dict[str, Any]:
         facts["holdout"] = way.holdout
     if way.local is not None:
         facts["local"] = way.local.facts
-    if targets.classes is not None:
+    if targets.classes is None:
+        facts |= _span(way)
+    else:
         facts["counts"] = [round(way.data.counts[c]) for c in targets.classes.tolist()]
     return facts
+
+
+def _span(way: FittedWay) -> dict[str, Any]:
+    """The smallest and the largest label of each target, by which scores are clipped; nothing where they are not."""
+    problem, span = way.problem.problem, way.data.survey.span
+    is_line = way.machine is None and is_linear(problem.components.map.kernel)
+    return {} if span is None or is_line or isinstance(problem.loss, Quantile) else {"span": span.tolist()}
 
 
 def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:

@@ -111,7 +111,7 @@ def update_stream(state: Stream, block: Block, counts: Mapping[Any, float], exec
             coef=np.ascontiguousarray(coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
-        )
+        ).with_labels(block)
     return Stream(model, problem, state.solver, counts, n, v, older, newer, tuple(history))
 
 

@@ -43,7 +43,7 @@ class LeftOut:
         if outcome.left_out is None:
             return None
         targets, rows = fit.problem.targets, part_of(fit.split.sample, outcome.left_out["rows"])
-        return cls(rows, outcome.left_out["scores"] * targets.width + targets.center, "folds")
+        return cls(rows, model.clip(outcome.left_out["scores"] * targets.width + targets.center), "folds")
 
     @property
     def weight(self) -> F64:

@@ -89,7 +89,7 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
     if model.classes is not None:
         facts["counts"] = [round(counts[label]) for label in model.classes.tolist()]
-    return replace(learned, facts=facts)
+    return replace(learned, facts=facts).with_labels(new)
 
 
 def _add_conformity(model: Model, new: Block) -> Conformal | None:
@@ -138,7 +138,7 @@ def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapp
     problem = weight_classes(problem, model, counts)
     whole = RowSlice(0, RowRange(0, 0, 0, len(new.X)), len(new.X), 0)
     X, Y, weight, keep = problem.all_rows(new, whole)
-    S = replace(model, local=None).scores(X).astype(np.float64)
+    S = replace(model, local=None).unclipped_scores(X).astype(np.float64)
     ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
     return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
 

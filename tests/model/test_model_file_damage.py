@@ -56,6 +56,7 @@ FORGED = {
     "classes no table": lambda d: d.update(classes=[1, 2, 3]),
     "a column too few": lambda d: d["columns"].pop(),
     "columns of numbers": lambda d: d.update(columns=[1, 2, 3]),
+    "a span of classes": lambda d: d["facts"].update(span=[[0.0] * 3, [1.0] * 3]),
     "label missing": lambda d: d.update(label=None),
     "scaling no table": lambda d: d.update(scaling=[]),
     "protocol 0": lambda d: d.update(protocol=0),

@@ -43,6 +43,8 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     if model.local is not None:
         scores = to("Add", scores, to.cast(local_scores(to, model.local, to.cast(x, read), read), to.dtype))
     scores = _refuse_others(to, scores, to.cast(x, read), to.cast(scores, dtype))
+    if model.limits is not None:
+        scores = to("Min", to("Max", scores, to.constant(model.limits[0])), to.constant(model.limits[1]))
     outputs = _outputs(to, model, scores, dtype)
     graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
     made = helper.make_model(

@@ -62,6 +62,6 @@ def regressor(**more):
 
 
 def wide_scores(model, X):
-    """s(x) by the definition, all of it in float64, with the numbers that the model scales by."""
+    """s(x) by the definition, all of it in float64, with the numbers that the model scales by, within its limits."""
     rows = model.scaling.in_dtype(model.recipe.dtype).apply(X.astype(np.float64), "float64")
-    return model.map.components(rows, "float64") @ model.coef + model.intercept
+    return model.clip(model.map.components(rows, "float64") @ model.coef + model.intercept)
