@@ -457,4 +457,4 @@ def show_progress(values: Mapping[str, Any]) -> Any:
     """The Progress that was asked for, on stderr."""
     from dkernel.streaming.progress import Progress
 
-    return Progress("none" if values["quiet"] else values["progress"] or "auto", choices=bool(values["verbose"]))
+    return Progress("none" if values["quiet"] else values["progress"] or "auto")

@@ -1,7 +1,7 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +147,8 @@ def train_command(ctx: click.Context, /, **values: Any) -> None:
     can_compare(values["baselines"])
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        _train(values, recipe, place, record)
-    if not values["quiet"] or values["json"]:
-        from dkernel.cli.summary import lines_of
-
-        lines = json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record, values["verbose"]))
-        click.echo(lines)
+        lines = _train(values, recipe, place, record)
+    show_fit(values, record, lines)
 
 
 def _detach(ctx: click.Context, values: Mapping[str, Any], place: Mapping[str, Any]) -> None:
@@ -336,14 +332,22 @@ def _convert_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recip
 _TRUTH_WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
-def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
-    from dkernel.inference.baselines import baselines
+def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> list[str]:
     from dkernel.training.fit import train
 
-    result, trail = fit_files(values, recipe, place, record, train)
-    with record.phase("baselines"):
-        record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
-    report_on(values["report"], result, record, trail)
+    return fit_files(values, recipe, place, record, train)
+
+
+def show_fit(values: Mapping[str, Any], record: "Record", lines: Sequence[str]) -> None:
+    """Print the summary of a fit, below rows, seconds and memory; or the record as JSON."""
+    if values["json"]:
+        click.echo(json.dumps(record.summary()))
+    elif not values["quiet"]:
+        facts = record.facts
+        peak, worker = (facts.get(f"{whose}peak_memory_bytes", 0) / 2**20 for whose in ("", "worker_"))
+        memory = f"client {peak:,.0f} MiB, workers up to {worker:,.0f} MiB" if worker else f"{peak:,.0f} MiB"
+        head = f"{facts['model']}: {facts['rows']:,} rows in {record.seconds['train']:.1f} s, peak memory {memory}"
+        click.echo("\n".join([head, *lines]))
 
 
 def fit_files(
@@ -352,14 +356,15 @@ def fit_files(
     place: Mapping[str, Any],
     record: "Record",
     fit: Callable[..., Any],
-) -> tuple[Any, Any]:
-    """Open the files, fit, and write the model: the fit and its trail for a report.
+) -> list[str]:
+    """Open the files, fit, write the model and the page about it: the lines of its summary.
 
     Parameters
     ----------
     fit : (source, recipe, executor, ...) -> TrainResult
     """
     from dkernel.cli.run_record import open_run
+    from dkernel.inference.summary import FitSummary
     from dkernel.model.model_file import save
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
@@ -381,20 +386,16 @@ def fit_files(
             )
         with record.phase("save"):
             digest = save(result.model, values["out"])
-    _note_fit(record, values, result, digest)
-    return result, progress.trail
-
-
-def _note_fit(record: "Record", values: Mapping[str, Any], result: Any, digest: str) -> None:
-    """Note a fit and the sha256 of its model file in the record of the run."""
-    from dkernel.cli.summary import form_of
-
-    record.note(model=str(values["out"]), model_sha256=digest, **form_of(result.model))
+    record.note(model=str(values["out"]), model_sha256=digest, sample_path=result.sample_path)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
-    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
+    with record.phase("baselines"):
+        summary = FitSummary.of(result, values.get("baselines", "linear"))
+    record.note(resumed_from=result.resumed, form=summary.model, judged=summary.judged)
+    _report_on(values["report"], result, record, progress.trail)
+    return list(summary.lines(values["verbose"]))
 
 
-def report_on(path: str | None, result: Any, record: "Record", trail: Any) -> None:
+def _report_on(path: str | None, result: Any, record: "Record", trail: Any) -> None:
     """Write the page about a fit, if one is asked for.
 
     The model exists already, so an error here is reported and does not fail the run.

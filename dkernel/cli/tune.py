@@ -1,6 +1,5 @@
 """`dkernel tune`: files in, a search over candidates, one model file out."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,10 @@ from dkernel.cli.train import (
     model_options,
     recipe_of,
     recipe_options,
-    report_on,
     resume_option,
     row_options,
     settle_values,
+    show_fit,
 )
 
 if TYPE_CHECKING:
@@ -87,9 +86,8 @@ def tune_command(ctx: click.Context, /, **values: Any) -> None:
     check_fit(values)
     record = Record(values)
     with record.write_to(default_record(values["out"], values["record"])):
-        _tune(values, recipe, grid, budget, place, record)
-    if not values["quiet"] or values["json"]:
-        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record, values["verbose"])))
+        lines = _tune(values, recipe, grid, budget, place, record)
+    show_fit(values, record, [*lines, *_leaderboard(record)])
 
 
 def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
@@ -115,7 +113,7 @@ def _tune(
     budget: Any,
     place: Mapping[str, Any],
     record: "Record",
-) -> None:
+) -> list[str]:
     from dkernel.training.tuning.search import tune
 
     def fit(source: Any, recipe: "Recipe", executor: Any, **rest: Any) -> Any:
@@ -129,14 +127,10 @@ def _tune(
     if losses := grid.get("loss", ()):
         values = {**values, "loss": loss_of(values) or losses[0]}
         recipe = recipe.replace(loss=values["loss"])
-    result, trail = fit_files(values, recipe, place, record, fit)
-    report_on(values["report"], result, record, trail)
+    return fit_files(values, recipe, place, record, fit)
 
 
-def _lines(record: "Record", verbose: bool) -> Iterator[str]:
-    from dkernel.cli.summary import lines_of
-
-    yield from lines_of(record, verbose)
+def _leaderboard(record: "Record") -> Iterator[str]:
     board = record.facts["leaderboard"]
     yield ""
     names = [name for name in board[0] if name != "rows"]

@@ -331,7 +331,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
                     "feature_importances_ is of dense rows that this fit left out, and there are none here. Use "
                     "sklearn.inspection.permutation_importance, or dkernel evaluate --importance, with other rows."
                 )
-            lost = [[mean for mean, _ in importances(*pair).values()] for pair in left_out]
+            lost = [[mean for mean, _ in importances(model, rows).values()] for model, rows, _ in left_out]
             self._importances = np.mean(lost, axis=0)
         return self._importances
 
@@ -456,6 +456,46 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
 
         result, record, trail = self._finished
         write(path, result, {"model": type(self).__name__, **record}, trail)
+
+    def summary(self, verbose: bool = False) -> str:
+        """Describe the fit in some lines, as `dkernel train` does.
+
+        What the model is; its figure on rows that were left out, beside a constant and a linear model; how sure it is;
+        and what to check. A machine that was loaded has nothing to compare with.
+
+        Parameters
+        ----------
+        verbose : bool, default=False
+            Whether to add what was chosen, and why.
+
+        Returns
+        -------
+        str
+            Lines of text.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dkernel import KernelRegressor
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> machine = KernelRegressor("gaussian", gamma=0.5).fit(X, np.sin(X[:, 0]) * X[:, 1])
+        >>> print(machine.summary())  # doctest: +ELLIPSIS
+          model        400 components of a Gaussian kernel
+          rmse         ... on 400 rows left out, which also chose the settings
+          beside       better than the mean (...) by ...; better than a linear model (...) by ...
+          sure         90 % of the rows are within ... of their prediction
+        """
+        require_fitted(self, "model_")
+        from dkernel.inference.summary import FitSummary
+
+        finished = self._finished
+        told = FitSummary.of_model(self.model_) if finished is None else FitSummary.of(finished[0])
+        return "\n".join(told.lines(verbose))
 
     def __getstate__(self) -> Any:
         """State without the rows and lines that only a report needs."""

@@ -1,16 +1,18 @@
-"""Baselines: a linear model and boosted trees on the same holdout.
+"""Baselines: simpler models on the rows that a fit left out, and boosted trees.
 
-    linear   ridge regression on the scaled columns themselves, by its normal equations
-    boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
+    constant  the most frequent class, or the mean
+    linear    ridge regression on the scaled columns themselves, by its normal equations
+    boosted   gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
 
-Where a fit holds no rows out, as of few rows, each fifth of the sample is judged by what the others teach. Both learn
-from the fit's sample, some ten thousand rows, which costs seconds whatever the size of the data; the model
-itself may have seen far more. They are reported beside a model, not in it: the bytes of a model do not depend
+All are judged by the same rows: those of the holdout, or of the folds of a fit without one, each by a model of the
+other rows. They learn from the fit's sample, some ten thousand rows, which costs seconds whatever the size of the data;
+the model itself may have seen far more. They are reported beside a model, not in it: the bytes of a model do not depend
 on what it was compared with, nor on the version of a library that it does not use.
 """
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,23 +21,25 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.losses.metrics import class_of_scores
+from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
 from dkernel.model.model import Model
-from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.linalg import solve_here
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.validation import nearest_name
 from dkernel.solvers.reservoir_split import part_of
-from dkernel.solvers.targets import Targets
+from dkernel.solvers.targets import LEAST_WIDTH, Targets
 from dkernel.streaming.cost import Cost
+from dkernel.training.fit import TrainResult
+from dkernel.training.selection.evaluation import paired_difference
 
 BASELINES = ("off", "linear", "all")
 MOST_BASELINE_ROWS, LEAST_BASELINE_ROWS = 65_536, 4096  # rows of the sample that baselines learn from
 FLOPS = 1e10  # operations of the linear model, a second of work
 MOST_LINEAR_COLUMNS = 4096  # columns of the data; the linear model needs a square of them
-BASELINE_FOLDS = 5  # folds of a sample without a holdout
+SURE_SHARE = 0.9  # a probability that people call sure, and the share of the rows whose distance is told
+LEAST_SURE_ROWS = 50  # with fewer, a tenth of the rows is less than five
 BASELINE_RIDGES = tuple(10.0**k for k in range(-6, 3))
 
 
@@ -52,42 +56,163 @@ def check(which: str) -> None:
         )
 
 
-def baselines(model: Model, sample: Block | None, holdout: Block | None, which: str = "linear") -> dict[str, Any]:
-    """The error (rmse, of a regression) of each on the rows of the holdout, and which wins.
+def baselines(result: TrainResult, which: str = "linear") -> dict[str, Any]:
+    """Figures of a fit, and of simpler models, on the rows that it left out.
+
+    A figure is the share of wrong labels, or the root mean squared error, by the weights of the rows. Each row is
+    scored by models that have not learned from it.
 
     Parameters
     ----------
-    sample, holdout : raw rows, of a `TrainResult`
-    which : "off" | "linear" | "all"
+    which : "off" | "linear" | "all": simpler models beside a constant one
 
     Returns
     -------
-    dict with rows, sample_rows, figure ("error" or "rmse"), linear, boosted where it was asked for, model, and wins:
-    the name of the best. Empty where the model was not judged, or for data that are no numbers.
+    dict with rows, figure ("error" or "rmse"), sure, model and, of each simpler model, its name -> figures of it. These
+    are value and standard_error; auc and average_precision of two classes; for a simpler model gain, by which the value
+    of this model is smaller, with the standard error of the paired difference. Empty if no rows were left out.
     """
     check(which)
-    left_out = holdout is not None or SOLVERS[model.recipe.solver].in_memory
-    judged = model.facts.get("holdout") if left_out else None
-    if which == "off" or sample is None or model.objects or not (judged or (holdout is not None and len(holdout.X))):
+    parts = [part for part in result.left_out if len(part[1].X)]
+    if not parts:
         return {}
-    sample = _some(sample)
-    rows = sample if holdout is None else holdout
+    model = result.model
     targets = Targets(model.classes, model.recipe.positive)
-    name = "error" if model.classes is not None else "rmse"
-    figures: dict[str, Any] = {"rows": len(rows.X), "sample_rows": len(sample.X), "figure": name}
-    figures |= {"folds": holdout is None, "weighted": holdout is not None and holdout.weight is not None}
+    rows = _JudgedRows.of(targets, [rows for _, rows, _ in parts])
     with one_blas_thread():
-        if sample.X.shape[1] <= MOST_LINEAR_COLUMNS:
-            figures["linear"] = _figure(_unseen(partial(_linear, targets), sample, holdout), targets, rows)
-        if which == "all":
-            figures["boosted"] = _figure(_unseen(partial(_fit_boosted, model, targets), sample, holdout), targets, rows)
-        if judged and not figures["weighted"]:
-            figures["model"] = float(judged["rmse"] if name == "rmse" else 1 - judged["accuracy"])  # as the fit says it
-        else:
-            figures["model"] = _figure(model.scores(rows.X).astype(np.float64), targets, rows)
-    tried = [each for each in ("linear", "boosted", "model") if each in figures]
-    # Where two are equal, the simpler wins: it stands first.
-    return {**figures, "wins": min(tried, key=lambda each: figures[each])}
+        own = np.concatenate([fitted.scores(rows.X).astype(np.float64) for fitted, rows, _ in parts])
+        scores = {name: _scores(fit, parts) for name, fit in _simpler(model, targets, which).items()}
+    found: dict[str, Any] = {"rows": len(own), "figure": rows.figure, "sure": _how_sure(model, rows, own)}
+    found["model"] = rows.merits(own)
+    for name, S in scores.items():
+        found[name] = rows.merits(S, name != "constant") | rows.gain(own, S)
+    return found
+
+
+Fit = Callable[[Block, Any], F64]
+"""Rows to learn from and rows to score -> scores (rows, outputs)."""
+
+
+def _simpler(model: Model, targets: Targets, which: str) -> dict[str, Fit]:
+    """The models to compare with, the simplest first."""
+    fits: dict[str, Fit] = {}
+    if which != "off":
+        fits["constant"] = partial(_constant, targets)
+        if not model.objects and len(model.inputs) <= MOST_LINEAR_COLUMNS:
+            fits["linear"] = partial(_linear, targets)
+    if which == "all" and not model.objects and len(model.intercept) == targets.outputs:
+        fits["boosted"] = partial(_fit_boosted, model, targets)
+    return fits
+
+
+def _scores(fit: Fit, parts: Sequence[tuple[Model, Block, Block]]) -> F64:
+    """Scores of all rows that were left out, each by a model of the rows beside its own."""
+    return np.concatenate([fit(_some(learned), rows.X) for _, rows, learned in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class _JudgedRows:
+    """Rows that were left out.
+
+    Parameters
+    ----------
+    truth : codes (n,) of classes, or targets (n, targets) in `unit`
+    """
+
+    targets: Targets
+    truth: NDArray[Any]
+    weight: F64
+    unit: F64
+
+    @classmethod
+    def of(cls, targets: Targets, blocks: Sequence[Block]) -> "_JudgedRows":
+        y = np.concatenate([block.y for block in blocks if block.y is not None])
+        weight = np.concatenate(
+            [np.ones(len(b.X)) if b.weight is None else b.weight.astype(np.float64) for b in blocks]
+        )
+        weight = weight if weight.sum() > 0 else np.ones(len(weight))
+        if targets.classes is not None:
+            return cls(targets, targets.codes(y), weight, np.ones(1))
+        Y = y.astype(np.float64).reshape(len(y), -1)
+        unit = np.maximum(Y.std(axis=0), LEAST_WIDTH) if Y.shape[1] > 1 else np.ones(1)
+        return cls(targets, Y / unit, weight, unit)
+
+    @property
+    def figure(self) -> str:
+        """The name of the figure."""
+        return "rmse" if self.targets.classes is None else "error"
+
+    def errors(self, S: F64) -> F64:
+        """The error of each row: 1 for a wrong label, or squared, the mean over the targets."""
+        if self.targets.classes is None:
+            return np.asarray(np.square(S / self.unit - self.truth).mean(axis=1))
+        return np.asarray(class_of_scores(S) != self.truth, np.float64)
+
+    def merits(self, S: F64, ranked: bool = True) -> dict[str, float | None]:
+        """The figure of these scores with its standard error, and of two classes those of a ranking."""
+        mean, error = paired_difference(self.errors(S), np.zeros(len(S)), self.weight)
+        if self.targets.classes is None:
+            root = float(np.sqrt(mean))
+            return {"value": root, "standard_error": error / (2 * root) if root else 0.0}
+        count = float(self.weight.sum() ** 2 / (self.weight @ self.weight))
+        found: dict[str, float | None] = {"value": mean, "standard_error": error_of_share(mean, count)}
+        if self.targets.outputs == 1 and ranked:
+            histogram = ScoreHistogram.of(S[:, 0].astype(np.float32), self.truth == 1, self.weight)
+            found |= {"auc": area_under_curve(histogram), "average_precision": average_precision(histogram)}
+        return found
+
+    def gain(self, own: F64, other: F64) -> dict[str, float]:
+        """By how much the figure of some scores is below that of others, and the standard error of this difference."""
+        one, two = self.errors(own), self.errors(other)
+        gain, error = paired_difference(two, one, self.weight)
+        if self.targets.classes is not None:
+            return {"gain": gain, "gain_error": error}
+        total = sum(np.sqrt(np.average(each, weights=self.weight)) for each in (one, two)) or 1.0
+        return {"gain": gain / total, "gain_error": error / total}  # of roots: a - b = (a^2 - b^2) / (a + b)
+
+
+def error_of_share(share: float, n: float) -> float:
+    """The standard error of a share of n rows, by Agresti and Coull: above 0 where all rows are alike too.
+
+    Examples
+    --------
+    >>> round(error_of_share(0.0, 20), 2), round(error_of_share(0.5, 96), 2)
+    (0.06, 0.05)
+    """
+    near = (share * n + 2) / (n + 4)
+    return float(np.sqrt(near * (1 - near) / (n + 4)))
+
+
+def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:
+    """The distance within which SURE_SHARE of the rows are; of classes the rows of this probability, and their errors."""
+    if len(S) < LEAST_SURE_ROWS:
+        return {}
+    if model.classes is None:
+        if S.shape[1] > 1:
+            return {}
+        order = np.argsort(distance := np.abs(S[:, 0] - rows.truth[:, 0]))
+        place = np.searchsorted(np.cumsum(rows.weight[order]), SURE_SHARE * rows.weight.sum())
+        return {"share": SURE_SHARE, "within": float(distance[order[min(place, len(order) - 1)]])}
+    if not model.has_probabilities:
+        return {}
+    P = model.probabilities(S)
+    sure = P.max(axis=1) >= SURE_SHARE
+    share = float(np.average(sure, weights=rows.weight))
+    wrong = float(np.average(rows.errors(S)[sure], weights=rows.weight[sure])) if share else 0.0
+    return {"probability": SURE_SHARE, "share": share, "error": wrong}
+
+
+def _constant(targets: Targets, sample: Block, X: Any) -> F64:
+    """Scores of the most frequent class, or of the mean."""
+    assert sample.y is not None
+    scores = np.average(_columns_of(targets, sample.y), axis=0, weights=sample.weight)
+    return np.tile(scores, (len(X), 1))
+
+
+def _columns_of(targets: Targets, y: NDArray[Any]) -> F64:
+    """Numbers to predict, (rows, outputs)."""
+    Y = y.reshape(len(y), -1) if targets.classes is None else targets.of(y)
+    return np.asarray(Y, np.float64)
 
 
 def baselines_cost(rows: int, columns: int, which: str) -> Cost:
@@ -108,58 +233,15 @@ def _most_rows(columns: int) -> int:
     return int(min(MOST_BASELINE_ROWS, max(LEAST_BASELINE_ROWS, FLOPS / columns**2)))
 
 
-def format_baselines(figures: Mapping[str, Any]) -> str:
-    """The comparison as one line of text.
-
-    Examples
-    --------
-    >>> format_baselines({"rows": 1000, "sample_rows": 5000, "figure": "error", "linear": 0.243, "model": 0.087,
-    ...           "wins": "model", "folds": False, "weighted": False})
-    'linear 24.30 % (learned from 5,000 rows), this model 8.70 %: this model wins'
-    """
-    way = "cross-validated on" if figures["folds"] else "learned from"
-    on = f" ({way} {figures['sample_rows']:,} rows)"
-    parts = [f"{name} {_value(figures, name)}{on}" for name in ("linear", "boosted") if name in figures]
-    winner = {"model": "this model wins", "linear": "the linear model wins", "boosted": "the boosted trees win"}
-    weighted = " (by the weights of the rows)" * figures["weighted"]  # a row counts once in the figures of the holdout
-    parts.append(f"this model {_value(figures, 'model')}{weighted}: {winner[figures['wins']]}")
-    return ", ".join(parts)
-
-
-def _value(figures: Mapping[str, Any], name: str) -> str:
-    return f"{100 * figures[name]:.2f} %" if figures["figure"] == "error" else f"{figures[name]:.4g}"
-
-
 def _some(block: Block) -> Block:
     """Take the first rows of a block, as many as a linear model may cost."""
     return part_of(block, slice(_most_rows(block.X.shape[1])))
 
 
-def _unseen(scores: Callable[[Block, Any], F64], sample: Block, holdout: Block | None) -> F64:
-    """Scores of the holdout, or of all rows of the sample, each from the other folds."""
-    if holdout is not None:
-        return scores(sample, holdout.X)
-    fold = np.arange(len(sample.X)) % BASELINE_FOLDS
-    parts = [np.flatnonzero(fold == i) for i in range(BASELINE_FOLDS)]
-    scores_of = [scores(part_of(sample, np.flatnonzero(fold != i)), sample.X[parts[i]]) for i in range(BASELINE_FOLDS)]
-    return np.asarray(np.concatenate(scores_of)[np.argsort(np.concatenate(parts))])
-
-
-def _figure(S: F64, targets: Targets, holdout: Block) -> float:
-    """Share of wrong decisions of these scores (rows, outputs), or their root mean squared error; weighted."""
-    assert holdout.y is not None
-    weight = np.ones(len(S)) if holdout.weight is None else holdout.weight.astype(np.float64)
-    if not weight.sum() > 0:
-        weight = np.ones(len(S))
-    if targets.classes is None:
-        return float(np.sqrt(np.average((S[:, 0] - holdout.y.astype(np.float64)) ** 2, weights=weight)))
-    return float(np.average(class_of_scores(S) != targets.codes(holdout.y), weights=weight))
-
-
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> F64:
     """Scores of ridge regression; its strength from the last fifth of the sample."""
     assert sample.y is not None
-    Y = sample.y.astype(np.float64)[:, None] if targets.classes is None else targets.of(sample.y).astype(np.float64)
+    Y = _columns_of(targets, sample.y)
     center = Y.mean(axis=0)
     moments = numbers_of(sample.X).astype(np.float64)
     shift, width = moments.mean(axis=0), moments.std(axis=0)

@@ -82,3 +82,19 @@ def area_under_curve(histogram: ScoreHistogram) -> float | None:
         return None
     below = np.cumsum(negative) - negative / 2
     return float(positive @ below) / total
+
+
+def average_precision(histogram: ScoreHistogram) -> float | None:
+    """The sum over scores, from the largest, of precision * growth of recall; None without positive rows.
+
+    Examples
+    --------
+    >>> seen = ScoreHistogram.of(np.float32([-1, 0, 2, 3]), np.array([False, True, False, True]), np.ones(4))
+    >>> round(average_precision(seen), 4)
+    0.8333
+    """
+    negative, positive = histogram.weight[::-1].T
+    if not positive.sum() > 0:
+        return None
+    found = np.cumsum(positive)
+    return float(positive @ (found / np.maximum(found + np.cumsum(negative), 1e-300)) / found[-1])

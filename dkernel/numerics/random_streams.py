@@ -28,6 +28,15 @@ def stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=_key(seed, purpose, *index)))
 
 
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_SHIFTS = (30, 27, 31)  # bits, of splitmix64
+
+
+def _hash_key(seed: int, purpose: str) -> np.uint64:
+    return np.uint64(_key(seed, purpose) & 0xFFFFFFFFFFFFFFFF)
+
+
 def row_hash(seed: int, purpose: str, first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
     """64 uniform bits for each of the n global row numbers first, first + step, first + 2 step, ...
 
@@ -40,10 +49,33 @@ def row_hash(seed: int, purpose: str, first: int, n: int, step: int = 1) -> NDAr
     >>> bool((whole[4:] == row_hash(0, "reservoir", 4, 6)).all())
     True
     """
-    key = np.uint64(_key(seed, purpose) & 0xFFFFFFFFFFFFFFFF)
     rows = np.uint64(first + 1) + np.arange(n, dtype=np.uint64) * np.uint64(step)
     with np.errstate(over="ignore"):
-        z = key + rows * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        z = _hash_key(seed, purpose) + rows * _GOLDEN
+        for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
+            z = (z ^ (z >> np.uint64(shift))) * factor
+        return z ^ (z >> np.uint64(_SHIFTS[-1]))
+
+
+def rows_of_hashes(seed: int, purpose: str, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The global row numbers that have these hashes: `row_hash` the other way round.
+
+    Examples
+    --------
+    >>> rows_of_hashes(0, "reservoir", row_hash(0, "reservoir", 7, 3)).tolist()
+    [7, 8, 9]
+    """
+    with np.errstate(over="ignore"):
+        z = _unshift(hashes, _SHIFTS[-1])
+        for shift, factor in zip(_SHIFTS[1::-1], _FACTORS[::-1], strict=True):
+            z = _unshift(z * _inverse(factor), shift)
+        return np.asarray((z - _hash_key(seed, purpose)) * _inverse(_GOLDEN) - np.uint64(1))
+
+
+def _unshift(z: NDArray[np.uint64], shift: int) -> NDArray[np.uint64]:
+    """The x with x ^ (x >> shift) = z, of shifts by more than a third of the bits."""
+    return np.asarray(z ^ (z >> np.uint64(shift)) ^ (z >> np.uint64(2 * shift)))
+
+
+def _inverse(factor: np.uint64) -> np.uint64:
+    return np.uint64(pow(int(factor), -1, 2**64))

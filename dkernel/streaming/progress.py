@@ -59,7 +59,6 @@ class Progress:
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
-    choices : show what is chosen when it is chosen; "json" always does
 
     Attributes
     ----------
@@ -79,7 +78,6 @@ class Progress:
         kind: str = "auto",
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
-        choices: bool = True,
     ) -> None:
         if kind not in PROGRESS_KINDS:
             raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(PROGRESS_KINDS)}.")
@@ -91,7 +89,6 @@ class Progress:
         # seconds between two changes of the bar, which an eye can follow
         self._every = 0.1 if kind == "bar" else LOG_EVERY
         self._clock = clock
-        self._choices = choices
         self._lock = threading.RLock()
         self._name = ""
         self._total: int | None = None
@@ -159,8 +156,8 @@ class Progress:
                 self._line(text)
 
     def choice(self, name: str, text: str) -> None:
-        """Report a choice and its reason; a display that shows it at the end may omit it here."""
-        if self._choices or self.kind == "json":
+        """Report a choice and its reason to a program; people see all of them at the end."""
+        if self.kind == "json":
             self.message(f"{name}: {text}")
 
     def close(self) -> None:

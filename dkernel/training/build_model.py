@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
 from dkernel.kernels.analysis.linearity import is_linear
 from dkernel.losses.losses import Quantile, parse_loss
 from dkernel.losses.predictive_variance import Variance
@@ -21,7 +20,6 @@ from dkernel.solvers.certificate import certificate
 from dkernel.solvers.driver import SolverResult
 from dkernel.solvers.finite_check import check_finite
 from dkernel.solvers.fit_problem import FitProblem
-from dkernel.solvers.reservoir_split import part_of
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.holdout_losses import HoldoutLosses
@@ -108,15 +106,14 @@ def build_model(way: FittedWay) -> Model:
     return with_uncertainty(model, fit, outcome)
 
 
-def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, Block]]:
-    """The model as it is without each fold of a solver that keeps no holdout, and the raw rows of the fold."""
-    out, targets, sample = way.outcome.left_out, way.data.targets, way.problem.split.sample
+def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, NDArray[np.intp]]]:
+    """The model as it is without each fold of a solver that keeps no holdout, and the numbers of the fold's rows."""
+    out, targets = way.outcome.left_out, way.data.targets
     if out is None:
         return []
-    parts = [part_of(sample, out["rows"][out["folds"] == i]) for i in range(len(out["fits"]))]
     width, center = targets.width, targets.center
     fits = [replace(model, coef=v[:-1] * width, intercept=v[-1] * width + center) for v in out["fits"]]
-    return list(zip(fits, parts, strict=True))
+    return [(fit, out["rows"][out["folds"] == i]) for i, fit in enumerate(fits)]
 
 
 def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:

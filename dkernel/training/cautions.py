@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from dkernel.data.encoding import CategoryColumn, NumberColumn
 from dkernel.data.source import Source
+from dkernel.numerics.random_streams import rows_of_hashes
 from dkernel.solvers.targets import Targets, name_of_target
-from dkernel.streaming.survey import SurveyResult
+from dkernel.streaming.survey import Reservoir, SurveyResult
 
 CAUTION_ROWS = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows: a value this frequent is not the tail of a distribution
@@ -19,7 +20,7 @@ CONSTANT_LABEL = "label"  # name of the caution that the estimators warn of
 
 
 def cautions(
-    survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets
+    survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets, seed: int
 ) -> Iterator[tuple[str, str]]:
     """Cautions, as (name, text)."""
     classes = targets.classes is not None
@@ -41,16 +42,26 @@ def cautions(
     if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
         yield "constant", f"{_join_names(constant)}: one value in all rows, so useless"
     numbers = {name: places[0] for name, places in columns.items() if len(places) and not level[places[0]]}
-    if counting := [name for name, j in numbers.items() if source.weight is None and _counts_rows(survey, j)]:
-        yield "row numbers", f"{_join_names(counting)}: these number the rows, so exclude them"
     sample = survey.reservoir
+    starts = {
+        column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
+    }
+    steps = {name: _step(survey, j) for name, j in numbers.items() if source.weight is None}
+    if counting := [name for name, step in steps.items() if step == 1 and name not in starts]:
+        yield "row numbers", f"{_join_names(counting)}: these number the rows, so exclude them"
+    if ordering := [
+        name
+        for name, j in numbers.items()
+        if name not in counting and _orders_rows(sample, seed, j, name in starts and bool(steps.get(name)))
+    ]:
+        text = (
+            "the rows are in its order, and rows left out at random lie between rows that were learned from; judge by"
+        )
+        yield "ordered", f"{_join_names(ordering)}: {text} the last ones (--holdout-by time:{ordering[0]})"
     X, y = sample.X[:CAUTION_ROWS], sample.y[:CAUTION_ROWS]
     values = {name: X[:, j] for name, j in numbers.items()}
     if not classes and y.ndim == 1:
         values[source.label or "the label"] = y
-    starts = {
-        column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
-    }
     if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
         text = "as numbers 20191231 and 20200101 are far apart; make dates of them (pandas.to_datetime)"
         yield "whole dates", f"{_join_names(dates)}: {text}"
@@ -81,13 +92,25 @@ def _alike(words: Iterable[Any]) -> list[str]:
     return pairs
 
 
-def _counts_rows(survey: SurveyResult, j: int) -> bool:
-    """True if a column has the range, mean and variance of n successive whole numbers."""
+def _step(survey: SurveyResult, j: int) -> float:
+    """The step of a column that has the range, mean and variance of n numbers at equal steps; 0 of another one."""
     n, low, high = survey.moments.n, survey.low[j], survey.high[j]
-    if n < 20 or low % 1 or high - low != n - 1:
+    if n < 20:
+        return 0.0
+    step = (high - low) / (n - 1)
+    figures = (survey.moments.mean[j] - low) / step, survey.moments.squares[j] / (n * step**2)
+    return float(step) if np.allclose(figures, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6) and not low % 1 else 0.0
+
+
+def _orders_rows(sample: Reservoir, seed: int, j: int, regular: bool) -> bool:
+    """True if a column grows, or falls, from row to row; dates at equal steps do, whatever their order now."""
+    x = sample.X[:CAUTION_ROWS, j]
+    if regular or len(x) < 20:
+        return regular
+    if len(np.unique(x)) < len(x) / 2:  # sorted by a few values: groups of rows, which are no moments
         return False
-    figures = survey.moments.mean[j] - low, survey.moments.squares[j] / n
-    return bool(np.allclose(figures, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
+    steps = np.diff(x[np.argsort(rows_of_hashes(seed, "reservoir", sample.hashes[:CAUTION_ROWS]))])
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _show(value: float, start: float | None) -> str:

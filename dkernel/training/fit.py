@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
@@ -23,6 +24,7 @@ from dkernel.solvers.catalogue import SOLVER_CLASSES
 from dkernel.solvers.driver import SolverResult, solve
 from dkernel.solvers.fit_problem import Callback, FitProblem, FitRun
 from dkernel.solvers.full_batch import Polish
+from dkernel.solvers.reservoir_split import part_of
 from dkernel.solvers.targets import doubtful_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.cost import Cost
@@ -66,8 +68,8 @@ class TrainResult:
     plan : predicted bytes and flops
     chosen : what was left open, and what it became, in words
     holdout : the raw rows that no gradient saw, None for none
-    folds : of a fit without a holdout, the model as it is without each fold, and the raw rows of the fold
-    sample : raw rows that are no holdout, a uniform sample
+    folds : of a fit without a holdout, the model as it is without each fold, and the numbers in the sample of its rows
+    sample : raw rows that are no holdout, a uniform sample; of a fit without a holdout all rows
     sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
     resumed : where the checkpoint was from which this run went on, None where it began at the beginning
     """
@@ -77,15 +79,23 @@ class TrainResult:
     plan: dict[str, Any]
     chosen: dict[str, str]
     holdout: Block | None = None
-    folds: list[tuple[Model, Block]] = field(default_factory=list)
+    folds: list[tuple[Model, NDArray[np.intp]]] = field(default_factory=list)
     sample: Block | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
     resumed: str | None = None
 
     @property
-    def left_out(self) -> list[tuple[Model, Block]]:
-        """Raw rows that were left out of the fit, and the model that had not seen them."""
-        return self.folds if self.holdout is None else [(self.model, self.holdout)]
+    def left_out(self) -> list[tuple[Model, Block, Block]]:
+        """A model, raw rows that it has not seen, and rows that it has."""
+        if self.sample is None:
+            return []
+        if self.holdout is not None:
+            return [(self.model, self.holdout, self.sample)]
+        every = np.arange(len(self.sample.X))
+        return [
+            (model, part_of(self.sample, rows), part_of(self.sample, np.setdiff1d(every, rows)))
+            for model, rows in self.folds
+        ]
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor, beside: Sequence[Cost] = ()) -> dict[str, Any]:
@@ -210,7 +220,10 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     load_beside(_compiled_loops(request))
     survey = read_survey(request, run, reader)
     data = learn_labels(request, run, survey)
-    for name, text in (*source.notes.items(), *cautions(survey, data.counts, source, data.targets)):
+    for name, text in (
+        *source.notes.items(),
+        *cautions(survey, data.counts, source, data.targets, request.recipe.seed),
+    ):
         run.note(name, text)
     ways = ways_of(data.recipe, request.local_stages(run.executor, data.targets.outputs))
     if len(data.targets.constant) == data.targets.outputs:  # all ways predict the same
@@ -218,13 +231,14 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     best = _fit_ways(request, run, data, ways, reader, opened)
     run.progress.phase("finish")
     problem, local, model = best.problem, best.local, build_model(best)
+    folds = build_folds(best, model)
     return {
         "model": model,
         "history": [*best.outcome.history, *(local.history if local else ())],
         "chosen": problem.run.chosen,
         "holdout": problem.split.holdout if len(problem.split.holdout.X) else None,
-        "folds": build_folds(best, model),
-        "sample": problem.split.fitted,
+        "folds": folds,
+        "sample": problem.split.sample if folds else problem.split.fitted,
         "sample_path": problem.setup.sample_path,
     }
 

@@ -71,7 +71,7 @@ def one(name: str) -> dict[str, Any]:
     stated = plan(source, recipe, executor, [baselines_cost(n, p, "linear")])
     began = time.process_time()
     result = train(source, recipe, executor)
-    baselines(result.model, result.sample, result.holdout)
+    baselines(result)
     cpu, fitted = time.process_time() - began, result.model.recipe
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 2**10

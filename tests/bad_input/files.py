@@ -280,9 +280,7 @@ def objects(at: Doors) -> None:
     assert not ran.exists()
 
 
-@bad(
-    "files", "fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point"
-)
+@bad("files", "fractions with a comma in a CSV", BOTH, "read where the delimiter is another and no number has a point")
 def decimal_commas(at: Doors) -> None:
     data = frame().assign(label=np.linspace(-1.5, 2.5, 300))
     lines = data.to_csv(index=False, sep=";", decimal=",")

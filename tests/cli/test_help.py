@@ -132,10 +132,8 @@ def test_choices_are_printed_once_unless_asked(run, data, tmp_path):
     quiet, loud = run(*args, tmp_path / "a"), run(*args, tmp_path / "b", "-v")
     for result in (quiet, loud):
         assert result.exit_code == 0, result.output
-        assert result.stdout.count("  kernel  ") == 1
+        assert "\ngamma: " not in result.stderr
     assert (quiet.stdout.count("  alpha  "), loud.stdout.count("  alpha  ")) == (0, 1)
-    assert "\ngamma: " not in quiet.stderr
-    assert loud.stderr.count("\ngamma: ") == loud.stderr.count("\nalpha: ") == 1
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

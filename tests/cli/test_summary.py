@@ -1,12 +1,8 @@
 """The lines that a fit prints: the result, what to check, and on request the choices."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
-
-from dkernel.cli import summary
 
 KNOWN = ["--kernel", "gaussian", "--n-components", 32, "--local", "none", "--solver", "psgd", "--alpha", 1e-2]
 
@@ -29,15 +25,15 @@ def printed(run, *args):
 
 def test_five_lines_of_result_then_what_to_check(run, rows, tmp_path):
     lines, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN)
-    assert "400 rows in" in lines[0]
-    assert names == ["kernel", "holdout", "baselines", "peak memory", "Check:", "constant", "row numbers"]
-    assert lines[1].startswith("  kernel       Gaussian(gamma=")
-    assert lines[1].endswith(", 32 components")
+    assert ": 400 rows in" in lines[0]
+    assert "peak memory" in lines[0]
+    assert names == ["model", "error", "beside", "Check:", "constant", "row numbers"]
+    assert lines[1] == "  model        32 components of a Gaussian kernel"
 
 
 def test_nothing_to_check_has_no_heading(run, rows, tmp_path):
     _, names = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *KNOWN, "--exclude", "id,c")
-    assert names == ["kernel", "holdout", "baselines", "peak memory"]
+    assert names == ["model", "error", "beside"]
 
 
 def test_the_choices_come_last_with_verbose_and_are_in_show(run, rows, tmp_path):
@@ -54,13 +50,4 @@ def test_a_local_stage_stands_beside_its_kernel(run, rows, tmp_path):
     lines, _ = printed(run, rows, "--label", "y", "--out", tmp_path / "m", *known)
     assert "32 components" in lines[1]
     kept = "none: " not in run("show", tmp_path / "m").stdout
-    assert lines[1].endswith(", 32 grids") == kept
-
-
-def test_the_way_of_a_race_is_a_choice_and_nothing_to_check(monkeypatch):
-    monkeypatch.setattr(summary, "_result", lambda _: ())
-    monkeypatch.setattr(summary, "_early_end", lambda _: {})
-    chosen = {"constant": "c", "way": "cells; losses predicted for 12,000 rows: cells 0.02"}
-    record = SimpleNamespace(facts={"model": "m", "rows": 12_000, "chosen": chosen}, seconds={"train": 1.0})
-    names = [line.split()[0] for line in summary.lines_of(record, verbose=True)]
-    assert names == ["m:", "Check:", "constant", "Choices:", "way"]
+    assert lines[1].endswith(" + 32 random grids of 1 columns") == kept

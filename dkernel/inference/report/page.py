@@ -21,6 +21,7 @@ from dkernel.inference.report.numbers import (
     speed,
 )
 from dkernel.inference.report.style import svg
+from dkernel.inference.summary import verdict
 from dkernel.training.planning.memory_plan import format_plan
 
 _CSS = """
@@ -222,13 +223,17 @@ def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
 
 
 def _beside(record: Mapping[str, Any]) -> Iterator[str]:
-    errors = record.get("baselines")
-    if not errors:
+    judged = record.get("judged")
+    if not judged:
         return
-    figure, names = errors["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
-    rows = [(text, _merit(figure, errors[name])) for name, text in names.items() if name in errors]
-    rows.append(("best", names[errors["wins"]]))
-    yield _table(f"Baselines on these rows ({figure})", rows)
+    figure, names = judged["figure"], {"constant": "constant", "linear": "linear model", "boosted": "boosted trees"}
+    rows = [("this model", _merit(figure, judged["model"]["value"]))]
+    rows += [
+        (text, f"{_merit(figure, judged[name]['value'])}: {verdict(judged, name)}")
+        for name, text in names.items()
+        if name in judged
+    ]
+    yield _table(f"Beside simpler models, on these rows ({figure})", rows)
 
 
 def _search(record: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,223 @@
+"""The summary of a fit for people: what the model is, how good beside simpler ones, how sure, and what to check."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dkernel.inference.baselines import baselines, error_of_share
+from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, moments_of
+from dkernel.model.model import Model
+from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
+from dkernel.model.wording import describe_model
+from dkernel.training.fit import TrainResult
+
+RARE = 0.1  # share of the rows: of a class with less, the accuracy says little
+CLEAR = 2.0  # standard errors: beyond lies a twentieth of the differences that chance makes
+LEAST_CLEAR_ROWS = 20  # fewer say nothing of a difference
+SHOWN_CLASSES = 4  # rare classes that a line names
+SIMPLER = {"constant": "", "linear": "a linear model", "boosted": "boosted trees"}
+"""Name of a model to compare with, of `baselines` -> words; a constant is named by what it says."""
+CHOICES = (
+    "way",
+    "kernel",
+    "metric",
+    "scale",
+    "gamma",
+    "loss",
+    "features",
+    "n_components",
+    "passes",
+    "polish",
+    "alpha",
+    "local",
+)
+"""Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
+_CHOSEN_BY_ROWS = {"way", "loss", "alpha", "local"}
+
+
+@dataclass(frozen=True, eq=False)
+class FitSummary:
+    """The summary of a fit.
+
+    Parameters
+    ----------
+    model : in words
+    judged : of `baselines`, with `chose`: whether the rows that judge have also chosen something
+    checks : name -> what to look at
+    choices : name -> what was chosen, and why
+    """
+
+    model: str
+    judged: Mapping[str, Any]
+    checks: Mapping[str, str]
+    choices: Mapping[str, str]
+
+    @classmethod
+    def of(cls, result: TrainResult, which: str = "linear") -> "FitSummary":
+        """The summary of a fit, whose model is compared with simpler ones as `baselines` says."""
+        known, judged = cls.of_model(result.model), baselines(result, which)
+        if not judged:
+            return known
+        shift = {"shift": text} if (text := _shift(result)) else {}
+        return replace(known, judged={**known.judged, **judged}, checks={**known.checks, **shift})
+
+    @classmethod
+    def of_model(cls, model: Model) -> "FitSummary":
+        """The summary of a model, of what its file has: no other model to compare with."""
+        labels = None if model.classes is None else model.classes.tolist()
+        return cls.of_header(model.recipe.to_dict(), model.facts, labels, len(model.columns))
+
+    @classmethod
+    def of_header(
+        cls, recipe: Mapping[str, Any], facts: Mapping[str, Any], labels: Sequence[Any] | None, columns: int
+    ) -> "FitSummary":
+        """The summary of a model by the header of its file."""
+        lines, solver = facts.get("chosen", {}), SOLVERS[recipe.get("solver", "psgd")]  # left out of older files
+        rare, share = _rare_classes(labels, facts.get("counts", ()))
+        checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
+        return cls(
+            describe_model(recipe, facts, columns),
+            {
+                **_held_out(facts.get("holdout", {})),
+                "chose": bool(_CHOSEN_BY_ROWS & lines.keys()) or solver.in_rounds,
+                "rarest": share,
+                "most_frequent": repr(labels[int(np.argmax(facts["counts"]))])
+                if labels and "counts" in facts
+                else None,
+            },
+            checks | _early_end(facts, solver),
+            {name: text for name, text in lines.items() if name in CHOICES},
+        )
+
+    def lines(self, verbose: bool = False) -> Iterator[str]:
+        """Lines of text.
+
+        Parameters
+        ----------
+        verbose : with the choices
+        """
+        yield from _indent({"model": self.model, **dict(_quality(self.judged))})
+        if self.checks:
+            yield "Check:"
+            yield from _indent(self.checks)
+        if verbose and self.choices:
+            yield "Choices:"
+            yield from _indent(self.choices)
+
+
+def _indent(lines: Mapping[str, str]) -> Iterator[str]:
+    for name, text in lines.items():
+        yield f"  {name:<12} {text}"
+
+
+def _held_out(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a holdout as `baselines` has them."""
+    if not figures:
+        return {}
+    rows, name = int(figures["rows"]), "rmse" if "rmse" in figures else "error"
+    value = float(figures["rmse"] if name == "rmse" else 1 - figures["accuracy"])
+    error = value / math.sqrt(2 * max(rows, 1)) if name == "rmse" else error_of_share(value, rows)  # of normal errors
+    return {"rows": rows, "figure": name, "model": {"value": value, "standard_error": error}}
+
+
+def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float]) -> tuple[str, float]:
+    """The classes of few rows in words, and the share of the rarest."""
+    if not labels or not len(counts):
+        return "", 1.0
+    shares = np.array(counts, np.float64) / max(sum(counts), 1.0)
+    limit = min(RARE, 0.5 / len(counts))  # of many classes of equal size none is rare
+    order = np.argsort(shares, kind="stable")[: int((shares < limit).sum())]
+    if not len(order):
+        return "", 1.0
+    names = ", ".join(f"{labels[i]!r} ({_percent(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
+    more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
+    where = "look at auc and average precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
+    return f"{names}{more}: the share of wrong labels says little of so few rows, {where}", float(shares.min())
+
+
+def _shift(result: TrainResult) -> str:
+    """Columns whose values differ between the rows that judge and those that were learned from."""
+    if result.holdout is None or not result.model.layout.numeric:
+        return ""
+    drifted = find_drift(result.model, [moments_of(result.model, [result.holdout])])
+    return "; ".join(describe(drifted)[:WARNED_COLUMNS]).replace(" here", " in the rows left out")
+
+
+def _early_end(facts: Mapping[str, Any], entry: SolverEntry) -> dict[str, str]:
+    ended, solver = early_end(facts), facts.get("solver") or {}
+    if "passes" not in solver:
+        return ended
+    return {name: f"{text}; more: --{entry.continued_by} {2 * solver['passes']}" for name, text in ended.items()}
+
+
+def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "model" not in judged:
+        return
+    own, figure = judged["model"], judged["figure"]
+    sure = _value(figure, own["standard_error"], 2).removesuffix(" %")
+    chose = ", which also chose the settings" if judged["chose"] else ""
+    merits = ", ".join([f"{_value(figure, own['value'])} (± {sure})", *_ranking(judged, own)])
+    yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
+    if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
+        yield "beside", beside
+    if judged.get("sure"):
+        yield "sure", _sure_words(judged["sure"])
+
+
+def _ranking(judged: Mapping[str, Any], merits: Mapping[str, Any]) -> list[str]:
+    """AUC and average precision, where a class is rare."""
+    if not judged["rarest"] < RARE:
+        return []
+    names = {"auc": "auc", "average_precision": "average precision"}
+    return [f"{text} {merits[name]:.3g}" for name, text in names.items() if merits.get(name) is not None]
+
+
+def verdict(judged: Mapping[str, Any], name: str) -> str:
+    """How a model compares with a simpler one, in words.
+
+    Parameters
+    ----------
+    name : one of SIMPLER
+
+    Examples
+    --------
+    >>> judged = {"rows": 600, "figure": "error", "rarest": 0.4}
+    >>> verdict({**judged, "linear": {"value": 0.2483, "gain": 0.012, "gain_error": 0.02}}, "linear")
+    'no clear difference from a linear model (24.8 %), which is simpler'
+    >>> verdict({**judged, "linear": {"value": 0.351, "gain": 0.12, "gain_error": 0.0213}}, "linear")
+    'better than a linear model (35.1 %) by 12 ± 2.1'
+    """
+    other, figure = judged[name], judged["figure"]
+    text = "the mean" if figure == "rmse" else "the most frequent class"
+    what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
+    gain, error = other["gain"], other["gain_error"]
+    what += f" ({', '.join([_value(figure, other['value']), *_ranking(judged, other)])})"
+    if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:
+        return f"no clear difference from {what}" + ", which is simpler" * (name != "boosted")
+    unit = 100 if figure == "error" else 1
+    word = "better" if gain > 0 else "worse"
+    return f"{word} than {what} by {_number(abs(unit * gain))} ± {_number(unit * error, 2)}"
+
+
+def _sure_words(sure: Mapping[str, float]) -> str:
+    if "within" in sure:
+        return f"{_percent(sure['share'])} of the rows are within {_number(sure['within'])} of their prediction"
+    if not sure["share"]:
+        return f"no row has a class with a probability of {sure['probability']:g} or more"
+    rows = f"{_percent(sure['share'])} of the rows have a class with a probability of {sure['probability']:g} or more"
+    return f"{rows}; {_percent(sure['error'])} of these are wrong"
+
+
+def _value(figure: str, value: float, digits: int = 3) -> str:
+    return _percent(value, digits) if figure == "error" else _number(value, digits)
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{float(f'{value:.{digits}g}'):,.0f}"
+
+
+def _percent(share: float, digits: int = 3) -> str:
+    return f"{100 * share:.{digits}g} %"

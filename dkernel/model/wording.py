@@ -1,0 +1,48 @@
+"""A model in plain words, from the header of its file."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_LOCAL = {"grids": "random grids of {columns:,} columns", "cells": "local machines (cells)"}
+
+
+def describe_model(recipe: Mapping[str, Any], facts: Mapping[str, Any], columns: int) -> str:
+    """What a model is made of.
+
+    Parameters
+    ----------
+    recipe : as JSON, settled
+    facts : of the model file
+    columns : of the table
+
+    Examples
+    --------
+    >>> describe_model({"kernel": "Gaussian(gamma=0.29)", "local": "none"}, {"columns": 512}, 8)
+    '512 components of a Gaussian kernel'
+    >>> local = {"local": "grids", "features": "none", "kernel": "Linear()"}
+    >>> describe_model(local, {"columns": 0, "local": {"grids": 536}}, 27)
+    '536 random grids of 27 columns'
+    """
+    kind = str(recipe.get("local", "none")).partition("(")[0]
+    number = (facts.get("local") or {}).get(kind)
+    local = f"{number:,} {_LOCAL.get(kind, kind).format(columns=columns)}" if number else ""
+    whole = _describe_components(str(recipe["kernel"]), facts.get("columns", 0), columns)
+    if recipe.get("features") == "none":
+        whole = "" if local else "a constant"
+    return " + ".join(filter(None, (whole, local)))
+
+
+def _describe_components(kernel: str, components: int, columns: int) -> str:
+    names = list(dict.fromkeys(re.findall(r"\b[A-Z]\w*", kernel)))
+    if _names_linear(kernel):
+        return f"linear model of {columns:,} columns"
+    if not names:
+        return f"{components:,} components of the kernel {kernel}"
+    of = f"a {names[0]} kernel" if len(names) == 1 else f"a kernel of {', '.join(names[:-1])} and {names[-1]}"
+    return f"{components:,} components of {of}"
+
+
+def _names_linear(kernel: str) -> bool:
+    """True if the text of a kernel, which may be of a function that is not registered here, names linear ones alone."""
+    return not re.search(r"[A-Za-z]\w*\(", re.sub(r"Linear\(|Polynomial\(degree=1,", "", kernel))

@@ -1,0 +1,90 @@
+"""A fit in words: what the model is, how good beside simpler ones, how sure, and what to check."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.inference.summary import FitSummary, verdict
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 3))
+SETTINGS = {"kernel": "gaussian", "gamma": 0.5, "metric": "identity"}
+
+
+def summary(machine, **more):
+    return dict(line.strip().split(maxsplit=1) for line in machine.summary(**more).splitlines() if "  " in line[2:])
+
+
+def test_a_plane_is_no_clear_case_and_the_linear_model_is_simpler():
+    told = summary(KernelRegressor("linear").fit(X, X @ [1.0, 2.0, 3.0] + RNG.normal(size=600)))
+    assert told["model"] == "linear model of 3 columns"
+    assert "better than the mean (3." in told["beside"]
+    assert "no clear difference from a linear model (1" in told["beside"]
+    assert told["beside"].endswith("which is simpler")
+    assert "90 % of the rows are within 1." in told["sure"]
+
+
+def test_what_a_linear_model_cannot_do_is_better():
+    told = summary(KernelClassifier(**SETTINGS).fit(X, np.where((X**2).sum(axis=1) < 2.4, "in", "out")))
+    assert told["model"] == "600 components of a Gaussian kernel"
+    assert told["error"].endswith("on 600 rows left out, which also chose the settings")
+    assert "better than a linear model (" in told["beside"]
+    assert "have a class with a probability of 0.9 or more" in told["sure"]
+
+
+@pytest.mark.parametrize("given", [{"alpha": 1e-3, "solver": "exact"}, {"alpha": 1e-3, "solver": "normal"}])
+def test_rows_that_chose_nothing_are_not_said_to_have_chosen(given):
+    told = summary(KernelRegressor(**SETTINGS, n_components=50, holdout=0.2, **given).fit(X, X[:, 0]))
+    assert told["rmse"].endswith("rows left out")
+
+
+def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
+    machine = KernelClassifier(**SETTINGS).fit(X, X[:, 0] + X[:, 1] ** 2 > 3.8)
+    told = summary(machine)
+    assert "auc 0.9" in told["error"]
+    assert "average precision 0." in told["error"]
+    assert "always False (" in told["beside"]
+    assert "a linear model (4.5 %, auc 0.6" in told["beside"]
+    assert told["rare"].startswith("True (")
+    shown = FitSummary.of_model(machine.model_)
+    assert (shown.checks.keys(), shown.judged["rows"]) == ({"rare"}, 600)
+
+
+@pytest.mark.parametrize(("classes", "rare"), [(26, False), (3, True)])
+def test_of_many_classes_of_equal_size_none_is_rare(classes, rare):
+    labels, counts = list("abcdefghijklmnopqrstuvwxyz")[:classes], [100] * classes
+    counts[0] = 10 if rare else 60
+    told = FitSummary.of_header({"kernel": "Linear()", "solver": "exact"}, {"counts": counts}, labels, 2)
+    assert ("rare" in told.checks) == rare
+
+
+def test_rows_by_time_that_differ_are_a_shift():
+    times = pd.date_range("2024-01-01", periods=6000, freq="37min")
+    frame = pd.DataFrame({"ts": times, "a": RNG.normal(size=6000), "b": np.linspace(0, 9, 6000) ** 8})
+    told = summary(KernelRegressor(**SETTINGS, n_components=32).fit(frame, frame["a"] + 1.0))
+    assert told["ordered"].startswith("ts, b: the rows are in its order")
+    assert told["ordered"].endswith("(--holdout-by time:ts)")
+    late = frame[5000:]
+    machine = KernelRegressor(**SETTINGS, n_components=32)
+    told = summary(machine.fit(frame[:5000], frame["a"][:5000], eval_set=(late, late["a"])))
+    assert "in training; mean" in told["shift"]
+
+
+def test_choices_are_for_those_who_ask_and_a_loaded_machine_has_no_rows(tmp_path):
+    machine = KernelRegressor(**SETTINGS, n_components=50).fit(X, X[:, 0] ** 2)
+    assert "alpha" not in summary(machine)
+    assert "alpha" in summary(machine, verbose=True)
+    dkernel.save(machine, tmp_path / "m")
+    assert summary(dkernel.load(tmp_path / "m")).keys() == {"model", "rmse"}
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "rows", "said"),
+    [(0.1, 0.04, 900, "better than"), (-0.1, 0.04, 900, "worse than"), (0.1, 0.06, 900, "no clear difference from"),
+     (0.5, 0.01, 19, "no clear difference from")],
+)  # fmt: skip
+def test_a_difference_is_clear_from_two_standard_errors(gain, error, rows, said):
+    judged = {"rows": rows, "figure": "rmse", "rarest": 1.0, "boosted": {"value": 1, "gain": gain, "gain_error": error}}
+    assert verdict(judged, "boosted").startswith(said)
