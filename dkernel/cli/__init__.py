@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from dkernel.errors import mask_urls
-from dkernel.numerics.allocator import one_heap
+from dkernel.numerics.allocator import use_one_arena
 
 __all__ = ["main"]
 
@@ -97,7 +97,7 @@ def main() -> None:
     Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,
     2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.
     """
-    one_heap()
+    use_one_arena()
     _print_any_name()
 
 

@@ -30,7 +30,7 @@ from dkernel.cli.diagnostics.follow import cancel_file_of, is_over, is_stale, lo
 from dkernel.cli.exit_codes import AGAIN, GRACE
 from dkernel.cli.options import config_text, named_files
 from dkernel.cli.run_record import JOB, REMOTE_HEARTBEAT, Record, default_record
-from dkernel.data.store import file_of, is_url, write_whole
+from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DataError, DKernelError, mask_urls
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.user_modules import UserModule
@@ -191,7 +191,7 @@ class _Log:
 
     def __init__(self, where: str, here: Path) -> None:
         self.where, self.here, self._copied = where, here, 0
-        store, name = file_of(where)
+        store, name = locate(where)
         with suppress(FileNotFoundError), store.reading(name) as file:
             here.write_bytes(file.read())
 
@@ -222,7 +222,7 @@ def _pause_of(job: ClusterJob) -> float:
 
 def _is_cancelled(job: ClusterJob, seconds: float = 0.0) -> bool:
     """Wait up to `seconds` for the cancel file; True if it is there."""
-    end, (store, name) = time.monotonic() + seconds, file_of(cancel_file_of(job.record))
+    end, (store, name) = time.monotonic() + seconds, locate(cancel_file_of(job.record))
     while True:
         with suppress(DKernelError):  # a store that does not answer now
             if store.has(name):
@@ -239,7 +239,7 @@ def request_cancel(record: str) -> None:
 
 def clear_cancel(record: str) -> None:
     """Let a job go on, or begin again."""
-    store, name = file_of(cancel_file_of(record))
+    store, name = locate(cancel_file_of(record))
     store.remove(name)
 
 

@@ -71,22 +71,22 @@ def check_model_place(values: Mapping[str, Any], begun: bool = False) -> None:
     begun : a checkpoint holds the run, which is continued or refused: it may have been stopped after its model was
         written
     """
-    from dkernel.data.store import file_of
+    from dkernel.data.store import locate
     from dkernel.errors import DataError
 
     out = values["out"]
     check_writable("--out", out)
-    store, name = file_of(out)
+    store, name = locate(out)
     if not values["overwrite"] and not begun and store.has(name):
         raise DataError(f"{out} already exists. Add --overwrite to replace it, or choose another name.")
 
 
 def check_writable(option: str, path: str) -> None:
     """Find out before the work if something would keep a file from being written after it."""
-    from dkernel.data.store import FolderStore, file_of
+    from dkernel.data.store import FolderStore, locate
     from dkernel.errors import DataError
 
-    store, name = file_of(path)
+    store, name = locate(path)
     if isinstance(store, FolderStore) and Path(store.path(name)).is_dir():
         raise DataError(f"{path}: this is a folder; {option} names a file.")
     store.check_writable()

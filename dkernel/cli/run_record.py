@@ -22,7 +22,7 @@ from dkernel.cli.diagnostics.follow import DEAD_AFTER, HEARTBEAT
 from dkernel.cli.diagnostics.memory_usage import PeakMemory
 from dkernel.cli.exit_codes import AGAIN, Stopped, code_of, start_collector
 from dkernel.cli.options import show_progress
-from dkernel.data.store import file_of, is_url, write_whole
+from dkernel.data.store import is_url, locate, write_whole
 from dkernel.data.writers.atomic import write_file
 from dkernel.errors import DKernelError, mask_urls
 from dkernel.streaming.execution.versions import versions
@@ -223,7 +223,7 @@ def _before(where: str | Path | None) -> Any:
     """The record of the last run that completed the output there."""
     if where is None:
         return None
-    store, name = file_of(where)
+    store, name = locate(where)
     try:
         with store.reading(name) as file:
             record = json.loads(file.read())

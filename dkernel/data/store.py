@@ -1,6 +1,6 @@
 """Where models, checkpoints, records and reports are kept: a folder of a disk, or a URL of what fsspec reaches.
 
-    store, name = file_of("s3://bucket/run/model.safetensors")
+    store, name = locate("s3://bucket/run/model.safetensors")
     with store.replacing(name) as file:
         file.write(content)
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dkernel.data.url_keys import refuse_keys
-from dkernel.data.writers.atomic import replacing, staged_name, trouble
+from dkernel.data.writers.atomic import explain_os_error, replacing, staged_name
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 OBJECT_STORES = {
@@ -38,7 +38,7 @@ class Store(ABC):
 
     Examples
     --------
-    >>> store, name = file_of("memory://bucket/notes.txt")
+    >>> store, name = locate("memory://bucket/notes.txt")
     >>> with store.replacing(name) as file:
     ...     _ = file.write(b"whole")
     >>> store.names(), store.has(name)
@@ -96,7 +96,7 @@ def store_of(folder: str | os.PathLike[str]) -> Store:
     return UrlStore(text.rstrip("/")) if is_url(text) else FolderStore(Path(text))
 
 
-def file_of(path: str | os.PathLike[str]) -> tuple[Store, str]:
+def locate(path: str | os.PathLike[str]) -> tuple[Store, str]:
     """The store in which a file lies, and its name there.
 
     Raises
@@ -125,7 +125,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Make or replace a small file in one step."""
-    store, name = file_of(path)
+    store, name = locate(path)
     with store.replacing(name) as file:
         file.write(content)
 
@@ -170,7 +170,7 @@ class FolderStore(Store):
             with tempfile.TemporaryFile(dir=self.folder):
                 pass
         except OSError as error:
-            raise trouble(error, self.folder) from error
+            raise explain_os_error(error, self.folder) from error
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class UrlStore(Store):
 
     @cached_property
     def _reached(self) -> tuple[Any, str]:
-        return reach(self.url)
+        return open_filesystem(self.url)
 
     @property
     def where(self) -> str:
@@ -271,7 +271,7 @@ def files_at(system: Any, folder: str) -> dict[str, int]:
     return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
 
 
-def reach(url: str) -> tuple[Any, str]:
+def open_filesystem(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     import fsspec
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dkernel.data.file_stamps import state_of
 from dkernel.data.paths import File
-from dkernel.data.store import file_of, is_url, write_whole
+from dkernel.data.store import is_url, locate, write_whole
 from dkernel.errors import DataError, mask_urls
 
 
@@ -103,7 +103,7 @@ class DoneFiles:
 
     def _read(self) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
         """What the list has of the files that were scored, and of those left out."""
-        store, name = file_of(self.path)
+        store, name = locate(self.path)
         if not store.has(name):
             return {}, {}
         with store.reading(name) as stream:

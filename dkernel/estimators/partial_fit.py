@@ -119,7 +119,7 @@ class Partial:
         else:
             said = f"The rows so far have one class, {only[0].item()!r}, so it is predicted until another comes"
             targets = Targets(self.classes)
-            sure = parse_loss(self.recipe.loss).of(targets.outputs).never_seen(len(seen))
+            sure = parse_loss(self.recipe.loss).of(targets.outputs).unseen_class_score(len(seen))
             scores = np.where(targets.of(only)[0] > 0, -sure, sure)
             facts["counts"] = list((self.counts or {}).values())
         facts["chosen"] = {"waits": said}

@@ -43,7 +43,10 @@ def support_of(model: Model, X: Any, y: Any) -> Support:
     for row, values in zip(contents(model.map.landmarks), model.coef, strict=True):
         coef[first[row]] += values
     size = np.abs(coef).max(axis=1)
-    least, unit = model.loss.no_support * size.max(), 1.0 if model.classes is not None else np.std(y, axis=0).max()
+    least, unit = (
+        model.loss.support_tolerance * size.max(),
+        1.0 if model.classes is not None else np.std(y, axis=0).max(),
+    )
     if least > 0 and size.sum() * model.map.kernel.diag(wide(model.map.landmarks)).max() <= EXACT_TOLERANCE * unit:
         least = np.inf
     rows = np.flatnonzero(size > least)

@@ -28,7 +28,7 @@ class Loss(ABC):
     name: ClassVar[str]
     curvature: ClassVar[float]
     """A bound on the second derivative in s, the L of the step size 1 / L; a loss with kinks has none, and 1 serves."""
-    attained: ClassVar[bool] = False
+    constant_curvature: ClassVar[bool] = False
     """True if every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
     regresses: ClassVar[bool] = False
     """True if a real target is this loss's natural use."""
@@ -55,7 +55,7 @@ class Loss(ABC):
         return self.smooth or self.regresses
 
     @property
-    def no_support(self) -> float:
+    def support_tolerance(self) -> float:
         """Share of the largest coefficient of an exact machine up to which a row does not support it."""
         return NO_SUPPORT if self.boxed else 0.0
 
@@ -65,7 +65,7 @@ class Loss(ABC):
         return "none" if self.probable else "platt"
 
     @property
-    def without_kinks(self) -> str:
+    def smooth_counterpart(self) -> str:
         """Name of a loss without kinks for the same targets."""
         return "huber" if self.regresses else "squared_hinge"
 
@@ -196,7 +196,7 @@ class Loss(ABC):
         """
         return 1 if self.quadratic else most
 
-    def never_seen(self, rows: int) -> float:
+    def unseen_class_score(self, rows: int) -> float:
         """Give the score of a class that no row of the training had.
 
         Parameters

@@ -21,7 +21,7 @@ class Squared(Loss):
     name = "squared"
     quadratic = True
     curvature = 1.0
-    attained = True
+    constant_curvature = True
     regresses = True
 
     def value(self, y: Floats, s: Floats) -> Floats:
@@ -48,7 +48,7 @@ class Huber(Loss):
     delta: float = 1.35
     name: ClassVar[str] = "huber"
     curvature: ClassVar[float] = 1.0
-    attained: ClassVar[bool] = True
+    constant_curvature: ClassVar[bool] = True
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     needed: ClassVar[str] = "above 0"

@@ -58,7 +58,7 @@ class StageEntry:
         if not self.takes(loss):
             raise UnsupportedError(
                 f"local={text!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
-                f"loss={loss.without_kinks!r}, or local='none'."
+                f"loss={loss.smooth_counterpart!r}, or local='none'."
             )
 
 

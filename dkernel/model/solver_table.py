@@ -22,8 +22,9 @@ class SolverEntry:
     prepared : begins with the preconditioners and the start that the sample gives
     in_memory : holds all of few rows at one time: each may be a landmark, and none is held out
     quadratic_only : for losses whose optimum solves linear equations
-    kinks, boxes : takes every loss; of losses with kinks those whose dual is a quadratic program in a box
-    merges : few rows are held, equal ones as one with the sum of their weights: weight k is then k copies of a row
+    nonsmooth, box_dual : takes every loss; of losses with kinks those whose dual is a quadratic program in a box
+    merges_duplicates : few rows are held, equal ones as one with the sum of their weights: weight k is then k copies of
+        a row
     """
 
     in_rounds: bool = False
@@ -31,13 +32,15 @@ class SolverEntry:
     prepared: bool = False
     in_memory: bool = False
     quadratic_only: bool = False
-    kinks: bool = False
-    boxes: bool = False
-    merges: bool = True
+    nonsmooth: bool = False
+    box_dual: bool = False
+    merges_duplicates: bool = True
 
     def takes(self, loss: Loss) -> bool:
         """True if the solver can minimize this loss."""
-        return loss.quadratic if self.quadratic_only else loss.smooth or self.kinks or (self.boxes and loss.boxed)
+        return (
+            loss.quadratic if self.quadratic_only else loss.smooth or self.nonsmooth or (self.box_dual and loss.boxed)
+        )
 
     def in_passes(self, n: Any) -> int:
         """The number of a solver that makes passes, 0 of others."""
@@ -63,7 +66,7 @@ class SolverEntry:
             which = f"polish={polish}" if self.takes(loss) else f"solver={name!r}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={text!r} has them. Use solver='psgd' without "
-                f"polish, or loss={loss.without_kinks!r}."
+                f"polish, or loss={loss.smooth_counterpart!r}."
             )
         if polish and not self.in_rounds:
             raise RecipeError(
@@ -72,12 +75,14 @@ class SolverEntry:
             )
 
 
-_PSGD = SolverEntry(in_rounds=True, prepared=True, kinks=True)
+_PSGD = SolverEntry(in_rounds=True, prepared=True, nonsmooth=True)
 
 SOLVERS: Mapping[str, SolverEntry] = {
-    "auto": replace(_PSGD, merges=True),  # "psgd", or "exact" for few rows: `dkernel.training.request` decides
-    "psgd": replace(_PSGD, merges=False),
-    "exact": SolverEntry(in_memory=True, boxes=True),
+    "auto": replace(
+        _PSGD, merges_duplicates=True
+    ),  # "psgd", or "exact" for few rows: `dkernel.training.request` decides
+    "psgd": replace(_PSGD, merges_duplicates=False),
+    "exact": SolverEntry(in_memory=True, box_dual=True),
     "normal": SolverEntry(quadratic_only=True),
     "pcg": SolverEntry(until_converged=True, prepared=True, quadratic_only=True),
     "lbfgs": SolverEntry(until_converged=True, prepared=True),

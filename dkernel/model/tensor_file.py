@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.store import file_of, is_url
+from dkernel.data.store import is_url, locate
 from dkernel.errors import DKernelError, ModelFileError
 
 Document = dict[str, Any]
@@ -56,7 +56,7 @@ _AGAIN = "Copy the file again, or train the model again."
 def write_tensors(path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Arrays) -> str:
     """Write the file whole or not at all; returns its sha256. `document` may not have `tensors` or `sha256` in it."""
     digest = hashlib.sha256()
-    store, name = file_of(path)
+    store, name = locate(path)
     with store.replacing(name) as file:
         for part in _parts(*_describe(document, arrays)):
             digest.update(part)
@@ -94,7 +94,7 @@ def _parts(document: Document, arrays: Arrays) -> Iterator[memoryview | bytes]:
 def open_tensors(path: str | os.PathLike[str], all_of_it: bool = True) -> Iterator[BinaryIO]:
     """The file opened for `read_document`, and `all_of_it` for `read_tensors`; trouble with it is a ModelFileError."""
     try:
-        store, name = file_of(path)
+        store, name = locate(path)
         if not is_url(path) and not Path(store.path(name)).is_file():
             what = "is not a file" if Path(store.path(name)).exists() else "does not exist"
             raise ModelFileError(f"The model {str(path)!r} {what}. Give the path that was --out of dkernel train.")

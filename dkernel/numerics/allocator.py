@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
-"""Environment of a process that starts with `one_heap`."""
+"""Environment of a process that starts with `use_one_arena`."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of mallopt
 KEPT_BYTES = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
@@ -30,7 +30,7 @@ def keep_pages() -> bool:
 
 
 @contextmanager
-def kept_pages() -> Iterator[None]:
+def keep_freed_pages() -> Iterator[None]:
     """`keep_pages` inside this block; then the thresholds that glibc has when it starts."""
     keep_pages()
     try:
@@ -42,7 +42,7 @@ def kept_pages() -> Iterator[None]:
         )
 
 
-def one_heap() -> bool:
+def use_one_arena() -> bool:
     """Have all threads of this process that begin from now on share a heap; False where the allocator cannot."""
     return _set_options({_ARENA_MAX: 1})
 

@@ -71,7 +71,7 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
     return min(wanted, CHOICE_PART * limit_of(recipe) * SPEEDS["choice"])
 
 
-def affords(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
+def is_within_budget(recipe: Recipe, cost: Cost, others: Iterable[Cost]) -> bool:
     """True if a local stage stays within its budget, beside the other stages."""
     others = list(others)
     beside = LOCAL_SHARE * core_seconds(other for other in others if other.part == "global")

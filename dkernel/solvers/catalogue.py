@@ -5,15 +5,15 @@ from typing import Any
 
 from dkernel.solvers.driver import Solver
 from dkernel.solvers.exact import Exact
-from dkernel.solvers.full_batch import ConjugateGradients, LimitedMemory
+from dkernel.solvers.full_batch import LBFGSSolver, PCGSolver
 from dkernel.solvers.normal_equations import NormalEquations
-from dkernel.solvers.sgd import Passes
+from dkernel.solvers.sgd import PSGDSolver
 
 SOLVER_CLASSES: Mapping[str, type[Solver[Any]]] = {
-    "auto": Passes,
-    "psgd": Passes,
+    "auto": PSGDSolver,
+    "psgd": PSGDSolver,
     "exact": Exact,
     "normal": NormalEquations,
-    "pcg": ConjugateGradients,
-    "lbfgs": LimitedMemory,
+    "pcg": PCGSolver,
+    "lbfgs": LBFGSSolver,
 }

@@ -139,7 +139,7 @@ class Solver(StateMachine[S, SolverResult]):
         if self._holdout is not None:
             self._holdout.close()
 
-    def over_all(self, statistic: Statistic[Any, R], value: Any, name: str) -> R:
+    def reduce_all(self, statistic: Statistic[Any, R], value: Any, name: str) -> R:
         """The statistic of all rows.
 
         Parameters

@@ -85,7 +85,7 @@ class FullBatch(Solver[FullBatchState]):
         wanted: Any = coefficients_of(self.fit.coordinates, points)
         if isinstance(self.statistic, ExactGradient):
             wanted = self.fit.coordinates.expand(points[:-1]), points[-1]
-        return partial(self.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
+        return partial(self.reduce_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
         return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
@@ -129,13 +129,13 @@ class FullBatch(Solver[FullBatchState]):
         )
 
 
-class ConjugateGradients(FullBatch):
+class PCGSolver(FullBatch):
     """Preconditioned conjugate gradients."""
 
     kind = PCG
 
 
-class LimitedMemory(FullBatch):
+class LBFGSSolver(FullBatch):
     """L-BFGS."""
 
     kind = LBFGS

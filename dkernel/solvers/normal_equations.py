@@ -212,7 +212,7 @@ class NormalEquations(Solver[OneStepState]):
     def plan(self, state: OneStepState) -> Callable[[], Any] | None:
         if state.value is None:
             self.show("pass 1/1", lambda: self.fit.reader.source.n_rows, **{"pass": "1/1"})
-            return partial(self.over_all, self.statistic, None, "gram")
+            return partial(self.reduce_all, self.statistic, None, "gram")
         return partial(self.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
     def advance(self, state: OneStepState, result: Any) -> OneStepState:

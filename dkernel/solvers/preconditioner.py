@@ -92,7 +92,7 @@ class Preconditioner:
         The last is what keeps a step stable in a round that holds a row of the highest leverage (Ma, Bassily and Belkin
         2018, with the peak in place of a bound); a margin loss does without, its rows fall silent when they overshoot.
         """
-        room = self.largest + (self.peak / max(batch, 1.0) if loss.attained else 0.0)
+        room = self.largest + (self.peak / max(batch, 1.0) if loss.constant_curvature else 0.0)
         return min(1.0, batch / self.leverage, STABLE / room) / loss.curvature
 
 

@@ -57,7 +57,7 @@ class PassState(State):
         return self.sgd.done
 
 
-class Passes(Solver[PassState]):
+class PSGDSolver(Solver[PassState]):
     """The passes of one fit."""
 
     stage = "rounds"

@@ -20,7 +20,7 @@ from dkernel.solvers.objective import CovarianceProduct
 from dkernel.solvers.preconditioner import Preconditioner, factorize, metric_factor, ridge_for
 from dkernel.solvers.reservoir_split import part_of
 from dkernel.solvers.sgd_round import PSGD, SGD, SGDProblem, coefficients_of, mean_gradient
-from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, is_large
+from dkernel.solvers.sizes import FEWEST_SAMPLED, SAMPLE_FLOPS, flops_of, passes_dominate
 from dkernel.solvers.sketch import CovarianceSum, sketch_covariance, sketch_features
 from dkernel.streaming.cost import ASK_SECONDS, SPEEDS
 from dkernel.streaming.kept_block import pieces_of
@@ -66,7 +66,7 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap
 
 def _on_client(sampled: Sampled, small: bool = False) -> Sampled:
     """The problem with its work in this process, if that is `small` or workers would not be quicker."""
-    executor = sampled.run.executor.for_rows_here(small, large=not needs_sketch(sampled.coordinates))
+    executor = sampled.run.executor.executor_for_local_rows(small, large=not needs_sketch(sampled.coordinates))
     return replace(sampled, run=replace(sampled.run, executor=executor))
 
 
@@ -100,7 +100,7 @@ def prepare(
     rho = estimate.rho
     alphas = _worth_trying(alphas, rho, n, rows)
     # One factor for all alphas of a large source: none of them is far above ρ.
-    one = is_large(n, rows)
+    one = passes_dominate(n, rows)
     ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
     made = estimate.at(sorted(set(ridges)))
     base = min(made)
@@ -171,7 +171,7 @@ def needs_sketch(coordinates: Coordinates) -> bool:
 def _dense(sampled: SampledProblem, n: int, flops: float, polished: bool) -> _CovarianceEstimate:
     problem, coordinates, split, executor = sampled.of_sample, sampled.coordinates, sampled.split, sampled.run.executor
     rows = len(split.sample.X)
-    large = is_large(n, rows)
+    large = passes_dominate(n, rows)
     if polished and not large:
         rows = min(rows, max(FEWEST_SAMPLED, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
     with sampled.keep(part_of(split.sample, slice(rows)), "gram-rows") as sample:
@@ -200,7 +200,7 @@ def _wide(sampled: SampledProblem, n: int) -> _CovarianceEstimate:
     sketch = sketch_covariance(run.executor, run.key, problem, coordinates, split.sample)
     with sampled.keep(split.sample, "sample") as sample:
         moment = mean_gradient(coordinates, sample.fold(CovarianceSum(problem), "moment"))
-    share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
+    share = LARGE_SHARE if passes_dominate(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
     held = sketch.project(sketch_features(problem, coordinates, split.measured.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
@@ -255,7 +255,7 @@ def alpha_paths(
 
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
     """The alphas of the path that may win for a source of n rows: with many rows none that is far above ρ."""
-    if not is_large(n, sample) or len(alphas) == 1:
+    if not passes_dominate(n, sample) or len(alphas) == 1:
         return alphas
     few = [alpha for alpha in alphas if alpha <= NEAR_RHO * rho]
     return few or alphas[:1]

@@ -56,7 +56,7 @@ POLISH, LEAST_POLISH = 10, 3
 WIDE_SAMPLE = 16_384  # rows where a sketch of half of them takes the place of the square; the start is fitted to all
 
 
-def is_large(n: int, sample: int) -> bool:
+def passes_dominate(n: int, sample: int) -> bool:
     """True if the passes teach much that the sample does not know."""
     return n >= LARGE_SOURCE * sample
 
@@ -167,7 +167,7 @@ class Sizes:
         # The epochs on a sample of most rows teach what more rounds could. On letter, magic, kin40k, california and
         # 10,000 rows of covtype (two seeds each) 64 rounds have the error of 32 within a hundredth of it, in a tenth
         # more of the time.
-        taught = components <= MOST_DENSE and not is_large(n, sample)
+        taught = components <= MOST_DENSE and not passes_dominate(n, sample)
         rounds, passes, polish = recipe.rounds, recipe.passes, recipe.polish
         if isinstance(rounds, str):
             rounds = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
@@ -201,7 +201,7 @@ class Sizes:
         >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
         [1, 2, 1]
         """
-        few = is_large(n, sample) and n < ENOUGH_ROWS * components
+        few = passes_dominate(n, sample) and n < ENOUGH_ROWS * components
         return 2 if few and flops_of(n, p, components) < _setup_flops(components) else 1
 
     @staticmethod
@@ -253,7 +253,7 @@ class Sizes:
     @property
     def large(self) -> bool:
         """True if the source is, beside its sample."""
-        return is_large(self.n, self.sample)
+        return passes_dominate(self.n, self.sample)
 
     @property
     def reservoir(self) -> int:

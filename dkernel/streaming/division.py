@@ -24,7 +24,7 @@ _MICROSECONDS = {"D": 86400e6, "s": 1e6, "ms": 1e3, "us": 1.0}
 
 
 @dataclass(frozen=True)
-class Division:
+class HoldoutRule:
     """A rule that says of each row, by one column, whether it is left out.
 
     Parameters
@@ -45,7 +45,7 @@ class Division:
         return np.asarray(hashes <= np.uint64(self.limit))[place]
 
 
-def without(source: Source, rule: Division, kept: Mapping[int, int]) -> Source:
+def without(source: Source, rule: HoldoutRule, kept: Mapping[int, int]) -> Source:
     """The source without the rows that a rule leaves out, and without the column of this."""
     units, chunk = [], 0
     name = hashlib.sha256(repr(rule).encode()).hexdigest()[:16]
@@ -63,7 +63,7 @@ def without(source: Source, rule: Division, kept: Mapping[int, int]) -> Source:
     return replace(source, units=tuple(units), fingerprint=fingerprint, kept=kept_columns, counted=None)
 
 
-def read_without(graph: Mapping[Any, Any], key: Any, rule: Division) -> tuple[Block, ...]:
+def read_without(graph: Mapping[Any, Any], key: Any, rule: HoldoutRule) -> tuple[Block, ...]:
     """The blocks of a unit without rows that are left out; runs on a worker."""
     blocks = []
     for block in get_sync(dict(graph), key):
@@ -131,7 +131,7 @@ def _times_of_text(values: pa.ChunkedArray, column: str) -> NDArray[np.float64]:
     return np.where(dates.isna(), np.nan, dates.dt.as_unit("us").astype(np.int64))
 
 
-def kept_of(block: Block, piece: RowSlice) -> pa.Table:
+def read_kept(block: Block, piece: RowSlice) -> pa.Table:
     """The kept columns of the rows of a piece."""
     assert block.kept is not None
     at = piece.place.rows

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.writers.atomic import trouble
+from dkernel.data.writers.atomic import explain_os_error
 from dkernel.numerics.rows import rows_from
 from dkernel.streaming.execution.in_task import local_folder
 from dkernel.streaming.schedule import RowRange, RowSlice
@@ -97,7 +97,7 @@ class _RowFile:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it goes with this object
         except OSError as error:
-            raise trouble(error, self.folder) from error
+            raise explain_os_error(error, self.folder) from error
         finalize(self, self._file.close)
 
     def append(self, rows: NDArray[Any]) -> int:
@@ -110,7 +110,7 @@ class _RowFile:
                 written = os.pwrite(self._file.fileno(), rest, at)
                 rest, at = rest[written:], at + written
         except OSError as error:
-            raise trouble(error, self.folder) from error
+            raise explain_os_error(error, self.folder) from error
         return first
 
     def read(self, first: int, rows: NDArray[Any]) -> None:

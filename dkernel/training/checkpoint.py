@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from dkernel.data.source import Source
 from dkernel.data.store import FolderStore, Store, store_of
-from dkernel.data.writers.atomic import lock_file, trouble
+from dkernel.data.writers.atomic import explain_os_error, lock_file
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.model.journal import Journal
 from dkernel.model.recipe import Recipe
@@ -270,7 +270,7 @@ class FolderJournal(Journal):
         try:
             write_tensors(path, {"protocol": FILE_VERSION, "checkpoint": content}, arrays)
         except OSError as error:
-            raise trouble(error, Path(path)) from error
+            raise explain_os_error(error, Path(path)) from error
 
     def _check(self, file: str) -> str:
         """Refuse the folder of another run; the kind of processor that wrote the file, this one's of no whole file."""
@@ -375,7 +375,7 @@ def _check_folder(path: Path) -> None:
     there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not os.access(there, os.W_OK | os.X_OK):
         code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
-        raise trouble(OSError(code, os.strerror(code)), path)
+        raise explain_os_error(OSError(code, os.strerror(code)), path)
 
 
 @contextmanager
@@ -385,7 +385,7 @@ def _alone(folder: Path, nbytes: int) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = lock_file(folder / ".lock")
     except OSError as error:
-        raise trouble(error, folder) from error
+        raise explain_os_error(error, folder) from error
     if lock is None:
         raise ClusterError(
             f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "

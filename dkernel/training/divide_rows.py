@@ -26,7 +26,7 @@ from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, stack
 from dkernel.solvers.sizes import MOST_HOLDOUT
 from dkernel.streaming.block_reader import read_once
-from dkernel.streaming.division import Division, groups_in, hashes_of, kept_of, times_in, without
+from dkernel.streaming.division import HoldoutRule, groups_in, hashes_of, read_kept, times_in, without
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -54,7 +54,7 @@ def divide_source(source: Source, recipe: Recipe, executor: Executor) -> tuple[S
     statistic: Statistic[Any, Any] = _Groups(column) if kind == "group" else _Times(column, recipe.seed)
     limit_of: Any = _limit_of_groups if kind == "group" else _limit_of_times
     limit, said = limit_of(read_once(source, statistic, executor, f"{key}-1"), recipe)
-    rule = Division(kind, column, limit)
+    rule = HoldoutRule(kind, column, limit)
     result = read_once(source, _Held(rule, recipe.seed), executor, f"{key}-2")
     rows = sum(result.held.values())
     if rows > MOST_SHARE * source.n_rows:
@@ -115,7 +115,7 @@ class _Groups(Statistic[dict[int, int], dict[int, int]]):
     column: str
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> dict[int, int]:  # noqa: ARG002
-        hashes, place = hashes_of(groups_in(kept_of(block, piece), self.column))
+        hashes, place = hashes_of(groups_in(read_kept(block, piece), self.column))
         counts = np.bincount(place, minlength=len(hashes)).tolist()
         return {-1: piece.n, **dict(zip(hashes.tolist(), counts, strict=True))}
 
@@ -140,7 +140,7 @@ class _Times(Statistic[tuple[Any, ...], Any]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, ...]:  # noqa: ARG002
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-        return _smallest(hashes, times_in(kept_of(block, piece), self.column), most=MOST_TIMES)
+        return _smallest(hashes, times_in(read_kept(block, piece), self.column), most=MOST_TIMES)
 
     def merge(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         return _smallest(*(np.concatenate(parts) for parts in zip(left, right, strict=True)), most=MOST_TIMES)
@@ -170,11 +170,11 @@ class _Sample:
 
 @dataclass(frozen=True, eq=False)
 class _Held(Statistic[_Sample, _Sample]):
-    rule: Division
+    rule: HoldoutRule
     seed: int
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Sample:  # noqa: ARG002
-        held = np.flatnonzero(self.rule.held(kept_of(block, piece)))
+        held = np.flatnonzero(self.rule.held(read_kept(block, piece)))
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)[held]
         at = piece.place.rows
         X, y = block.X[at][held], block.y[at][held]  # type: ignore[index]

@@ -155,7 +155,7 @@ def with_classes(model: Model, classes: NDArray[Any]) -> Model:
         return model
     at = np.searchsorted(classes, seen)
     coef = np.zeros((len(model.coef), len(classes)))
-    intercept = np.full(len(classes), model.loss.never_seen(model.facts["rows"]))
+    intercept = np.full(len(classes), model.loss.unseen_class_score(model.facts["rows"]))
     signs = np.array([-1.0, 1.0]) if len(seen) == 2 else np.ones(len(seen))
     coef[:, at], intercept[at] = model.coef * signs, model.intercept * signs
     return replace(model, coef=coef, intercept=intercept, classes=classes)

@@ -10,7 +10,7 @@ from dkernel.model.local import binning, grids, inputs
 from dkernel.model.local_settings import STAGES, Cells, Grids, LocalSettings
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.loops import CompiledLoop
-from dkernel.solvers.budget import affords, model_bytes_of
+from dkernel.solvers.budget import is_within_budget, model_bytes_of
 from dkernel.solvers.sizes import Sizes, flops_of
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
@@ -113,7 +113,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     tried: dict[str, Cost] = {}
     for kind, cost in costs.items():
         rows_fit = cost.row_bytes * sizes.n <= MOST_ROW_BYTES
-        if cost.model_bytes <= room and rows_fit and affords(recipe, cost, [*others, *tried.values()]):
+        if cost.model_bytes <= room and rows_fit and is_within_budget(recipe, cost, [*others, *tried.values()]):
             tried[kind] = cost
     return tried
 

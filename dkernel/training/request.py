@@ -161,7 +161,8 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
 def merge_copies(source: Source, recipe: Recipe, executor: Executor) -> Source:
     """The source; of few rows each different one once, if the solver of the recipe merges equal rows."""
     source = count_weighted(source, executor)
-    return deduplicate(source, recipe, executor) if SOLVERS[recipe.solver].merges and is_few(source) else source
+    merges = SOLVERS[recipe.solver].merges_duplicates
+    return deduplicate(source, recipe, executor) if merges and is_few(source) else source
 
 
 def settle_source(

@@ -25,7 +25,7 @@ from dkernel.data import from_arrays
 from dkernel.data.source import Source
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.cost import CALL_SECONDS, READ_BYTES, core_seconds
-from dkernel.streaming.execution.stated import StatedExecutor
+from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.schedule import bundle_size, shuffle_order
 from dkernel.streaming.shares import even_shares, is_even, nodes_of
 from dkernel.training.planning.memory_plan import Plan
@@ -117,7 +117,7 @@ def rows_of(n: int) -> Source:
 
 def line(n: int, workers: int, recipe: Recipe, prices: Prices) -> dict[str, Any]:
     """A fit of n rows with so many workers."""
-    source, place = rows_of(n), StatedExecutor({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
+    source, place = rows_of(n), PlannedCluster({f"worker {i}": 1 for i in range(workers)}, 4 * 2**30)
     plan = Plan.of(source, recipe, place)
     solve, rounds = plan.costs["solve"], plan.sizes.rounds
     waits = solve.readings * rounds

@@ -30,7 +30,7 @@ WAITING = """
 import pathlib, sys, time
 from dkernel.cli import main; from dkernel.cli import exit_codes as exits
 from dkernel.solvers import sgd as passes
-a_round = passes.Passes._round
+a_round = passes.PSGDSolver._round
 def wait(self, state):
     if state.done == 7:
         try:
@@ -39,7 +39,7 @@ def wait(self, state):
         finally:
             {ending}
     return a_round(self, state)
-passes.Passes._round = wait
+passes.PSGDSolver._round = wait
 {before}
 main()
 """
@@ -114,7 +114,7 @@ def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
 
 
 def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
-    a_round = sgd.Passes._round
+    a_round = sgd.PSGDSolver._round
 
     def lost(self, state):
         if state.done == 7:
@@ -123,14 +123,14 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]
-    monkeypatch.setattr(sgd.Passes, "_round", lost)
+    monkeypatch.setattr(sgd.PSGDSolver, "_round", lost)
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
     result = run(*args)
     assert result.exit_code == 75
     assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
     assert "The scheduler at tcp://host:8786 is gone. The checkpoint in" in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
-    monkeypatch.setattr(sgd.Passes, "_round", a_round)
+    monkeypatch.setattr(sgd.PSGDSolver, "_round", a_round)
     result = run(*args, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
@@ -148,7 +148,7 @@ def test_files_that_change_between_two_runs_are_named(run_to, data, tmp_path, mo
     args = ["train", tmp_path / "rows", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]
     with monkeypatch.context() as patch:
-        patch.setattr(sgd.Passes, "_round", lost)
+        patch.setattr(sgd.PSGDSolver, "_round", lost)
         run_to(*args, code=75)
     pq.write_table(rows.slice(1000, 1000).take(np.arange(1000)[::-1]), tmp_path / "rows" / "1.parquet")
     (tmp_path / "rows" / "2.parquet").rename(tmp_path / "rows" / "3.parquet")
@@ -243,7 +243,7 @@ def test_a_local_stage_that_fails_keeps_the_stages_before_it(
     assert ("To continue: " in told) == (code == 75)
     assert (f"The checkpoint in {tmp_path / 'kept'} holds the progress." in told) == (code == 75)
     monkeypatch.setattr(Survey, "step", fail)
-    monkeypatch.setattr(sgd.Passes, "_round", fail)
+    monkeypatch.setattr(sgd.PSGDSolver, "_round", fail)
     run_to(*job)
     assert (tmp_path / "m").read_bytes() == whole
 

@@ -24,14 +24,14 @@ from tests.deploy.processes import Group, bin_folder, environment, wait_until
 HOLDING = """
 import pathlib, time
 from dkernel.solvers import sgd
-a_round, here = sgd.Passes._round, pathlib.Path({folder!r})
+a_round, here = sgd.PSGDSolver._round, pathlib.Path({folder!r})
 def wait(self, state):
     if state.done == 7:
         (here / "ready").touch()
         while (here / "hold").exists():
             time.sleep(0.05)
     return a_round(self, state)
-sgd.Passes._round = wait
+sgd.PSGDSolver._round = wait
 """
 
 

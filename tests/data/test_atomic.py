@@ -11,7 +11,7 @@ from dkernel.errors import ClusterError, DataError
 
 
 def test_a_place_without_permission_is_named():
-    error = atomic.trouble(PermissionError(errno.EACCES, "Permission denied"), Path("out"))
+    error = atomic.explain_os_error(PermissionError(errno.EACCES, "Permission denied"), Path("out"))
     assert isinstance(error, DataError)
     assert "out: not writable" in str(error)
 
@@ -23,7 +23,7 @@ def test_a_folder_replaces_another(tmp_path, monkeypatch, exchange):
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
-    atomic.appear(tmp_path / "new", tmp_path / "old")
+    atomic.rename_into_place(tmp_path / "new", tmp_path / "old")
     assert (tmp_path / "old" / "file").read_text() == "new"
     assert (tmp_path / "new" / "file").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 2
@@ -32,7 +32,7 @@ def test_a_folder_replaces_another(tmp_path, monkeypatch, exchange):
 def test_a_file_takes_the_place_of_another(tmp_path):
     for name in ("old", "new"):
         (tmp_path / name).write_text(name)
-    atomic.appear(tmp_path / "new", tmp_path / "old")
+    atomic.rename_into_place(tmp_path / "new", tmp_path / "old")
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old", "new")]
 
 
@@ -72,6 +72,6 @@ def test_the_digest_of_a_folder_covers_names_and_bytes(tmp_path):
 
 
 def test_other_trouble_can_be_tried_again():
-    assert isinstance(atomic.trouble(OSError(errno.EIO, "Input/output error"), Path("out")), ClusterError)
+    assert isinstance(atomic.explain_os_error(OSError(errno.EIO, "Input/output error"), Path("out")), ClusterError)
     with pytest.raises(DataError, match="every worker"):
-        raise atomic.trouble(FileNotFoundError(errno.ENOENT, "No such file"), Path("out"))
+        raise atomic.explain_os_error(FileNotFoundError(errno.ENOENT, "No such file"), Path("out"))

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from dkernel import KernelClassifier, KernelRegressor, load, save
-from dkernel.data.store import explain_errors, file_of, store_of, write_whole
+from dkernel.data.store import explain_errors, locate, store_of, write_whole
 from dkernel.errors import ClusterError, DataError, ModelFileError, UnsupportedError
 
 
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_listed_replaced_and_removed(folder):
 
 
 def test_a_writing_that_fails_leaves_the_old_file_and_no_other(folder):
-    store, name = file_of(f"{folder}/a")
+    store, name = locate(f"{folder}/a")
     write_whole(f"{folder}/a", b"old")
     with pytest.raises(TypeError), store.replacing(name) as file:
         file.writelines([b"ne", "no bytes"])
@@ -128,9 +128,9 @@ def test_a_url_that_cannot_be_reached_says_what_is_needed():
     with pytest.raises(UnsupportedError, match="cannot be used"):
         store_of("nonsense://bucket/a").names()
     with pytest.raises(DataError, match="a bucket and a name"):
-        file_of("s3://model.safetensors")
+        locate("s3://model.safetensors")
     with pytest.raises(DataError, match="a bucket and a name"):
-        file_of("s3://bucket/")
+        locate("s3://bucket/")
 
 
 class NoCredentialsError(Exception):

@@ -10,7 +10,7 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.data.paths import expand
-from dkernel.data.store import file_of
+from dkernel.data.store import locate
 from dkernel.errors import DataError
 
 ROWS = 400_000  # 9 MB of text, more than what is asked for at one time
@@ -76,7 +76,7 @@ def test_a_signed_address_is_judged_by_its_path(site):
     assert source.files == (f"{site}/d.parquet?***",)
 
 
-@pytest.mark.parametrize("reads", [expand, lambda url: file_of(url)[0].names(), open_source])
+@pytest.mark.parametrize("reads", [expand, lambda url: locate(url)[0].names(), open_source])
 @pytest.mark.parametrize("protocol", ["s3", "s3a", "gs"])
 def test_the_address_of_a_bucket_holds_no_credentials(reads, protocol):
     with pytest.raises(DataError, match=r"\*\*\*@bucket.*holds no credentials.*AWS_ACCESS_KEY_ID") as caught:

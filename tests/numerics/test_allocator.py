@@ -44,8 +44,8 @@ HEAPS = """
 import os, sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from dkernel.numerics.allocator import one_heap
-told = one_heap() if sys.argv[1] == "one" else True
+from dkernel.numerics.allocator import use_one_arena
+told = use_one_arena() if sys.argv[1] == "one" else True
 def held():
     with open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))

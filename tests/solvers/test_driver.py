@@ -43,7 +43,7 @@ class Descent(Solver[DescentState]):
         if state.steps == READINGS:
             return None
         statistic, name = Gradient(self.fit.problem), f"descent-{state.steps}"
-        return partial(self.over_all, statistic, coefficients_of(self.fit.coordinates, state.v), name)
+        return partial(self.reduce_all, statistic, coefficients_of(self.fit.coordinates, state.v), name)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}

@@ -20,7 +20,7 @@ from dkernel.solvers.sizes import (
     SETTLED,
     Sizes,
     flops_of,
-    is_large,
+    passes_dominate,
 )
 from dkernel.streaming.cost import SETUP_FLOPS
 from dkernel.streaming.kept_block import pieces_of
@@ -56,7 +56,7 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
         assert settled < rounds + 1
     assert Sizes.of(n, p, Recipe(solver="psgd", n_components=columns, rounds=5)).rounds == 5
     few = Sizes.of(MANY_ROWS - 1, p, Recipe(solver="psgd", n_components=columns))
-    taught = columns <= MOST_DENSE and not is_large(few.n, few.sample)
+    taught = columns <= MOST_DENSE and not passes_dominate(few.n, few.sample)
     assert few.rounds == (LEAST_ROUNDS if taught else MOST_ROUNDS)
 
 

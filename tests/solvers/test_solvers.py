@@ -220,7 +220,7 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
     source = source_of(X, y, UNITS)
     recipe = RECIPE.replace(alpha="auto", holdout=0.1, rounds=4, **changes)
     whole = model_file.save(train(source, recipe, SerialExecutor()).model, tmp_path / "m")
-    reading, calls = Solver.over_all, []
+    reading, calls = Solver.reduce_all, []
 
     def stopped(*args):
         calls.append(args)
@@ -232,13 +232,13 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Solver, "over_all", stopped)
+        patch.setattr(Solver, "reduce_all", stopped)
         if recipe.solver == "normal":
             patch.setattr(normal_equations, "best_of_alphas", finished)
         with pytest.raises(KeyboardInterrupt):
             train(source, recipe, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "kept"))
     with monkeypatch.context() as patch:
-        patch.setattr(Solver, "over_all", lambda *args: calls.append(args) or reading(*args))
+        patch.setattr(Solver, "reduce_all", lambda *args: calls.append(args) or reading(*args))
         result = train(source, recipe, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "kept"))
     assert model_file.save(result.model, tmp_path / "m") == whole
     # The reading of the normal equations is not repeated, and of the others the one that was stopped.

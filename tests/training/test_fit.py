@@ -9,7 +9,7 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelError, RecipeError
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.preconditioner import Preconditioner
-from dkernel.solvers.sgd import Passes
+from dkernel.solvers.sgd import PSGDSolver
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.fit import train
 from tests.reference import optimum
@@ -104,13 +104,13 @@ def test_three_classes():
 
 def test_the_average_is_not_worse_than_the_last_iterate(two_classes, monkeypatch):
     (X, y), (X_new, y_new) = two_classes
-    choose, found = Passes._choose, {}
+    choose, found = PSGDSolver._choose, {}
     for only in ("average", "last"):
 
         def chosen(passes, candidates, name, found, only=only):
             return choose(passes, {only: candidates.get(only, candidates.get("start"))}, name, found)
 
-        monkeypatch.setattr(Passes, "_choose", chosen)
+        monkeypatch.setattr(PSGDSolver, "_choose", chosen)
         model = fit(X, y, RECIPE.replace(holdout=0.0))
         found[only] = float(np.mean(np.maximum(1 - (2 * y_new - 1) * model.scores(X_new)[:, 0], 0) ** 2))
     assert found["average"] <= found["last"]
@@ -269,13 +269,13 @@ def test_a_pass_that_diverges_leaves_the_start(holdout, monkeypatch):
     X, y = rings(3000)
     step = Preconditioner.step
     monkeypatch.setattr(Preconditioner, "step", lambda self, batch, loss: step(self, batch, loss) * scale[0])
-    start, scale = Passes.start, [1.0]
+    start, scale = PSGDSolver.start, [1.0]
 
     def diverge(passes):
         scale[0] = 1e200
         return start(passes)
 
-    monkeypatch.setattr(Passes, "start", diverge)
+    monkeypatch.setattr(PSGDSolver, "start", diverge)
     with np.errstate(all="ignore"):
         model = fit(X, y, RECIPE.replace(holdout=holdout, passes=2, loss="squared", task="classify"))
     assert np.isfinite(model.coef).all()

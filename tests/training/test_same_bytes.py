@@ -171,8 +171,8 @@ def test_the_setup_runs_on_workers_or_a_client_with_as_many_cores(
     expected, seen = serial(name), []
     monkeypatch.setattr("dkernel.streaming.execution.cluster.usable_cores", lambda: cores)
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
-    assert two_workers.keeps_work_here(large=True) == (cores == 2)
-    assert not two_workers.keeps_work_here(large=False)
+    assert two_workers.prefers_client(large=True) == (cores == 2)
+    assert not two_workers.prefers_client(large=False)
     assert digest(name, two_workers, tmp_path) == expected
     assert bool(seen) == (cores == 2)
 

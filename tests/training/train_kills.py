@@ -52,7 +52,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
         before(os, name, lambda *_, name=name: name)
     before(FolderJournal, "stage", lambda _, name, *__: name)
     before(FolderJournal, "finish", lambda *_: "finish")
-    a_round, gradient_step, plan = sgd.Passes._round, objective.Gradient.step, full_batch.Polish.plan
+    a_round, gradient_step, plan = sgd.PSGDSolver._round, objective.Gradient.step, full_batch.Polish.plan
 
     def in_round(self, state):
         step("round")
@@ -72,7 +72,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
             os.write(pieces, f"{where['round']} {piece.number}\n".encode())
         return gradient_step(self, block, piece, broadcast)
 
-    sgd.Passes._round, objective.Gradient.step, full_batch.Polish.plan = in_round, counted, of_polish
+    sgd.PSGDSolver._round, objective.Gradient.step, full_batch.Polish.plan = in_round, counted, of_polish
     result = fit(folder / "checkpoint")
     digest(result, folder)
     os._exit(0)

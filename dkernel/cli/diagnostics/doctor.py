@@ -13,7 +13,7 @@ from dkernel.cli.diagnostics import host_facts as probes
 from dkernel.numerics import resource_limits
 from dkernel.streaming.execution.connection import PATIENCE
 from dkernel.streaming.execution.local import ThreadsExecutor
-from dkernel.streaming.execution.stated import StatedExecutor
+from dkernel.streaming.execution.stated import PlannedCluster
 from dkernel.streaming.execution.versions import versions
 from dkernel.training.planning.memory_plan import Plan
 
@@ -187,7 +187,7 @@ def _plan_of(job: DoctorRequest, workers: Mapping[str, Mapping[str, Any]]) -> tu
     limits = [limit for facts in workers.values() if (limit := _limit_of(facts))]
     limit = min(limits, default=None)
     threads = {name: facts.get("threads", 1) for name, facts in workers.items()}
-    place = StatedExecutor(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
+    place = PlannedCluster(threads, limit) if workers else ThreadsExecutor(memory_limit=limit)
     return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place), ""
 
 

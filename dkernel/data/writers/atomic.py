@@ -24,12 +24,12 @@ _KEPT_BYTES = 100  # of a name: some file systems take 143 in all
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def trouble(error: OSError, path: Path) -> DKernelError:
+def explain_os_error(error: OSError, path: Path) -> DKernelError:
     """The dkernel error for what the operating system refused at `path`.
 
     Examples
     --------
-    >>> type(trouble(OSError(errno.ENOSPC, "No space left on device"), Path("out"))).__name__
+    >>> type(explain_os_error(OSError(errno.ENOSPC, "No space left on device"), Path("out"))).__name__
     'ClusterError'
     """
     what = error.strerror or str(error)
@@ -63,7 +63,7 @@ def explain_os_errors(path: Path) -> Iterator[None]:
     except DKernelError:
         raise
     except OSError as error:
-        raise trouble(error, path) from error
+        raise explain_os_error(error, path) from error
 
 
 def sync(path: Path) -> None:
@@ -164,11 +164,11 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def _aside(path: Path) -> Path:
+def _backup_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.previous")
 
 
-def appear(new: Path, path: Path) -> None:
+def rename_into_place(new: Path, path: Path) -> None:
     """Give `new` the name `path`, whatever stood there before: at no moment is there a part of either.
 
     A file and a first folder take one rename. A folder that replaces another is exchanged with it, so that the old one
@@ -180,15 +180,15 @@ def appear(new: Path, path: Path) -> None:
     elif not path.exists() or is_empty_folder(path):
         os.rename(new, path)
     elif not _exchange(new, path):
-        os.rename(path, _aside(path))
+        os.rename(path, _backup_path(path))
         os.rename(new, path)
-        os.rename(_aside(path), new)
+        os.rename(_backup_path(path), new)
     sync(path.parent)
 
 
 def restore(path: Path) -> None:
-    """Undo or finish an `appear` that was killed while the old folder stood aside: nothing is lost, nothing is left."""
-    aside = _aside(path)
+    """Undo or finish a `rename_into_place` that was killed while the old folder stood aside; nothing is lost."""
+    aside = _backup_path(path)
     if aside.is_dir():
         if path.exists():
             shutil.rmtree(aside, ignore_errors=True)

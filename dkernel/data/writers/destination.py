@@ -31,11 +31,11 @@ from types import TracebackType
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
 from dkernel.data.writers.atomic import (
-    appear,
     explain_os_errors,
     file_digest,
     is_empty_folder,
     lock_in,
+    rename_into_place,
     replacing,
     restore,
     staged_name,
@@ -325,7 +325,7 @@ class Staging:
             if manifest.rejects is not None and not destination.format.folder:
                 os.replace(self.folder / REJECTS_NAME, destination.rejects(manifest.rejects))
                 sync(path.parent)
-            appear(output, path)
+            rename_into_place(output, path)
             if not destination.format.folder:
                 os.replace(self.folder / "manifest.json", destination._manifest)
                 sync(path.parent)

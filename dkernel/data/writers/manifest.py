@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dkernel.data.encoding.unseen import Counted, add_counts
 from dkernel.data.rejected_rows import csv_of
-from dkernel.data.writers.atomic import file_digest, staged_name, sync, trouble, write_file
+from dkernel.data.writers.atomic import explain_os_error, file_digest, staged_name, sync, write_file
 from dkernel.data.writers.format import Format
 from dkernel.data.writers.formats import OUTPUT_FORMATS
 from dkernel.data.writers.partitions import Partitioned
@@ -174,7 +174,7 @@ def write_part(
         os.replace(attempt, folder / part.staged)
         sync(folder)
     except OSError as error:
-        raise trouble(error, folder) from error
+        raise explain_os_error(error, folder) from error
     finally:
         # A folder that vanished, or a disk that fails, was reported above.
         with contextlib.suppress(OSError):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dkernel.data.rejected_rows import csv_of, csv_of_files, rows_of_csv
-from dkernel.data.store import explain_errors, files_at, is_url, reach
+from dkernel.data.store import explain_errors, files_at, is_url, open_filesystem
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging, names_in_folder
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import (
@@ -66,7 +66,7 @@ class StorePlace(OutputPlace):
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, seen: Mapping[str, Any] | None = None
     ) -> OutputPart:
         """Write the part on this machine's disk, then put it into the store: its lists first."""
-        system, folder = reach(self.folder)
+        system, folder = open_filesystem(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
             part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, seen)
             with explain_errors(self.folder):
@@ -87,7 +87,7 @@ class StoreDestination:
                 f"{url}: a Zarr group is many objects that cannot appear as one. Choose .parquet, .csv or .npy, or a "
                 "name without an ending for a folder of Parquet files."
             )
-        self.system, self.root = reach(self.path)
+        self.system, self.root = open_filesystem(self.path)
 
     def _beside(self, name: str, url: bool = False) -> str:
         return posixpath.join(posixpath.dirname(self.path if url else self.root), name)

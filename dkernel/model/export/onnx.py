@@ -86,7 +86,7 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
     """
     import onnx
 
-    from dkernel.data.store import file_of, is_url, write_whole
+    from dkernel.data.store import is_url, locate, write_whole
     from dkernel.data.writers.atomic import explain_os_errors
     from dkernel.model.export.graph import exceeds_protobuf
 
@@ -94,7 +94,7 @@ def write_onnx(graph: Any, path: str | os.PathLike[str]) -> int:
         content = graph.SerializeToString()
         write_whole(path, content)
         return len(content)
-    (store, name), size = file_of(path), 0
+    (store, name), size = locate(path), 0
     room = None if is_url(path) else Path(store.path("")).absolute()
     with explain_os_errors(Path(path)), tempfile.TemporaryDirectory(dir=room, prefix=f".{name}-") as folder:
         onnx.save_model(graph, f"{folder}/{name}", save_as_external_data=True, location=f"{name}.data")

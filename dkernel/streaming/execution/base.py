@@ -162,11 +162,11 @@ class Executor(ABC):
         """An executor of the threads of this process: itself, where it is one."""
         return self
 
-    def keeps_work_here(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
+    def prefers_client(self, large: bool) -> bool:  # noqa: ARG002 - no result travels
         """True if work on rows of this process, whose result may be large, is better done in it than by the workers."""
         return True
 
-    def for_rows_here(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
+    def executor_for_local_rows(self, small: bool, large: bool) -> "Executor":  # noqa: ARG002 - it is of this process
         """The executor of work on rows of this process: that of its threads where that is better.
 
         Parameters

@@ -54,18 +54,18 @@ class RemoteExecutor(Executor):
     def on_this_process(self) -> Executor:
         return ThreadsExecutor(min(self.slots, usable_cores()))
 
-    def keeps_work_here(self, large: bool) -> bool:
+    def prefers_client(self, large: bool) -> bool:
         # The rows are here already, and a large result takes longer to travel than to make.
         return large and usable_cores() >= self.slots
 
-    def for_rows_here(self, small: bool, large: bool) -> Executor:
-        return self.on_this_process() if small or self.keeps_work_here(large) else self
+    def executor_for_local_rows(self, small: bool, large: bool) -> Executor:
+        return self.on_this_process() if small or self.prefers_client(large) else self
 
     def received_bytes(self, n_bytes: int) -> int:
         return self.slots * n_bytes
 
     def tasks_bytes(self, cost: Cost) -> tuple[int, int]:
-        if cost.shared_bytes is not None and self.keeps_work_here(cost.large_result):
+        if cost.shared_bytes is not None and self.prefers_client(cost.large_result):
             return 0, cost.shared_bytes(self.slots)
         return self.worker_threads * cost.task_bytes, 0
 

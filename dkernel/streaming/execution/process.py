@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from dkernel.errors import ClusterError
-from dkernel.numerics.allocator import kept_pages
+from dkernel.numerics.allocator import keep_freed_pages
 from dkernel.numerics.resource_limits import memory_limit
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.execution import process_cache
@@ -96,7 +96,7 @@ class _Process:
             if self._changes is None:
                 self._changes = ExitStack()
                 # On a worker of others the logs are theirs: their tasks would fail without a word.
-                for change in (one_blas_thread(), kept_pages(), *([quiet_logs()] if settings.quiet else [])):
+                for change in (one_blas_thread(), keep_freed_pages(), *([quiet_logs()] if settings.quiet else [])):
                     self._changes.enter_context(change)
                 threading.Thread(target=self._restore, name="dkernel-lease", daemon=True).start()
             self._active += 1

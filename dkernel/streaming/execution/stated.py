@@ -7,7 +7,7 @@ from dkernel.streaming.execution.cluster import RemoteExecutor
 from dkernel.streaming.execution.local import SerialExecutor
 
 
-class StatedExecutor(RemoteExecutor, SerialExecutor):
+class PlannedCluster(RemoteExecutor, SerialExecutor):
     """A cluster of a stated number of workers, as a plan asks about it; what it is given is computed in this process.
 
     Parameters

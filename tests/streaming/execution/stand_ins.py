@@ -1,9 +1,9 @@
 """Executors that stand for a cluster where none is started."""
 
-from dkernel.streaming.execution.stated import StatedExecutor
+from dkernel.streaming.execution.stated import PlannedCluster
 
 
-class Apart(StatedExecutor):
+class Apart(PlannedCluster):
     """Some workers of one thread on a cluster, whose work this process does."""
 
     def __init__(self, limit=None, workers=2):
