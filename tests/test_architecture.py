@@ -49,6 +49,11 @@ def test_the_page_has_the_map_of_the_rooms():
     assert table_of_rooms() in text_of("tests/README.md"), "python -m tests.rooms prints it"
 
 
+def test_every_room_has_a_folder_of_tests():
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert [room for room in sorted(rooms) if not list((PACKAGE.parent / "tests" / room).glob("test_*.py"))] == []
+
+
 def test_every_folder_is_a_package():
     folders = {path.parent for path in FILES}
     assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
