@@ -3,8 +3,10 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -255,6 +257,14 @@ def test_nobody_asks_for_a_solver_a_loss_or_a_map_by_its_name(what):
             if names & {value for value in compared if isinstance(value, str)}:
                 wrong.append(f"{MODULES[module]}:{node.lineno}: {ast.unparse(node)}")
     assert wrong == []
+
+
+def test_messages_name_packages_that_exist():
+    texts = [re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in FILES]
+    named = {word for text in texts for word in re.findall(r"pip install ([\w{'-]+)", text)}
+    extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"].values()
+    listed = {re.split(r"[^\w-]", line)[0] for lines in extras for line in lines}
+    assert named - listed == {"shap", "{package", "{error"}
 
 
 def test_no_drawer_for_what_has_no_home():

@@ -19,7 +19,7 @@ from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.numerics.validation import RowPlace
 
-_EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
+_PACKAGES = ("zarr", "h5py")
 
 
 def format_module(name: str) -> Any:
@@ -27,10 +27,10 @@ def format_module(name: str) -> Any:
     try:
         return import_module(f"dkernel.data.readers.{name}")
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS.values():
+        if error.name not in _PACKAGES:
             raise
         raise UnsupportedError(
-            f"Reading {name} files needs the package {error.name}, which is missing: pip install 'dkernel[{name}]'."
+            f"Reading {name} files needs the package {error.name}, which is missing: pip install {error.name}."
         ) from None
 
 

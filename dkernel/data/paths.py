@@ -338,7 +338,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        extra = "pip install 'dkernel[s3]'" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+        extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
         raise DataError(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
     except ValueError as error:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None

@@ -279,7 +279,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        extra = "pip install 'dkernel[s3]'" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+        extra = "pip install s3fs" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
         raise UnsupportedError(
             f"{url}: this kind of address needs a package that is missing ({error}). {extra}."
         ) from None

@@ -14,7 +14,7 @@ from typing import Any
 from dkernel.errors import DataError
 
 _METADATA = ".metadata.json"
-_PACKAGED = {"a Delta": "delta", "an Iceberg": "iceberg"}  # that read the newest snapshot
+_PACKAGED = {"a Delta": "deltalake", "an Iceberg": "pyiceberg"}  # that read the newest snapshot
 _LIVE_ROWS = {
     "a Delta": "pyarrow.dataset.write_dataset(deltalake.DeltaTable('{}').to_pyarrow_dataset(), 'live', "
     "format='parquet')",
@@ -28,8 +28,8 @@ def refuse_tables(folders: Sequence[str], options: Mapping[str, Any]) -> None:
     """Refuse folders of which one is, or lies in, a table with a log; `options` are those of fsspec for URLs."""
     for table in dict.fromkeys(table for folder in folders for table in tables_of(folder)):
         if (kind := _kind(table, options)) is not None:
-            extra = _PACKAGED.get(kind)
-            own = f"Name the table's own folder, with pip install 'dkernel[{extra}]', or write" if extra else "Write"
+            package = _PACKAGED.get(kind)
+            own = f"Name the table's own folder, with pip install {package}, or write" if package else "Write"
             raise DataError(
                 f"{table or '.'}: this is the folder of {kind} table, whose files also hold rows that were removed or "
                 f"replaced. {own} the live rows to a folder of Parquet files, and name that folder: "

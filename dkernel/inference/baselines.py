@@ -51,8 +51,8 @@ def check(which: str) -> None:
         )
     if which == "all" and importlib.util.find_spec("lightgbm") is None:
         raise UnsupportedError(
-            "--baselines all compares with LightGBM, which is not installed. Install it (pip install "
-            "'dkernel[baseline]'), or use --baselines linear."
+            "--baselines all compares with LightGBM, which is not installed. Install it (pip install lightgbm), "
+            "or use --baselines linear."
         )
 
 

@@ -256,7 +256,7 @@ def _check_protocol(protocol: Any, newest: int, place: str) -> None:
     if type(protocol) is int and protocol > newest:
         raise ModelFileError(
             f"{place} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads up to {newest}. "
-            "Upgrade with: pip install --upgrade dkernel"
+            "Install a newer dkernel."
         )
     if type(protocol) is not int or protocol < 1:
         raise ModelFileError(f"{place} has the unknown protocol {protocol!r}; this dkernel reads 1 to {newest}.")

@@ -166,7 +166,7 @@ def test_an_address_without_its_package_names_the_extra(monkeypatch):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
-    with pytest.raises(DataError, match=r"Install s3fs to access S3\). pip install 'dkernel\[s3\]'"):
+    with pytest.raises(DataError, match=r"Install s3fs to access S3\). pip install s3fs"):
         dkernel.open_source("s3://bucket/t.parquet")
 
 

@@ -145,5 +145,5 @@ def test_what_a_package_does_not_read_is_refused(tmp_path):
 def test_without_its_package_a_table_is_refused_by_name(tmp_path, monkeypatch):
     write_history(tmp_path / "t", 0, steps=0)
     monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
-    with pytest.raises(DataError, match=r"a Delta table.*pip install 'dkernel\[delta\]'"):
+    with pytest.raises(DataError, match=r"a Delta table.*pip install deltalake"):
         open_source(tmp_path / "t", label="label")

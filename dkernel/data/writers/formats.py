@@ -187,8 +187,8 @@ class Zarr(Format):
             import zarr  # noqa: F401
         except ImportError:
             raise UnsupportedError(
-                "A .zarr output needs the package zarr, which is not installed: pip install 'dkernel[zarr]', or choose "
-                "an output that ends in .parquet."
+                "A .zarr output needs the package zarr, which is not installed: pip install zarr, or choose an "
+                "output that ends in .parquet."
             ) from None
 
     def check(self, schema: pa.Schema) -> None:

@@ -18,7 +18,7 @@ def require_matplotlib() -> None:
     """Raise UnsupportedError if matplotlib is missing: before hours of training rather than after."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UnsupportedError(
-            "--report draws with matplotlib, which is not installed. Install it (pip install 'dkernel[plot]'), or "
+            "--report draws with matplotlib, which is not installed. Install it (pip install matplotlib), or "
             "leave --report out."
         )
 

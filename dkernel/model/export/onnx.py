@@ -71,9 +71,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     except ModuleNotFoundError as error:
         if error.name != "onnx":
             raise
-        raise UnsupportedError(
-            "ONNX needs the package onnx, which is not installed: pip install 'dkernel[onnx]'."
-        ) from None
+        raise UnsupportedError("ONNX needs the package onnx, which is not installed: pip install onnx.") from None
     return graph_of(model, dtype)
 
 
