@@ -19,37 +19,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from picture import draw  # noqa: E402
 from texts import belkin, bellet, cambridge, fabien, zhang  # noqa: E402
-from texts.rows import Picture, Table  # noqa: E402
+from texts.rows import Table  # noqa: E402
 
 TEXTS = {"000": bellet, "001": fabien, "002": belkin, "003": zhang, "004": cambridge}
 WORDS = {True: "holds", False: "does not hold", None: "not measured here"}
-
-
-def draw(picture: Picture, path: Path) -> None:
-    """Draw one picture, in the style of the reports."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    from dkernel.inference.report.style import COLOURS, STYLE, grid_lines
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.4, 3.4), layout="constrained")
-        panel = figure.subplots()
-        for (name, (x, y)), colour in zip(picture.lines.items(), COLOURS, strict=False):
-            panel.plot(x, y, marker="o", markersize=3.5, label=name, color=colour)
-        for (name, level), style in zip(picture.levels.items(), ("--", ":"), strict=False):
-            panel.axhline(level, linestyle=style, color="0.4", label=name)
-        panel.set(
-            title=picture.title, xlabel=picture.x, ylabel=picture.y, xscale=picture.scales[0], yscale=picture.scales[1]
-        )
-        if picture.scales[0] == "log":  # the points that were measured: labels of powers of ten would overlap
-            points = sorted({float(value) for x, _ in picture.lines.values() for value in x})
-            panel.set_xticks(points, [f"{value:g}" for value in points])
-            panel.minorticks_off()
-        grid_lines(panel)
-        panel.legend()
-        figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
 def lines(table: Table) -> Iterator[str]:
@@ -105,14 +80,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps({"rows": rows}))
     out = args.out or (None if args.small or args.text else HERE / "bench")
     if out is not None:
-        try:
-            (out / "figures").mkdir(parents=True, exist_ok=True)
-            for table in tables:
-                for picture in table.pictures:
-                    draw(picture, out / "figures" / f"{picture.name}.png")
-        except ImportError:
-            print('The pictures need matplotlib: pip install "dkernel[plot]"', file=sys.stderr)
-            return 1
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        for picture in [picture for table in tables for picture in table.pictures]:
+            draw(picture, out / "figures" / f"{picture.name}.png")
         flags = " --small" if args.small else ""
         (out / "SOURCES.md").write_text(page(tables, f"python scripts/sources.py{flags}"))
     return 0

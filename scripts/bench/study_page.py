@@ -1,4 +1,4 @@
-"""Tables, verdicts and pictures of the study from its lines: what stands between the marks of STUDY.md, and six SVG.
+"""Tables and verdicts of the study from its lines: what stands between the marks of STUDY.md.
 
 The words around the tables are the page's own. With --small the page of the small study is written beside its lines,
 and what its points have in common with the lines of the repository is compared.
@@ -17,7 +17,6 @@ from pathlib import Path
 from report import ROOT, markdown
 from study import LINES, SMALL, read
 from study_lines import Lines
-from study_plots import draw_all
 from study_points import (
     BELOW,
     COMPARED,
@@ -38,7 +37,6 @@ from study_points import (
 from study_verdicts import VERDICTS, metric_factors
 
 PAGE = ROOT / "scripts" / "bench" / "STUDY.md"
-FIGURES = ROOT / "scripts" / "bench" / "figures"
 PRICED = "covtype"
 CHEAP, TINY = 5.0, 200_000  # seconds and bytes of the table of what is best
 OTHERS = [("linear", 0), ("exact", 0), *(("LightGBM", trees) for trees in TREES)]
@@ -229,7 +227,7 @@ def agreement(lines: Lines, others: Lines) -> str:
 def main(arguments: list[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--lines", type=Path, help="default: study.jsonl beside this file, or that of the small study")
-    ask.add_argument("--out", type=Path, help="folder of another page, with its pictures")
+    ask.add_argument("--out", type=Path, help="folder of another page")
     ask.add_argument("--small", action="store_true")
     args = ask.parse_args(arguments)
     lines = Lines(read(args.lines or (SMALL / "study.jsonl" if args.small else LINES)))
@@ -237,10 +235,9 @@ def main(arguments: list[str] | None = None) -> int:
         print("no lines: run scripts/bench/study.py first", file=sys.stderr)
         return 1
     folder = args.out or (SMALL if args.small else None)
-    page, figures = (folder / PAGE.name, folder / "figures") if folder else (PAGE, FIGURES)
-    draw_all(lines, figures)
+    page = folder / PAGE.name if folder else PAGE
     page.write_text(fill(PAGE.read_text(), lines))
-    print(f"{page}, and six pictures in {figures}", file=sys.stderr)
+    print(page, file=sys.stderr)
     if folder:
         print(agreement(lines, Lines(read(LINES))), file=sys.stderr)
     return 0

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
+from picture import Picture
 from threadpoolctl import threadpool_limits
 
 SHORT = 0.02  # seconds; the clock of a process has steps of a millisecond or less
@@ -28,19 +29,6 @@ class Row:
     measured: str
     holds: bool | None
     seconds: float
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Lines over one axis; `lines` is name -> (x, y), `levels` name -> y."""
-
-    name: str
-    title: str
-    x: str
-    y: str
-    lines: dict[str, tuple[Sequence[float], Sequence[float]]]
-    levels: dict[str, float] = field(default_factory=dict)
-    scales: tuple[str, str] = ("log", "log")
 
 
 class Table:

@@ -51,5 +51,5 @@ def test_the_site_has_every_page_and_name(tmp_path):
     assert (
         5 < len(set(re.findall(r'"nav-link nav-internal" href="(\S+)"', (tmp_path / "index.html").read_text()))) <= 10
     )
-    for page in ("dkernel/TOUR.html", "scripts/bench/STUDY.html", "searchindex.js", "_images/frontier.png"):
+    for page in ("dkernel/TOUR.html", "scripts/bench/STUDY.html", "searchindex.js", "_images/mainjob.png"):
         assert (tmp_path / page).is_file()

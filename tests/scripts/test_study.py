@@ -109,10 +109,7 @@ def made_lines(errors):
     )
 
 
-@pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_page_is_made_of_a_few_lines(tmp_path, monkeypatch, drawn):
-    if not drawn:
-        monkeypatch.setattr(study_page, "draw_all", lambda *_: None)
+def test_the_page_is_made_of_a_few_lines(tmp_path):
     lines = tmp_path / "study.jsonl"
     few = made_lines({("grids", 256): 0.25}).by_key
     lines.write_text("".join(json.dumps(line) + "\n" for line in few.values()))
@@ -122,7 +119,6 @@ def test_the_page_is_made_of_a_few_lines(tmp_path, monkeypatch, drawn):
     assert "0 of 6 hypotheses have a verdict" in page
     assert "| grids | 0.25 | 0.25 | 0.25 | 0.250 |" in page
     assert "2. **Open.**" in page
-    assert len(list((tmp_path / "figures").glob("*.png"))) == 6 * drawn
     assert "Failed" not in page
 
 
