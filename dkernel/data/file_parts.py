@@ -19,7 +19,7 @@ from dkernel.data.rejected_rows import FilteredRows, cut_good_rows
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.numerics.validation import RowPlace
 
-_PACKAGES = ("zarr", "h5py")
+_OF_FORMATS = ("zarr", "h5py")  # packages that few need
 
 
 def format_module(name: str) -> Any:
@@ -27,7 +27,7 @@ def format_module(name: str) -> Any:
     try:
         return import_module(f"dkernel.data.readers.{name}")
     except ModuleNotFoundError as error:
-        if error.name not in _PACKAGES:
+        if error.name not in _OF_FORMATS:
             raise
         raise UnsupportedError(
             f"Reading {name} files needs the package {error.name}, which is missing: pip install {error.name}."
