@@ -42,6 +42,7 @@ from dkernel.model.parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
+    from dkernel.inference.summary import FitSummary
     from dkernel.model.recipe import Recipe
     from dkernel.training.checkpoint import Checkpoint
 
@@ -391,11 +392,11 @@ def fit_files(
     with record.phase("baselines"):
         summary = FitSummary.of(result, values.get("baselines", "linear"))
     record.note(resumed_from=result.resumed, form=summary.model, judged=summary.judged)
-    _report_on(values["report"], result, record, progress.trail)
+    _report_on(values["report"], result, summary, record)
     return list(summary.lines(values["verbose"]))
 
 
-def _report_on(path: str | None, result: Any, record: "Record", trail: Any) -> None:
+def _report_on(path: str | None, result: Any, summary: "FitSummary", record: "Record") -> None:
     """Write the page about a fit, if one is asked for.
 
     The model exists already, so an error here is reported and does not fail the run.
@@ -406,7 +407,7 @@ def _report_on(path: str | None, result: Any, record: "Record", trail: Any) -> N
 
     with record.phase("report"):
         try:
-            write(path, result, record.so_far(), trail)
+            write(path, result, summary, record.so_far())
             record.note(report=path)
         except Exception as error:
             record.note(report_error=f"{type(error).__name__}: {error}")

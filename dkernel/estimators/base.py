@@ -278,7 +278,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
     def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
         phases = progress.seconds()
         record = {"phases": phases, "seconds": {"train": sum(phases.values())}, **more}
-        self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})}, progress.trail)
+        self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})})
 
     def _progress(self) -> Progress:
         """The command's progress on stderr, if `verbose`."""
@@ -453,9 +453,10 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         if self._finished is None:
             raise UnsupportedError("A report shows a fit: call it after fit, on the fitted estimator itself.")
         from dkernel.inference.report import write
+        from dkernel.inference.summary import FitSummary
 
-        result, record, trail = self._finished
-        write(path, result, {"model": type(self).__name__, **record}, trail)
+        result, record = self._finished
+        write(path, result, FitSummary.of(result), {"model": type(self).__name__, **record})
 
     def summary(self, verbose: bool = False) -> str:
         """Describe the fit in some lines, as `dkernel train` does.

@@ -184,7 +184,7 @@ def error_of_share(share: float, n: float) -> float:
 
 
 def _how_sure(model: Model, rows: _JudgedRows, S: F64) -> dict[str, float]:
-    """The distance within which SURE_SHARE of the rows are; of classes the rows of this probability, and their errors."""
+    """The distance within which SURE_SHARE of the rows are; of classes the rows so probable, and their errors."""
     if len(S) < LEAST_SURE_ROWS:
         return {}
     if model.classes is None:

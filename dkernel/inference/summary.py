@@ -132,7 +132,7 @@ def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float]) -> tupl
     order = np.argsort(shares, kind="stable")[: int((shares < limit).sum())]
     if not len(order):
         return "", 1.0
-    names = ", ".join(f"{labels[i]!r} ({_percent(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
+    names = ", ".join(f"{labels[i]!r} ({format_share(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
     more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
     where = "look at auc and average precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
     return f"{names}{more}: the share of wrong labels says little of so few rows, {where}", float(shares.min())
@@ -157,14 +157,14 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "model" not in judged:
         return
     own, figure = judged["model"], judged["figure"]
-    sure = _value(figure, own["standard_error"], 2).removesuffix(" %")
+    sure = format_figure(figure, own["standard_error"], 2).removesuffix(" %")
     chose = ", which also chose the settings" if judged["chose"] else ""
-    merits = ", ".join([f"{_value(figure, own['value'])} (± {sure})", *_ranking(judged, own)])
+    merits = ", ".join([f"{format_figure(figure, own['value'])} (± {sure})", *_ranking(judged, own)])
     yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
     if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "beside", beside
     if judged.get("sure"):
-        yield "sure", _sure_words(judged["sure"])
+        yield "sure", describe_sure(judged["sure"])
 
 
 def _ranking(judged: Mapping[str, Any], merits: Mapping[str, Any]) -> list[str]:
@@ -194,30 +194,36 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
     text = "the mean" if figure == "rmse" else "the most frequent class"
     what = SIMPLER[name] or (f"always {judged['most_frequent']}" if judged.get("most_frequent") else text)
     gain, error = other["gain"], other["gain_error"]
-    what += f" ({', '.join([_value(figure, other['value']), *_ranking(judged, other)])})"
+    what += f" ({', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])})"
     if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:
         return f"no clear difference from {what}" + ", which is simpler" * (name != "boosted")
     unit = 100 if figure == "error" else 1
     word = "better" if gain > 0 else "worse"
-    return f"{word} than {what} by {_number(abs(unit * gain))} ± {_number(unit * error, 2)}"
+    return f"{word} than {what} by {format_number(abs(unit * gain))} ± {format_number(unit * error, 2)}"
 
 
-def _sure_words(sure: Mapping[str, float]) -> str:
+def describe_sure(sure: Mapping[str, float]) -> str:
+    """How sure a model is, of `baselines`, in words."""
     if "within" in sure:
-        return f"{_percent(sure['share'])} of the rows are within {_number(sure['within'])} of their prediction"
+        return (
+            f"{format_share(sure['share'])} of the rows are within {format_number(sure['within'])} of their prediction"
+        )
     if not sure["share"]:
         return f"no row has a class with a probability of {sure['probability']:g} or more"
-    rows = f"{_percent(sure['share'])} of the rows have a class with a probability of {sure['probability']:g} or more"
-    return f"{rows}; {_percent(sure['error'])} of these are wrong"
+    rows = (
+        f"{format_share(sure['share'])} of the rows have a class with a probability of {sure['probability']:g} or more"
+    )
+    return f"{rows}; {format_share(sure['error'])} of these are wrong"
 
 
-def _value(figure: str, value: float, digits: int = 3) -> str:
-    return _percent(value, digits) if figure == "error" else _number(value, digits)
+def format_figure(figure: str, value: float, digits: int = 3) -> str:
+    shares = ("error", "balanced accuracy")
+    return format_share(value, digits) if figure in shares else format_number(value, digits)
 
 
-def _number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}" if abs(value) < 1000 else f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
-def _percent(share: float, digits: int = 3) -> str:
+def format_share(share: float, digits: int = 3) -> str:
     return f"{100 * share:.{digits}g} %"

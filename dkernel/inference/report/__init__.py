@@ -6,7 +6,7 @@
 import importlib.util
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dkernel.errors import UnsupportedError
@@ -23,20 +23,18 @@ def require_matplotlib() -> None:
         )
 
 
-def write(
-    path: str | os.PathLike[str], result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]
-) -> None:
+def write(path: str | os.PathLike[str], result: Any, summary: Any, record: Mapping[str, Any]) -> None:
     """Write the page of a fit, in one step.
 
     Parameters
     ----------
     result : dkernel.training.fit.TrainResult
+    summary : dkernel.inference.summary.FitSummary
     record : the run record: times, peaks, versions, paths
-    trail : `Progress.trail` of the fit
     """
     from dkernel.data.store import write_whole
 
-    write_whole(path, _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
+    write_whole(path, _pages().page(result, summary, record).encode("utf-8", "backslashreplace"))
 
 
 def write_test(path: str | os.PathLike[str], model: Any, rows: Any, record: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
-"""Effects of the features on a model: permutation importance and partial dependence on unseen rows."""
+"""Effects of the columns on a model: permutation importance and partial dependence on rows that it has not seen."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,76 +8,124 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.inference.importance import importances
+from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
 from dkernel.solvers.reservoir_split import part_of
 
 MOST_EFFECT_ROWS = 2048  # rows of the holdout, which give a share to a percent
+MOST_VARIED = 512  # rows of a partial dependence: some 20 values of each of six columns take the scores of 60,000
 MOST_TRIED = 100  # columns: each takes the scores of many rows
-MOST_SHOWN = 30  # bars that a picture can show
-MOST_DEPENDENCES = 4  # pictures, two lines of a page
+MOST_DEPENDENCES = 6  # pictures: two lines of three
+MOST_WORDS = 10  # values of a category, or points of a number: as many bars as have room
+HOUR, YEAR = 3600.0, 365.2425 * 24 * 3600.0  # seconds
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+Parts = Sequence[tuple[Model, Block]]
+"""Models, each with rows that it has not learned from."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Mean answer of a model over all rows, with one feature set to each value of `grid` in turn.
+    """Mean answer of a model over some rows, with one column set to each of some values in turn.
 
-    answers : (steps, k): a score for two classes, the prediction of a regression, else a share of each class predicted
+    Parameters
+    ----------
+    name : of the column, with the part of a date or the unit
+    values : numbers, or words
+    answers : float64 (values, k): the predictions of a regression, the share of the second of two classes, or of each
     """
 
     name: str
-    grid: NDArray[np.float64]
+    values: NDArray[np.float64] | Sequence[str]
     answers: NDArray[np.float64]
 
 
 def strongest(model: Model) -> list[tuple[str, float]]:
-    """Features and their shares in the learned metric, the largest first; nothing where no metric was learned."""
+    """Columns and their shares in the learned metric, the largest first; nothing where no metric was learned."""
     return sorted((model.column_weights or {}).items(), key=lambda pair: -pair[1])
 
 
-def columns_by_importance(model: Model, rows: Block) -> list[tuple[str, float]]:
+def columns_by_importance(parts: Parts) -> list[tuple[str, float]]:
     """Columns, and what shuffling their values once costs of accuracy or R², the most first."""
-    if not (names := _columns_to_try(model, rows)):
+    model = parts[0][0]
+    if reason_not_drawn(model):
         return []
-    lost = importances(model, part_of(rows, slice(MOST_EFFECT_ROWS)), names, shuffles=1)
-    return sorted(((name, mean) for name, (mean, _) in lost.items()), key=lambda pair: -pair[1])[:MOST_SHOWN]
+    many = len(model.places) > MOST_TRIED
+    names = [name for name, _ in strongest(model)[:MOST_TRIED]] if many else list(model.places)
+    most = max(1, MOST_EFFECT_ROWS // len(parts))
+    lost = [importances(fitted, part_of(rows, slice(most)), names, shuffles=1) for fitted, rows in parts]
+    return sorted(((name, float(np.mean([each[name][0] for each in lost]))) for name in names), key=lambda p: -p[1])
 
 
-def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]:
-    """Partial dependence on the first of these columns that are one number, from its 2nd to its 98th percentile."""
-    effects, X, places = [], rows.X[: MOST_EFFECT_ROWS // 4], model.places
-    for name in [name for name in names if len(places[name]) == 1][:MOST_DEPENDENCES]:
-        (j,) = places[name]
-        grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, 25)))
-        answers = []
-        for value in grid:
-            changed = X.copy()
-            changed[:, j] = value
-            answers.append(_answer(model, changed))
-        effects.append(Dependence(name, grid, np.array(answers)))
-    return effects
+def dependences(parts: Parts, names: Sequence[str]) -> list[Dependence]:
+    """Partial dependence on the columns, before their encoding: of numbers, parts of dates and values of categories.
+
+    As many as fill lines of three pictures, or of two.
+    """
+    model, rows = parts[0]
+    X = rows.X[:MOST_VARIED]
+    found: list[Dependence] = []
+    columns = {} if model.encoding is None else {column.name: column for column in model.encoding.columns}
+    for name in names:
+        if len(found) >= MOST_DEPENDENCES:
+            break
+        places, column = list(model.places[name]), columns.get(name, NumberColumn(name, 0.0))
+        for title, values, settings in _settings(column, X[:, places]):
+            answers = []
+            for setting in settings:
+                changed, inputs = X.copy(), np.zeros((len(X), len(places)), X.dtype)
+                column.fill(setting, inputs)
+                changed[:, places] = inputs
+                answers.append(_answer(model, changed))
+            if isinstance(values, list):  # words, which have no order of their own
+                order = np.argsort([-row[0] for row in answers], kind="stable")
+                values, answers = [values[i] for i in order], [answers[i] for i in order]
+            found.append(Dependence(title, values, np.array(answers)))
+    return found[: len(found) if len(found) < 3 else len(found) // 3 * 3][:MOST_DEPENDENCES]
 
 
-def reason_not_drawn(model: Model, rows: Block) -> str:
+def _settings(column: NumberColumn | CategoryColumn, inputs: NDArray[Any]) -> Iterator[tuple[str, Any, list[Any]]]:
+    """What to vary of a column: its name, values to show, and the values of all rows for each, as `fill` has them."""
+    n, name = len(inputs), column.name
+    if isinstance(column, CategoryColumn):
+        counts = (inputs[:, : len(column.levels)] > 0).sum(axis=0)
+        words = [column.levels[i] for i in np.argsort(-counts, kind="stable")[:MOST_WORDS] if counts[i]]
+        if len(words) > 1:
+            yield name, words, [([word], np.zeros(n, np.intp)) for word in words]
+        return
+    values = inputs[:, 0].astype(np.float64) + column.offset
+    if column.calendar:
+        hours = np.floor(values / HOUR)
+        midnight, weekday = hours // 24 * 24 * HOUR, (hours // 24 + 3) % 7  # 1970 began on a Thursday
+        if (hours % 24).any():
+            yield f"{name}, hour (UTC)", np.arange(24.0), [midnight + hour * HOUR for hour in range(24)]
+        yield f"{name}, weekday", WEEKDAYS, [values + (day - weekday) * 24 * HOUR for day in range(7)]
+        return
+    grid = np.quantile(values, np.linspace(0.02, 0.98, 25))
+    codes = [level for level in column.levels if grid[0] < level < grid[-1]]
+    grid = np.unique([*grid, *codes])
+    if len(grid) > 1:
+        shown = {"date": 1970 + grid / YEAR, "duration": grid}.get(column.kind, grid)
+        yield name + {"date": ", year", "duration": ", s"}.get(column.kind, ""), shown, [np.full(n, v) for v in grid]
+
+
+def reason_not_drawn(model: Model) -> str:
     """Why effects are not drawn; "" if they are."""
-    if not model.layout.numeric or rows.X.shape[1] != len(model.inputs):
+    if not model.layout.numeric:
         return "Not drawn: these rows are sparse, or no numbers, and have no columns whose values could be shuffled."
     if len(model.places) > MOST_TRIED and model.column_weights is None:
         return f"Not drawn: these are more than {MOST_TRIED} columns, and no learned metric says which are strong."
     return ""
 
 
-def _columns_to_try(model: Model, rows: Block) -> list[str]:
-    """The columns to try, the strongest where they are many."""
-    if reason_not_drawn(model, rows):
-        return []
-    if len(model.places) > MOST_TRIED:
-        return [name for name, _ in strongest(model)[:MOST_TRIED]]
-    return list(model.places)
-
-
 def _answer(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     S = model.scores(X)
-    if S.shape[1] == 1:
+    if model.classes is None:
         return np.asarray(S.mean(axis=0), np.float64)
-    return np.bincount(S.argmax(axis=1), minlength=S.shape[1]) / len(S)
+    if model.has_probabilities:
+        shares = model.probabilities(S).mean(axis=0)
+    else:
+        shares = np.bincount(class_of_scores(S), minlength=len(model.classes)) / len(S)
+    return np.asarray(shares[1:] if len(shares) == 2 else shares, np.float64)

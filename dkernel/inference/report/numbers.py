@@ -1,100 +1,45 @@
-"""Numbers of a report: curves, tables and figures of merit from a fit's history and its holdout."""
+"""Numbers of a report: curves, tables and figures of merit from a fit's history and the rows that it left out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 from numpy.typing import NDArray
-from sklearn.metrics import (
-    accuracy_score,
-    confusion_matrix,
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
+from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 
 from dkernel.data.block import Block
+from dkernel.inference.report.effects import Parts
 from dkernel.losses.metrics import class_of_scores
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
-from dkernel.numerics.rows import wide
-from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.targets import Targets
 
-MOST_EIGEN = 1200  # their decomposition takes a second
 PLANE_POINTS = 220  # points of a side of the plane
 
 
-@dataclass(frozen=True, eq=False)
-class Learning:
-    """Loss and figure of merit over the rows seen: `rounds` before each step, `holdout` after each pass.
-
-    rows, loss, merit of each; `name` is "accuracy" or "rmse".
-    """
-
-    rounds: F64
-    holdout: F64
-    name: str
-
-
-def learning_curve(history: Sequence[Mapping[str, Any]]) -> Learning:
-    """The learning curve of a fit's history.
+def learning_curve(history: Sequence[Mapping[str, Any]]) -> tuple[F64, F64]:
+    """Rows seen and loss: of each round before its step, and of the holdout after each pass, (n, 2) each.
 
     Examples
     --------
     >>> rounds = [{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}]
-    >>> curve = learning_curve([*rounds, {"holdout": "pass-0", "loss": 0.25, "accuracy": 0.875, "rows": 5}])
-    >>> curve.rounds.tolist(), curve.holdout.tolist(), curve.name
-    ([[10.0, 0.5, 0.75]], [[10.0, 0.25, 0.875]], 'accuracy')
+    >>> [curve.tolist() for curve in learning_curve([*rounds, {"holdout": "pass-0", "loss": 0.25, "rows": 5}])]
+    [[[10.0, 0.5]], [[10.0, 0.25]]]
     """
-    name = "accuracy" if any("accuracy" in line for line in history) else "rmse"
     seen, rounds, holdout = 0, [], []
     for line in history:
         if "holdout" in line:
-            holdout.append((seen, line["loss"], line[name]))
+            holdout.append((seen, line["loss"]))
         elif "pass" in line and line["rows"]:  # the rows of grids and cells have been learned from before
             seen += line["rows"]
-            rounds.append((seen, line["loss"], line[name]))
-    return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)
-
-
-def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, F64]]:
-    """Rows/s of each step of each pass: its name, and (steps, 2) of seconds since the first phase and rows/s."""
-    steps: dict[str, list[tuple[float, float]]] = {}
-    for (name, begin, before), (following, end, rows) in pairwise(trail):
-        if name == following and name.startswith("pass") and rows > before and end > begin:
-            steps.setdefault(name, []).append((end, (rows - before) / (end - begin)))
-    return [(name, np.array(pairs)) for name, pairs in steps.items()]
-
-
-def spectrum(model: Model, holdout: Block | None) -> tuple[F64, str]:
-    """Eigenvalues of the kernel's matrix over its size, decreasing, and whose they are.
-
-    Of the landmarks where there are some, else of the features of the holdout: a part of them if they are many.
-    """
-    map = model.map
-    with one_blas_thread():
-        if map.landmarks is not None:
-            Z = wide(map.landmarks[:MOST_EIGEN])
-            K = map.kernel(Z, Z)
-            what = f"the kernel on {len(Z):,} landmarks"
-        elif holdout is not None:
-            X = holdout.X[:MOST_EIGEN]
-            features = map(model.scaling.apply(X))
-            K, what = features @ features.T, f"the features on {len(X):,} rows of the holdout"
-        else:
-            return np.empty(0), ""
-        values = sl.eigvalsh(0.5 * (np.asarray(K, np.float64) + np.asarray(K, np.float64).T))[::-1]
-    return np.maximum(values, 0.0) / len(values), what
+            rounds.append((seen, line["loss"]))
+    return np.array(rounds, float).reshape(-1, 2), np.array(holdout, float).reshape(-1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """A model on its holdout.
+    """A model on rows that it has not learned from.
 
     Parameters
     ----------
@@ -120,15 +65,23 @@ class Quality:
 
     @property
     def merits(self) -> dict[str, float]:
-        """accuracy and auc (two classes), or rmse, mae and r2."""
+        """AUC of two classes, else balanced accuracy; or R²; nothing where one class or one label is all there is."""
+        there = self.weight > 0
+        if len(np.unique(self.truth[there])) < 2:
+            return {}
         if self.classes is None:
-            rows = self.truth, self.predicted, self.weight
-            merits = {"RMSE": _of(root_mean_squared_error, *rows), "MAE": _of(mean_absolute_error, *rows)}
-            return merits | ({"R²": _of(r2_score, *rows)} if len(np.unique(self.truth[self.weight > 0])) > 1 else {})
-        merits = {"accuracy": _of(accuracy_score, self.truth, self.predicted, self.weight)}
-        if len(self.classes) == 2 and len(np.unique(self.truth[self.weight > 0])) == 2:
-            merits["AUC"] = _of(roc_auc_score, self.truth == 1, self.scores[:, 0], self.weight)
-        return merits
+            return {"R²": float(r2_score(self.truth, self.predicted, sample_weight=self.weight))}
+        if len(self.classes) == 2:
+            return {"AUC": float(roc_auc_score(self.truth == 1, self.scores[:, 0], sample_weight=self.weight))}
+        return {"balanced accuracy": float(np.mean([recall for *_, recall in self.per_class if recall is not None]))}
+
+    @property
+    def per_class(self) -> list[tuple[str, float, float | None, float | None]]:
+        """Class, weight of its rows, and its precision and recall, None where there are no rows."""
+        counts, names = self.confusion, self.classes or []
+        right, there, called = counts.diagonal(), counts.sum(axis=1), counts.sum(axis=0)
+        shares = ((float(r / n) if n else None for r, n in zip(right, of, strict=True)) for of in (called, there))
+        return list(zip(names, there.tolist(), *shares, strict=True))
 
     def one_against_rest(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float32]]]:
         """Class, which rows are of it, their scores for it, where it has some rows and not all: one of two classes."""
@@ -139,23 +92,20 @@ class Quality:
                 yield name, self.truth == i, self.scores[:, 0 if len(self.classes) == 2 else i]
 
 
-def judge(model: Model, holdout: Block | None) -> Quality | None:
-    """The model on the rows that no gradient saw; None without such rows."""
-    if holdout is None or holdout.y is None:
+def judge(parts: Parts) -> Quality | None:
+    """Models on rows that they have not learned from, as if they were one; None without such rows."""
+    if not parts or parts[0][1].y is None:
         return None
-    S = model.scores(holdout.X)
-    weight = np.ones(len(S)) if holdout.weight is None else np.asarray(holdout.weight, np.float64)
-    if not weight.sum() > 0:
+    model, S = parts[0][0], np.concatenate([fitted.scores(rows.X) for fitted, rows in parts])
+    y = np.concatenate([rows.y for _, rows in parts])
+    weight = np.concatenate([np.ones(len(rows.X)) if rows.weight is None else rows.weight for _, rows in parts])
+    weight = weight.astype(np.float64)
+    if not weight.sum() > 0 or y.ndim > 1:
         return None
     if model.classes is None:
-        return Quality(holdout.y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
-    truth = Targets(model.classes, model.recipe.positive).codes(holdout.y)
-    predicted = class_of_scores(S)
-    return Quality(truth, predicted, S, weight, [str(name) for name in model.classes.tolist()])
-
-
-def _of(metric: Callable[..., float], truth: NDArray[Any], predicted: NDArray[Any], weight: F64) -> float:
-    return float(metric(truth, predicted, sample_weight=weight))
+        return Quality(y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
+    truth = Targets(model.classes, model.recipe.positive).codes(y)
+    return Quality(truth, class_of_scores(S), S, weight, [str(name) for name in model.classes.tolist()])
 
 
 def calibration(model: Model, quality: Quality) -> tuple[F64, str] | None:
@@ -198,9 +148,9 @@ class Regions:
     truth: NDArray[Any]
 
 
-def regions(model: Model, holdout: Block | None, quality: Quality | None) -> Regions | None:
+def regions(model: Model, holdout: Block, quality: Quality) -> Regions | None:
     """Answers of a model of two features over the plane; None for any other model."""
-    if quality is None or holdout is None or len(model.inputs) != 2:
+    if len(model.inputs) != 2:
         return None
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
     margin = 0.08 * np.maximum(high - low, 1e-9)
@@ -209,7 +159,7 @@ def regions(model: Model, holdout: Block | None, quality: Quality | None) -> Reg
     S = model.scores(_plane_points(model, extent))
     values = np.asarray(S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1), np.float64)
     points = holdout.X[:1500].astype(np.float64)
-    return Regions(extent, values.reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[:1500])
+    return Regions(extent, values.reshape(PLANE_POINTS, PLANE_POINTS), points, quality.truth[: len(points)])
 
 
 def _plane_points(model: Model, extent: tuple[float, float, float, float]) -> NDArray[Any]:
@@ -219,8 +169,9 @@ def _plane_points(model: Model, extent: tuple[float, float, float, float]) -> ND
     return np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
 
 
-def local_regions(model: Model, plane: Regions) -> NDArray[np.int64] | None:
-    """Cell or bin of each point of the plane, (PLANE_POINTS, PLANE_POINTS); None without a local stage."""
+def local_regions(model: Model, plane: Regions) -> tuple[str, NDArray[np.int64]] | None:
+    """What the local stage cuts the plane into, and the part of each point of it; None without a local stage."""
     if model.local is None:
         return None
-    return model.local.regions(_plane_points(model, plane.extent)).reshape(PLANE_POINTS, PLANE_POINTS)
+    parts = model.local.regions(_plane_points(model, plane.extent)).reshape(PLANE_POINTS, PLANE_POINTS)
+    return model.local.regions_name, parts

@@ -1,239 +1,283 @@
 """The page of a report: HTML with its style and its pictures inside, no script, nothing to load."""
 
-import base64
-import html
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from html import escape
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 from dkernel.inference.report import figures
-from dkernel.inference.report.effects import columns_by_importance, dependences, reason_not_drawn, strongest
-from dkernel.inference.report.numbers import (
-    Quality,
-    calibration,
-    judge,
-    learning_curve,
-    local_regions,
-    regions,
-    spectrum,
-    speed,
+from dkernel.inference.report.effects import (
+    MOST_VARIED,
+    Parts,
+    columns_by_importance,
+    dependences,
+    reason_not_drawn,
+    strongest,
 )
-from dkernel.inference.report.style import svg
-from dkernel.inference.summary import verdict
+from dkernel.inference.report.numbers import Quality, calibration, judge, learning_curve, local_regions, regions
+from dkernel.inference.report.style import percent, svg, thousands
+from dkernel.inference.summary import SIMPLER, FitSummary, describe_sure, format_figure, format_share, verdict
 from dkernel.training.planning.memory_plan import format_plan
 
+MOST_BARS = 12  # columns, as many as stand beside the classes on one screen
 _CSS = """
-:root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
+:root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --card: #fff; --blue: #0072b2;
+  color-scheme: light dark; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e5e7eb; --soft: #a3acba; --line: #374151; --back: #111827; --card: #1b2433; --blue: #56b4e9; } }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink); line-height: 1.5;
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 32px 24px 48px; }
-h1 { font-size: 26px; margin: 0; letter-spacing: -0.01em; }
-h2 { font-size: 18px; margin: 40px 0 12px; padding-bottom: 6px; border-bottom: 2px solid var(--line); }
-p { margin: 6px 0 0; color: var(--soft); }
-section p { margin: 0 0 14px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin-top: 20px; }
-.card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
-.card b { display: block; font-size: 22px; font-weight: 650; line-height: 1.25; white-space: nowrap; }
-.card span { color: var(--soft); font-size: 13px; }
-.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 16px; align-items: start; }
-figure { margin: 0; background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
-figure h3 { font-size: 15px; margin: 0 0 8px; }
-figure img { display: block; width: 100%; height: auto; }
-figcaption { color: var(--soft); font-size: 13px; margin-top: 8px; }
-table { border-collapse: collapse; width: 100%; background: #fff; font-size: 14px; }
-.box { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
-.box h3 { font-size: 15px; margin: 0 0 8px; }
-td, th { padding: 4px 12px 4px 0; text-align: left; vertical-align: top; border-top: 1px solid var(--line); }
-tr:first-child td { border-top: 0; }
-td:first-child { color: var(--soft); width: 42%; }
-td { overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
-code { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
-@media (max-width: 560px) { .grid { grid-template-columns: 1fr; } }
-@media print { body { background: #fff; } figure, .box, .card { break-inside: avoid; } }
+body { margin: 0; background: var(--back); color: var(--ink);
+  font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+main { max-width: 1200px; margin: 0 auto; padding: 24px 20px 48px; }
+h1 { font-size: 26px; margin: 0; overflow-wrap: anywhere; }
+h2, summary { font-size: 18px; font-weight: 650; margin: 28px 0 12px; }
+summary { cursor: pointer; padding: 10px 0; border-top: 1px solid var(--line); }
+p { margin: 4px 0; color: var(--soft); overflow-wrap: anywhere; }
+.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 16px; margin: 16px 0; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(340px, 100%), 1fr)); gap: 16px; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; margin: 0; }
+.flow { columns: 2 460px; column-gap: 16px; }
+.flow > .card { break-inside: avoid; margin-bottom: 16px; }
+.tiles b { display: block; font-size: 22px; line-height: 1.25; }
+.tiles span, figcaption { color: var(--soft); font-size: 13px; }
+h3 { font-size: 15px; margin: 0 0 6px; }
+svg { display: block; width: 100%; max-width: 460px; height: auto; margin: 0 auto; }
+svg text { font-family: inherit !important; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
+td, th { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; border-top: 1px solid var(--line); }
+tr:first-child > * { border-top: 0; }
+td { overflow-wrap: anywhere; }
+th { color: var(--soft); font-weight: 400; }
+.number td, .number th + th { text-align: right; }
+.pairs th { width: 40%; }
+.bars th { width: 38%; color: inherit; }
+.bars td + td { text-align: right; white-space: nowrap; padding-right: 0; width: 1%; }
+.bars i { display: block; height: 11px; margin-top: 5px; background: var(--blue); border-radius: 2px; }
+.many { font-size: 9px; }
+.many * { padding: 1px 2px; }
+@media (max-width: 700px) { .tiles { grid-template-columns: 1fr 1fr; gap: 10px; } .tiles b { font-size: 18px; } }
 """
 
-Rows = Sequence[tuple[str, str]]
+Texts = Sequence[tuple[str, ...]]
+Bars = Sequence[tuple[str, float]]
 
 
-def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]) -> str:
-    """The whole document.
+def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
+    """The whole document about a fit.
 
     Parameters
     ----------
     result : dkernel.training.fit.TrainResult
     record : the run record
-    trail : `Progress.trail`
     """
-    model, holdout = result.model, result.holdout
-    quality = judge(model, holdout)
-    parts = [
-        _head(result, record, quality),
-        _section("Quality", _quality_note(model, quality), chain(_quality(model, holdout, quality), _beside(record))),
-        _section("Effects of the features", _effects_note(model, holdout, quality), _effects(model, holdout, quality)),
-        _section("The search", "", _search(record)),
-        _section("How it learned", "", _learning_curve(result, trail)),
-        _section("The feature map", "", _map(result)),
-        _section("Resources", "", _resources(result, record)),
-        _section("Settings and versions", "", _identity(result, record)),
+    model, parts = result.model, [(fitted, rows) for fitted, rows, _ in result.left_out if len(rows.X)]
+    quality, seconds = judge(parts), record.get("seconds", {}).get("train")
+    lost = columns_by_importance(parts) if quality else []
+    tiles = [*_merits(summary.judged, quality), (f"{model.facts['rows']:,}", "rows learned from")]
+    tiles += [(_seconds(seconds), "for the training")] if seconds else []
+    top = chain(_beside(summary), _check(summary.checks), _classes(quality), _importances(model, parts, lost))
+    details = chain(_pictures(parts, quality), _search(record), _learning(result), _resources(result, record))
+    body = [
+        _tiles(tiles),
+        _flow(top),
+        _dependences(model, parts, lost),
+        _fold(chain(details, _identity(result, record))),
     ]
-    return _document(_name(record), parts)
+    return _document(model, record, f"{model.facts['rows']:,} rows of {_paths(record)}", body)
 
 
 def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
-    """The document of an evaluation.
+    """The document about an evaluation.
 
     Parameters
     ----------
     rows : Block of the test rows, a uniform sample of them where they are many
     record : the run record, with the figures of all rows
     """
-    quality = judge(model, rows)
+    parts, found = [(model, rows)], record["figures"]
+    quality = judge(parts)
+    lost = columns_by_importance(parts) if quality else []
+    names = {"error": "wrong labels", "auc": "AUC", "log_loss": "log loss", "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
+    tiles = [(format_figure(name, found[name]), text) for name, text in names.items() if found.get(name) is not None]
     shown = 0 if quality is None else len(quality.truth)
-    note = f"Pictures of {shown:,} of the {record['rows_in']:,} rows; the figures above are of all of them."
-    figures_of_all = [
-        (name, f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
-        for name, value in record["figures"].items()
-        if isinstance(value, int | float)
+    top = chain(_classes(quality), _importances(model, parts, lost))
+    run = [
+        (name.replace("_", " "), str(record[name])) for name in ("model", "model_sha256", "started") if name in record
     ]
-    run = [("data", ", ".join(map(str, record.get("paths", [])))), ("model", str(record.get("model")))]
-    run += [(name.replace("_", " "), str(record[name])) for name in ("model_sha256", "started") if record.get(name)]
-    parts = [
-        f"<header><h1>{html.escape(_name(record))} on test data</h1>"
-        f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
-        _section("Quality", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
-        _section("In pictures", note, _quality(model, rows, quality)),
-        _section("Effects of the features", _effects_note(model, rows, quality), _effects(model, rows, quality)),
-    ]
-    return _document(_name(record), parts)
+    note = f"{record['rows_in']:,} rows of {_paths(record)}; classes and pictures are of {shown:,} of them"
+    tiles = [*tiles, (f"{found['n']:,}", "rows")][-4:]
+    details = _fold(chain(_pictures(parts, quality), [_table("Run", run)]))
+    return _document(model, record, note, [_tiles(tiles), _flow(top), _dependences(model, parts, lost), details])
 
 
-def _document(name: str, parts: Sequence[str]) -> str:
-    title = html.escape(f"dkernel: {name}")
+def _document(model: Any, record: Mapping[str, Any], rows: str, body: Sequence[str]) -> str:
+    """HTML of a page.
+
+    Parameters
+    ----------
+    rows : what the page is about, after what the model is for
+    """
+    task = "Regression" if model.classes is None else f"Classification into {len(model.classes):,} classes"
+    name = str(record.get("model", "a fit")).rstrip("/").rpartition("/")[2]
+    what = FitSummary.of_model(model).model
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{escape(f'dkernel: {name}')}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="icon" href="data:,">\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n'
-        + "\n".join(filter(None, parts))
-        + "\n</main>\n</body>\n</html>\n"
+        f"<header><h1>{escape(model.label)}</h1><p>{escape(f'{task} by {len(model.columns):,} columns, {rows}.')}</p>"
+        f"<p>{escape(f'Model {name}: {what}.')}</p></header>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+    ).replace(" %", "\u00a0%")
+
+
+def _tiles(tiles: Texts) -> str:
+    cards = (f'<div class="card"><b>{escape(value)}</b><span>{escape(text)}</span></div>' for value, text in tiles)
+    return f'<div class="tiles">{"".join(cards)}</div>'
+
+
+def _flow(boxes: Iterable[str]) -> str:
+    return f'<div class="flow">{"".join(boxes)}</div>'
+
+
+def _fold(boxes: Iterable[str]) -> str:
+    return f"<details><summary>Details</summary>{_flow(boxes)}</details>"
+
+
+def _paths(record: Mapping[str, Any]) -> str:
+    return ", ".join(str(path).rstrip("/").rpartition("/")[2] for path in record.get("paths", [])) or "a table"
+
+
+def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tuple[str, str]]:
+    """The figure of a fit with its standard error, and another."""
+    if "model" in judged:
+        own, name = judged["model"], judged["figure"]
+        text = "wrong labels" if name == "error" else "RMSE, in units of the label"
+        sure = format_figure(name, own["standard_error"], 2)
+        text = f"{text}, {judged['rows']:,} rows left out"
+        yield f"{format_figure(name, own['value']).removesuffix(' %')} ± {sure}", text
+    if quality is not None:
+        yield from ((format_figure(name, value), name) for name, value in quality.merits.items())
+
+
+def _beside(summary: FitSummary) -> Iterator[str]:
+    """Figures beside those of simpler models, and what they say."""
+    judged = summary.judged
+    if "model" not in judged:
+        return
+    names = {"model": "this model", "linear": "linear model", "boosted": "boosted trees", "constant": "a constant"}
+    figure = judged["figure"]
+    values = [(text, judged[name]["value"]) for name, text in names.items() if name in judged]
+    notes = [f"{text[0].upper()}{text[1:]}." for name in SIMPLER if name in judged for text in [verdict(judged, name)]]
+    title = "How good: " + ("wrong labels" if figure == "error" else "RMSE")
+    yield _bars(title, values, partial(format_figure, figure), notes)
+    sure = [f"{describe_sure(judged['sure'])}."] if judged.get("sure") else []
+    if judged["chose"]:
+        sure.append("The rows left out also chose the settings: others may be predicted a little worse.")
+    if sure:
+        yield _box("How sure", "".join(f"<p>{escape(line)}</p>" for line in sure))
+
+
+def _check(checks: Mapping[str, str]) -> Iterator[str]:
+    title, nothing = "What to check", "<p>Nothing was found.</p>"
+    yield _table(title, list(checks.items())) if checks else _box(title, nothing)
+
+
+def _classes(quality: Quality | None) -> Iterator[str]:
+    if quality is None or quality.classes is None:
+        return
+    lines = [
+        (name, f"{n:,.0f}", *("-" if share is None else format_share(share) for share in shares))
+        for name, n, *shares in quality.per_class
+    ]
+    yield _grid("Classes", [("class", "rows", "precision", "recall"), *lines])
+
+
+def _importances(model: Any, parts: Parts, lost: Bars) -> Iterator[str]:
+    text = (
+        reason_not_drawn(model)
+        if parts
+        else "Not drawn: no rows were left out. `dkernel evaluate --report` draws them."
     )
+    if weights := strongest(model)[: MOST_BARS * (not lost)]:
+        yield _bars("Which columns matter", weights, format_share, ["Shares in the learned metric."])
+    elif lost:
+        figure, write = ("R²", "{:z.3f}".format) if model.classes is None else ("accuracy", _points)
+        text = f"What it costs of the {figure} to shuffle a column among the rows."
+        if len(lost) > MOST_BARS:
+            text += f" {len(lost) - MOST_BARS} more cost at most {write(lost[MOST_BARS][1])}."
+        yield _bars("Which columns matter", lost[:MOST_BARS], write, [text])
+    elif text:
+        yield _box("Which columns matter", f"<p>{escape(text)}</p>")
 
 
-def _name(record: Mapping[str, Any]) -> str:
-    return str(record.get("model", "a fit")).rstrip("/").rpartition("/")[2]
-
-
-def _head(result: Any, record: Mapping[str, Any], quality: Quality | None) -> str:
-    model = result.model
-    what = "Regression" if model.classes is None else f"Classification, {len(model.classes)} classes"
-    line = f"{what} of {model.label} by {len(model.columns):,} features, {model.recipe.loss.replace('_', ' ')} loss"
-    cards = [("rows", f"{model.facts['rows']:,}")]
-    for name, value in (quality.merits if quality else {}).items():
-        cards.append((f"{name} on the holdout", _merit(name, value)))
-    seconds = record.get("seconds", {}).get("train")
-    if seconds:
-        cards.append(("training", _seconds(seconds)))
-        cards.append(("rows a second, all included", f"{model.facts['rows'] / seconds:,.0f}"))
-    if record.get("peak_memory_bytes"):
-        cards.append(("peak memory", _bytes(record["peak_memory_bytes"])))
-    boxes = "".join(f'<div class="card"><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>' for k, v in cards)
-    return (
-        f"<header><h1>{html.escape(_name(record))}</h1><p>{html.escape(line)}</p>"
-        f'<p><code>{html.escape(model.recipe.kernel)}</code></p></header><div class="cards">{boxes}</div>'
-    )
-
-
-def _section(title: str, note: str, boxes: Iterator[str]) -> str:
-    inside = "".join(boxes)
-    if not inside and not note:
+def _dependences(model: Any, parts: Parts, lost: Bars) -> str:
+    """The pictures of what the answer depends on."""
+    effects = dependences(parts, [name for name, _ in lost]) if lost else []
+    if not effects:
         return ""
-    note = f"<p>{html.escape(note)}</p>" if note else ""
-    return f'<section><h2>{html.escape(title)}</h2>{note}<div class="grid">{inside}</div></section>'
-
-
-def _quality_note(model: Any, quality: Quality | None) -> str:
-    judged = model.facts.get("holdout")
-    if quality is None and judged:
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in judged.items() if name != "rows")
-        return (
-            "The rows are few, so the model learned from all of them, and parts that were left out judged it: "
-            f"{figures} on {judged.get('rows', 0):,.0f} rows. `dkernel evaluate --report` draws pictures of other rows."
+    names, what, as_text = ["prediction"], "prediction", thousands
+    if model.classes is not None:
+        names, as_text = [str(name) for name in model.classes.tolist()], percent
+        names = names[1:] if len(names) == 2 else names
+        what = (
+            f"{'probability' if model.has_probabilities else 'share'} of {names[0] if not names[1:] else 'each class'}"
         )
-    if quality is None:
-        return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
-    return (
-        f"On the holdout: {len(quality.truth):,} rows that no gradient saw. They also chose between averages and "
-        "alphas, so other rows may be predicted a little worse."
-    )
+    rows = min(len(parts[0][1].X), MOST_VARIED)
+    note = f"Mean {what} if one column has a value in all of {rows:,} rows; the most important column first."
+    every = np.concatenate([effect.answers.ravel() for effect in effects])
+    margin = 0.05 * (float(np.ptp(every)) or 1.0)
+    ends = (float(every.min()) - margin, float(every.max()) + margin)
+    drawn = (_draw(each.name, figures.dependence(each, ends, names, as_text)) for each in effects)
+    return f'<h2>What the answer depends on</h2><p>{escape(note)}</p><div class="grid">{"".join(drawn)}</div>'
 
 
-def _quality(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
+def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
+    """Pictures of the answers to rows that were left out."""
     if quality is None:
         return
+    model, rows = parts[0]
     if quality.classes is None:
         yield _draw("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
         yield _draw("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
     else:
-        text = "Shares of the rows of each true class; on the diagonal they are right."
-        yield _draw("Confusion matrix", figures.confusion(quality), text)
+        yield _confusion(quality)
         if any(quality.one_against_rest()):
-            many = "One class against the rest, the first ten." if len(quality.classes) > 2 else ""
-            text = many or f"Of {quality.classes[1]} against {quality.classes[0]}, by score."
+            text = "One class against the rest." if len(quality.classes) > 2 else f"Of {quality.classes[1]}, by score."
             yield _draw("ROC", figures.curves(quality), text)
         if (bins := calibration(model, quality)) is not None:
-            own = "The model's probabilities"
-            if not model.has_probabilities:
-                own = "Scores as probabilities, (s + 1) / 2: what this loss aims at"
-            text = f"{own}, in {len(bins[0])} groups of as many rows each."
-            yield _draw("Calibration", figures.calibrations(*bins), text)
-    if (plane := regions(model, rows, quality)) is not None:
-        text = "Answers over the two features, with rows that the fit did not learn from."
-        if quality.classes is not None and len(quality.classes) == 2:
-            text += " Solid: score 0; dashed: -1 and 1."
-        yield _draw("Decision regions", figures.decision(plane, model.inputs, quality.classes), text)
-        if (parts := local_regions(model, plane)) is not None:
+            own = "The model's probabilities" if model.has_probabilities else "(score + 1) / 2, what this loss aims at"
             yield _draw(
-                model.local.regions_name, figures.local(parts, plane, model.inputs), "Rows of one colour share a part."
+                "Calibration", figures.calibrations(*bins), f"{own}; {len(bins[0])} groups of as many rows each."
             )
+    if (plane := regions(model, rows, quality)) is not None:
+        yield _draw("Decision regions", figures.decision(plane, model.inputs, quality.classes), "With rows left out.")
+        if (cut := local_regions(model, plane)) is not None:
+            yield _draw(cut[0], figures.local(cut[1], plane, model.inputs), "Rows of one colour share a part.")
 
 
-def _effects_note(model: Any, rows: Any, quality: Quality | None) -> str:
-    if quality is None:
-        return "" if strongest(model) else "Not drawn: no rows were held out. `dkernel evaluate --report` draws them."
-    return reason_not_drawn(model, rows)
-
-
-def _effects(model: Any, rows: Any, quality: Quality | None) -> Iterator[str]:
-    weights = strongest(model)
-    if weights:
-        text = "Share of each feature in the learned metric: how much the answer changes in its direction."
-        yield _draw("Feature weights", figures.bars(weights, "share"), text)
-    if quality is None:
-        return
-    lost = columns_by_importance(model, rows)
-    if lost:
-        figure = "R²" if quality.classes is None else "accuracy"
-        text = f"What it costs of the {figure} to shuffle the values of one column among the rows."
-        yield _draw("Permutation importance", figures.bars(lost, f"loss of {figure}"), text)
-    for each in dependences(model, rows, [name for name, _ in lost]):
-        text = "Mean answer with this feature set to each value, all others as they are."
-        yield _draw(f"Partial dependence: {each.name}", figures.dependence(each, quality.classes), text)
-
-
-def _beside(record: Mapping[str, Any]) -> Iterator[str]:
-    judged = record.get("judged")
-    if not judged:
-        return
-    figure, names = judged["figure"], {"constant": "constant", "linear": "linear model", "boosted": "boosted trees"}
-    rows = [("this model", _merit(figure, judged["model"]["value"]))]
-    rows += [
-        (text, f"{_merit(figure, judged[name]['value'])}: {verdict(judged, name)}")
-        for name, text in names.items()
-        if name in judged
-    ]
-    yield _table(f"Beside simpler models, on these rows ({figure})", rows)
+def _confusion(quality: Quality) -> str:
+    counts, names = quality.confusion, quality.classes or []
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+    many = len(names) > 6
+    lines = "".join(
+        f"<tr><th>{escape(figures.short(name))}</th>"
+        + "".join(
+            f'<td style="background: color-mix(in srgb, var(--blue) {80 * share:.0f}%, transparent)">'
+            f"{f'{100 * share:.0f}' if many else format_share(share)}</td>"
+            for share in of
+        )
+        + "</tr>"
+        for name, of in zip(names, shares, strict=True)
+    )
+    head = "".join(f"<th>{escape(figures.short(name))}</th>" for name in names)
+    inside = f'<table class="number{" many" * many}"><tr><th></th>{head}</tr>{lines}</table>'
+    note = f"Rows are true classes, columns predicted: {'% of' if many else 'shares of'} the rows of a class."
+    return _box("Confusion", f'<div class="wide">{inside}</div><p>{note}</p>')
 
 
 def _search(record: Mapping[str, Any]) -> Iterator[str]:
@@ -241,81 +285,27 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
     if not board or not board[0]["rungs"]:
         return
     judged = "on rows left out of a fit" if "left_out_loss" in board[0] else "on rows before they were used"
-    text = f"{len(board)} candidates, each at its last rung, judged {judged}."
-    yield _draw("Leaderboard", figures.race(board), text)
+    yield _draw("Leaderboard", figures.race(board), f"{len(board)} candidates, each at its last rung, judged {judged}.")
     figured = ("rank", "rows", "rungs", "progressive_loss", "left_out_loss", "error", "rmse")
     names = [name for name in board[0] if name not in figured]
-    yield _table(
-        "The first ten",
-        [(f"{line['rank']}", ", ".join(f"{name} {_plain(line[name])}" for name in names)) for line in board[:10]],
-    )
+    lines = [(f"{line['rank']}", ", ".join(f"{name} {_plain(line[name])}" for name in names)) for line in board[:10]]
+    yield _table("The first ten", lines)
 
 
-def _learning_curve(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
-    curve = learning_curve(result.history)
-    if len(curve.rounds):
-        text = "Progressive: a round's rows before the step that learns from them; in the first pass they are new."
-        yield _draw("Loss", figures.loss(curve), text)
-        name = "Accuracy" if curve.name == "accuracy" else "RMSE"
-        yield _draw(
-            name, figures.merit(curve), "Points: the best candidate on the holdout, at the start and after each pass."
-        )
-    paths = [("on the sample", result.sample_path)] if result.sample_path else []
-    for line in result.history:
-        if line.get("path") and len(line["path"]) > 1:
-            paths.append((_pass_name(line["holdout"]), line["path"]))
-    if paths:
-        text = "Regularization: the sample rules out most, the holdout chooses among the rest."
-        yield _draw("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
-    if rates := speed(trail):
-        yield _draw("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
-
-
-def _pass_name(name: str) -> str:
-    kind, _, number = name.partition("-")
-    return f"holdout, pass {int(number.split('-')[0]) + 1}" if number else "holdout, start" if kind == "start" else kind
-
-
-def _map(result: Any) -> Iterator[str]:
-    values, what = spectrum(result.model, result.holdout)
-    certificate = result.model.facts.get("certificate") or {}
-    rank = certificate.get("effective_rank")
-    if len(values) and values[0] > 0:
-        own = float(values.sum() ** 2 / (values @ values))
-        text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
-        yield _draw("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
-    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_components:,}")]
-    if certificate:
-        rows += [
-            ("trace error, mean of a row", f"{certificate['trace_error']:.3g}"),
-            ("as a share of k(x, x)", f"{100 * certificate['trace_share']:.3g} %"),
-            ("largest of a row", f"{certificate['trace_largest']:.3g}"),
-            ("rows that it was measured on", f"{certificate['trace_rows']:,}"),
-        ]
-    if rank is not None:
-        rows.append(("effective rank of the landmarks", f"{rank:,.1f}"))
-    setup = result.model.facts.get("setup", {})
-    rows += [(_SETUP.get(name, name), f"{value:.4g}") for name, value in setup.items()]
-    yield _table("Trace certificate and preconditioner" if certificate else "Map and preconditioner", rows)
-
-
-_SETUP = {
-    "rho": "ridge of the preconditioner",
-    "leverage": "leverage of other rows, 95th percentile",
-    "largest": "largest eigenvalue on other rows",
-}
+def _learning(result: Any) -> Iterator[str]:
+    """The learning curve, where no local stage has learned what the curve does not show."""
+    rounds, holdout = learning_curve(result.history)
+    if len(rounds) and result.model.local is None:
+        text = "A round's rows before the step that learns from them; in the first pass they are new."
+        yield _draw("Loss", figures.loss(rounds, holdout), text)
 
 
 def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
-    if record.get("phases"):
-        yield _draw("Time, by phase", figures.phases(record["phases"]), "")
-    measured = []
-    if record.get("peak_memory_bytes"):
-        measured.append(("measured peak, all processes here", _bytes(record["peak_memory_bytes"])))
-    if record.get("worker_peak_memory_bytes"):
-        measured.append(("measured peak, the largest worker", _bytes(record["worker_peak_memory_bytes"])))
-    if seconds := record.get("seconds", {}).get("train"):
-        measured.append(("measured time of the training", _seconds(seconds)))
+    phases = record.get("phases", {})
+    if phases:
+        yield _bars("Time, by phase", list(phases.items()), _seconds)
+    peaks = {"peak_memory_bytes": "all processes here", "worker_peak_memory_bytes": "the largest worker"}
+    measured = [(f"measured peak, {text}", _bytes(record[name])) for name, text in peaks.items() if record.get(name)]
     yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
 
 
@@ -327,36 +317,57 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     run = [("data", ", ".join(map(str, record.get("paths", []))))]
     names = ("model_sha256", "input_fingerprint", "recipe_sha256", "config_sha256", "executor", "started", "host")
     run += [(name.replace("_", " "), str(record[name])) for name in names if record.get(name)]
-    faults = record.get("faults")
-    if faults is not None:
-        run.append(("faults seen", "; ".join(faults) or "none"))
+    if record.get("faults") is not None:
+        run.append(("faults seen", "; ".join(record["faults"]) or "none"))
     yield _table("Run", run)
     yield _table("Versions", list(record.get("versions", {}).items()))
 
 
-def _draw(title: str, figure: Any, caption: str) -> str:
-    source = "data:image/svg+xml;base64," + base64.b64encode(svg(figure)).decode()
-    caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
-    return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'
+def _draw(title: str, figure: Any, caption: str = "") -> str:
+    caption = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure class="card"><h3>{escape(title)}</h3>{svg(figure, title)}{caption}</figure>'
 
 
-def _table(title: str, rows: Rows) -> str:
-    inside = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows)
-    return f'<div class="box"><h3>{html.escape(title)}</h3><table>{inside}</table></div>'
+def _box(title: str, inside: str) -> str:
+    return f'<div class="card"><h3>{escape(title)}</h3>{inside}</div>'
+
+
+def _table(title: str, rows: Texts) -> str:
+    """Names and what they are."""
+    lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return _box(title, f'<table class="pairs">{lines}</table>')
+
+
+def _grid(title: str, rows: Texts) -> str:
+    """Names, each with numbers; the first row has the heads."""
+    head, *lines = ("".join(f"<th>{escape(cell)}</th>" for cell in rows[0]), *rows[1:])
+    body = (f"<th>{escape(name)}</th>" + "".join(f"<td>{escape(v)}</td>" for v in values) for name, *values in lines)
+    return _box(title, f'<table class="number"><tr>{head}</tr><tr>{"</tr><tr>".join(body)}</tr></table>')
+
+
+def _bars(title: str, rows: Bars, write: Callable[[float], str], notes: Sequence[str] = ()) -> str:
+    """Names, each with a bar and its number."""
+    most = max((value for _, value in rows), default=0) or 1.0
+    lines = "".join(
+        f"<tr><th>{escape(figures.short(name, 26))}</th>"
+        f'<td><i style="width: {100 * max(value, 0) / most:.1f}%"></i></td><td>{write(value)}</td></tr>'
+        for name, value in rows
+    )
+    return _box(title, f'<table class="bars">{lines}</table>' + "".join(f"<p>{escape(note)}</p>" for note in notes))
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.3g}"
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _merit(name: str, value: float) -> str:
-    return f"{100 * value:.2f} %" if name == "accuracy" else f"{value:.4g}" if math.isfinite(value) else "-"
+def _points(value: float) -> str:
+    return f"{100 * value:z.2f} %"
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+    return f"{value:.3g} s" if value < 120 else f"{value / 60:.3g} min"
 
 
 def _bytes(value: float) -> str:

@@ -1,24 +1,28 @@
-"""The style of a report's drawings, and the parts that several drawings share."""
+"""The style of a report's drawings, whose colours the page decides, and the parts that several drawings share."""
 
 import io
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 P = ParamSpec("P")
 
-FIGURE_WIDTH, FIGURE_HEIGHT = 4.7, 3.2  # inches of one figure
+FIGURE_WIDTH, FIGURE_HEIGHT = 3.9, 2.75  # inches of one figure, which a phone shows with letters of 11 pixels
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
+VARIABLES = {INK: "var(--ink)", SOFT: "var(--soft)", GRID_LINE: "var(--line)", COLOURS[0]: "var(--blue)"}
+"""Colours of a drawing that are variables of the page, which has others where it is dark."""
+
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8.5,
+    "font.size": 9,
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.7,
@@ -32,13 +36,10 @@ STYLE: Any = {
     "ytick.labelcolor": INK,
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
-    "lines.linewidth": 1.5,
-    "legend.frameon": True,
-    "legend.framealpha": 0.85,
-    "legend.edgecolor": "none",
-    "legend.fontsize": 8,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "dkernel",
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "none",
 }
 
 
@@ -55,41 +56,43 @@ def make_figure(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure
     return make
 
 
-def svg(figure: Figure) -> bytes:
-    """The drawing: no date and no creator in it, so that equal fits draw equal pictures."""
-    text = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(text, format="svg", dpi=110, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()
+def svg(figure: Figure, title: str) -> str:
+    """The drawing as part of a page: no date and no creator in it, so that equal fits draw equal pictures.
+
+    Parameters
+    ----------
+    title : of the drawing, another on the page for each: the names of its parts follow from it
+    """
+    text = io.StringIO()
+    with mpl.rc_context({**STYLE, "svg.hashsalt": f"dkernel {title}"}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", dpi=150, metadata=nothing, transparent=True)
+    drawn = text.getvalue()[text.getvalue().index("<svg") :]
+    # A page knows its names of markup, nobody asks for these parts, and a comment may hold what ends it.
+    drawn = re.sub(r' xmlns(:xlink)?="[^"]*"| id="[\w.]+_\d+"|<!--.*?-->', "", drawn, flags=re.DOTALL)
+    for colour, name in VARIABLES.items():
+        drawn = drawn.replace(colour, name)
+    return drawn
 
 
 def grid_lines(axes: Any, which: str = "both") -> None:
     axes.grid(axis=which, color=GRID_LINE, linewidth=0.7)
 
 
+def format_ticks(axis: Any, as_text: Callable[[float, Any], str]) -> None:
+    """Few ticks, each with this text."""
+    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter(FuncFormatter(as_text))
+
+
 def thousands(value: float, _: Any = None) -> str:
-    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{unit}"
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def percent(value: float, _: Any = None) -> str:
-    return f"{100 * value:.4g} %"
+    return f"{100 * value:.3g} %"
 
 
-def mark(axes: Any, x: float, text: str, colour: str) -> None:
-    """A word beside a vertical line, on the side that has room."""
-    low, high = axes.get_xlim()
-    right = np.log(x / low) > 0.55 * np.log(high / low)
-    axes.annotate(
-        text,
-        (x, 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(-4 if right else 4, -2),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        va="top",
-        color=colour,
-        fontsize=8,
-    )
+def legend_below(axes: Any) -> None:
+    """The legend under the axes, where it covers nothing."""
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -30,23 +30,40 @@ def rows():
 
 
 def test_the_features_that_matter_come_first(machine, rows):
-    lost = dict(columns_by_importance(machine.model_, rows))
+    lost = dict(columns_by_importance([(machine.model_, rows)]))
     assert list(lost) == ["big", "small", "none"]
     assert lost["big"] > 1 > lost["small"] > 0.1 > abs(lost["none"])
     assert strongest(machine.model_)[0][0] == "big"
 
 
 def test_a_partial_dependence_is_the_function(machine, rows):
-    (found,) = dependences(machine.model_, rows, ["big"])
-    wave = 2 * np.sin(found.grid)
+    (found,) = dependences([(machine.model_, rows)], ["big"])
+    wave = 2 * np.sin(found.values)
     centred = found.answers[:, 0] - found.answers[:, 0].mean()
     assert np.abs(centred - (wave - wave.mean())).max() < 0.3
+
+
+def test_raw_columns_are_varied_before_their_encoding():
+    """A number with holes, a text and a date had no partial dependence: each has several inputs."""
+    n = 3000
+    time = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.integers(0, 400 * 24, n), "h")
+    table = pd.DataFrame({"time": time, "city": RNG.choice(["Bern", "Rome", "Oslo"], n), "warmth": RNG.normal(size=n)})
+    y = (time.hour >= 12) + 2.0 * (time.day_of_week >= 5) + 4.0 * (table["city"] == "Rome") + 2 * table["warmth"]
+    table.loc[::50, "warmth"] = np.nan
+    result = KernelRegressor("gaussian", n_components=400, solver="psgd", local="none").fit(table, y)._finished[0]
+    found = dependences([(result.model, result.holdout)], ["city", "warmth", "time"])[:3]
+    city, warmth, hour = found
+    assert city.values[0] == "Rome"
+    assert city.answers[0, 0] - city.answers[1:, 0].mean() == pytest.approx(4, abs=1)
+    assert np.polyfit(warmth.values, warmth.answers[:, 0], 1)[0] == pytest.approx(2, abs=0.5)
+    assert hour.name == "time, hour (UTC)"
+    assert hour.answers[14:22].mean() - hour.answers[2:10].mean() == pytest.approx(1, abs=0.5)
 
 
 def test_an_estimator_writes_the_page_of_its_fit(machine, tmp_path):
     machine.report(tmp_path / "fit.html")
     page = (tmp_path / "fit.html").read_text()
-    for title in ("Feature weights", "Permutation importance", "Partial dependence: big", "Time, by phase"):
+    for title in ("How good: RMSE", "Which columns matter", "big", "Time, by phase"):
         assert f"<h3>{title}</h3>" in page
     again = pickle.loads(pickle.dumps(machine))
     assert (again.predict(X) == machine.predict(X)).all()
@@ -54,9 +71,11 @@ def test_an_estimator_writes_the_page_of_its_fit(machine, tmp_path):
         again.report(tmp_path / "again.html")
 
 
-def test_few_rows_that_are_solved_exactly_have_a_page(tmp_path):
+def test_few_rows_that_are_solved_exactly_are_judged_by_their_folds(tmp_path):
     KernelRegressor("gaussian", n_components=64).fit(X, Y).report(tmp_path / "exact.html")
-    assert "<h3>Residuals</h3>" not in (tmp_path / "exact.html").read_text()  # nothing was held out
+    text = (tmp_path / "exact.html").read_text()
+    for title in ("How good: RMSE", "Which columns matter", "big", "Residuals"):
+        assert f"<h3>{title}</h3>" in text
 
 
 def test_a_search_writes_the_page_of_its_search(tmp_path):
@@ -76,9 +95,9 @@ def test_evaluate_writes_the_page_of_a_test(run, data, tmp_path, label):
     assert result.exit_code == 0, result.output
     assert result.stdout == before
     text = page.read_text()
-    for title in ("Figures", "Permutation importance", {"y": "ROC", "price": "Residuals"}[label]):
+    for title in ("Which columns matter", *{"y": ("Classes", "ROC"), "price": ("Residuals",)}[label]):
         assert f"<h3>{title}</h3>" in text
-    assert "Pictures of 500 of the 500 rows" in text
+    assert "classes and pictures are of 500 of them" in text
     refused = run("evaluate", model, data / "test.parquet", *exclude, "--report", data / "test.parquet")
     assert refused.exit_code == 65
 
@@ -99,8 +118,8 @@ def test_a_table_with_categories_has_its_inputs_on_the_page(run, tmp_path):
     result = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--report", tmp_path / "test.html")
     assert result.exit_code == 0, result.output
     text = (tmp_path / "test.html").read_text()
-    assert "<h3>Permutation importance</h3>" in text
-    assert "<h3>Partial dependence: warmth</h3>" in text
+    for title in ("Which columns matter", "warmth", "city"):
+        assert f"<h3>{title}</h3>" in text
 
 
 def test_a_column_is_shuffled_with_all_its_inputs():
@@ -112,18 +131,17 @@ def test_a_column_is_shuffled_with_all_its_inputs():
     machine = machine.fit(table, high + 0.0)
     assert len(machine.model_.inputs) > 40  # more than a picture shows
     result = machine._finished[0]
-    found = columns_by_importance(machine.model_, result.holdout)
+    found = columns_by_importance([(machine.model_, result.holdout)])
     assert {name for name, _ in found} == {"city", "day", "when"}
     assert found[0][0] == "city"
 
 
 def test_why_there_are_no_effects_is_said(tmp_path):
-    few = KernelRegressor("gaussian", n_components=64, metric="identity").fit(X, Y)
-    few.report(tmp_path / "few.html")
-    page = (tmp_path / "few.html").read_text()
-    assert "The rows are few, so the model learned from all of them" in page
-    assert "Not drawn: no rows were held out." in page
     wide = pd.DataFrame(RNG.normal(size=(600, 120)), columns=[f"c{i}" for i in range(120)])
-    machine = KernelRegressor("gaussian", gamma=0.01, metric="identity", n_components=32, solver="psgd").fit(wide, Y)
-    machine.report(tmp_path / "wide.html")
-    assert "more than 100 columns, and no learned metric" in (tmp_path / "wide.html").read_text()
+    settings = {"gamma": 0.01, "metric": "identity", "n_components": 32, "solver": "psgd"}
+    for table, more, said in (
+        (wide, {}, "more than 100 columns, and no learned"),
+        (X, {"holdout": 0}, "were left out"),
+    ):
+        KernelRegressor("gaussian", **settings, **more).fit(table, Y).report(tmp_path / "r.html")
+        assert said in (tmp_path / "r.html").read_text()

@@ -31,7 +31,8 @@ def test_a_model_of_two_features_shows_the_parts_of_its_local_stage(local, title
     fitted.report(tmp_path / "fit.html")
     shown = titles((tmp_path / "fit.html").read_text())
     assert {title, "Decision regions"} <= set(shown)
-    plane = regions(fitted.model_, HELD, judge(fitted.model_, HELD))
-    parts = local_regions(fitted.model_, plane)
+    plane = regions(fitted.model_, HELD, judge([(fitted.model_, HELD)]))
+    name, parts = local_regions(fitted.model_, plane)
+    assert name == title
     assert len(np.unique(parts)) >= 4
     assert (np.diff(parts, axis=1) != 0).mean() < 0.2  # they are areas

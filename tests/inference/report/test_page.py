@@ -1,12 +1,10 @@
 """The page: whole in itself, with the right figures for each kind of fit, without an error of HTML."""
 
-import base64
 import io
 import json
 import re
 from functools import cache
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,6 +16,9 @@ from resvg_py import svg_to_bytes
 from tinyhtml5.parser import HTMLParser as HTML5Parser
 
 from dkernel.inference.report import require_matplotlib, write
+from dkernel.inference.report.style import VARIABLES
+from dkernel.inference.summary import FitSummary
+from tests.chromium import PROGRAM, look_at, start_chromium
 from tests.cli.conftest import FEATURES
 from tests.inference.report.test_numbers import fitted
 
@@ -25,23 +26,20 @@ RECORD = {
     "model": "runs/m<b>.safetensors", "paths": ["a.parquet"], "seconds": {"train": 2.5}, "peak_memory_bytes": 2**28,
     "phases": {"survey": 0.5, "prepare": 1.0, "pass 1/1": 1.0}, "versions": {"dkernel": "0.1.0"}, "faults": [],
 }  # fmt: skip
-TRAIL = [("pass 1/1", float(i), 100 * i) for i in range(12)]
 
 
 class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.pictures, self.addresses, self.tags, self.titles = {}, [], [], []
+        self.addresses, self.tags, self.titles = [], [], []
         self._in = ""
         self.feed(text)
+        self.pictures = dict(re.findall(r"<h3>([^<]*)</h3>(<svg.*?</svg>)", text, re.DOTALL))
 
     def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
         self.tags.append(tag)
         self._in = tag
-        self.addresses += [attributes[name] for name in ("src", "href", "data", "srcset") if name in attributes]
-        if tag == "img":
-            self.pictures[attributes["alt"]] = attributes["src"]
+        self.addresses += [v for name, v in attributes if name.rpartition(":")[2] in ("src", "href", "data", "srcset")]
 
     def handle_endtag(self, _):
         self._in = ""
@@ -68,27 +66,17 @@ def drawn(results, tmp_path_factory):
     @cache
     def page(kind):
         path = tmp_path_factory.mktemp("page") / "r.html"
-        write(path, results[kind], RECORD, TRAIL)
+        write(path, results[kind], FitSummary.of(results[kind]), RECORD)
         return path
 
     return page
 
 
-EFFECTS = ["Permutation importance", "Partial dependence: 0", "Partial dependence: 1"]
-ALWAYS = ["Loss", "Rows a second, by round", "Time, by phase"]
 FIGURES = {
-    "two": [
-        "Confusion matrix",
-        "ROC",
-        "Calibration",
-        "Decision regions",
-        "Accuracy",
-        "Alpha path",
-        "Spectrum",
-    ],
-    "three": ["Confusion matrix", "ROC", "Calibration", "Decision regions", "Accuracy", "Spectrum"],
-    "regression": ["Predictions", "Residuals", "Decision regions", "RMSE", "Spectrum"],
-    "no holdout": ["Accuracy", "Spectrum"],
+    "two": ["0", "1", "ROC", "Calibration", "Decision regions", "Loss"],
+    "three": ["0", "1", "ROC", "Calibration", "Decision regions", "Loss"],
+    "regression": ["0", "1", "Predictions", "Residuals", "Decision regions", "Loss"],
+    "no holdout": ["Loss"],
 }
 
 
@@ -96,25 +84,21 @@ FIGURES = {
 def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, drawn):
     text = drawn(kind).read_text()
     page = Page(text)
-    assert set(page.pictures) == {*ALWAYS, *FIGURES[kind], *(EFFECTS if kind != "no holdout" else ())}
-    assert page.addresses
-    assert all(address.startswith("data:") for address in page.addresses)
+    assert set(page.pictures) == set(FIGURES[kind])
+    assert all(address.startswith(("data:", "#")) for address in page.addresses)
     assert "script" not in page.tags
-    assert not re.search(r"url\(|@import|https?:", text)
-    for name, source in page.pictures.items():
-        drawing = base64.b64decode(source.removeprefix("data:image/svg+xml;base64,"))
-        tree = ElementTree.fromstring(drawing)
-        links = [value for node in tree.iter() for key, value in node.attrib.items() if key.endswith("href")]
-        assert all(link.startswith(("#", "data:image/png")) for link in links), name
-    for title in ("Recipe", "Versions", "Plan and peaks", "Run"):
+    assert not re.search(r"url\([^#]|@import|https?:", text)
+    for title in ("What to check", "Which columns matter", "Recipe", "Versions", "Plan and peaks", "Run"):
         assert title in page.titles
+    assert ("Classes" in page.titles) == (kind in ("two", "three"))
+    assert text.index("Which columns matter") < text.index("<details>") < text.index("Recipe")
     assert "m&lt;b&gt;.safetensors" in text
-    assert len(text) < 1_500_000
+    assert len(text) < 500_000
     assert [path.name for path in drawn(kind).parent.iterdir()] == ["r.html"]
 
 
 def test_equal_fits_draw_equal_pages(results, drawn, tmp_path):
-    write(tmp_path / "again", results["two"], RECORD, TRAIL)
+    write(tmp_path / "again", results["two"], FitSummary.of(results["two"]), RECORD)
     assert (tmp_path / "again").read_bytes() == drawn("two").read_bytes()
 
 
@@ -134,7 +118,8 @@ def test_the_command_writes_model_and_page(run, data, tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["report"] == str(tmp_path / "r.html")
     page = Page((tmp_path / "r.html").read_text())
-    assert {"ROC", "Loss", "Rows a second, by round", "Time, by phase"} <= set(page.pictures)
+    assert {"ROC", "Loss"} <= set(page.pictures)
+    assert {"How good: wrong labels", "Time, by phase"} <= set(page.titles)
     assert "Decision regions" not in page.pictures
     refused = run(*job, "--out", tmp_path / "n", "--report", tmp_path / "no" / "r")
     assert refused.exit_code == 65
@@ -159,8 +144,49 @@ def test_the_page_has_no_error_of_html_and_every_figure_is_drawn(kind, drawn):
     parser = HTML5Parser()
     parser.parse(text)
     assert parser.errors == []
-    for name, source in Page(text).pictures.items():
-        drawing = base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")).decode()
-        pixels = imread(io.BytesIO(svg_to_bytes(svg_string=drawing, background="white", dpi=96)))
+    for name, drawing in Page(text).pictures.items():
+        for colour, variable in VARIABLES.items():
+            drawing = drawing.replace(variable, colour)
+        names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+        drawn = svg_to_bytes(svg_string=drawing.replace("<svg", f"<svg {names}", 1), background="white", dpi=96)
+        pixels = imread(io.BytesIO(drawn))
         assert min(pixels.shape[:2]) > 100, name
         assert (pixels[..., :3] != 1).any(axis=2).mean() > 0.01, f"{name} is blank"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if PROGRAM is None:
+        pytest.skip("no chromium, chromium-browser or google-chrome on PATH")
+    with start_chromium(tmp_path_factory.mktemp("profile")) as address:
+        yield address
+
+
+MEASURED = """(() => {
+    const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+    const box = one => one.getBoundingClientRect();
+    const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+    all("details").forEach(one => { one.open = true; });
+    const overlaps = all("svg").flatMap(picture => all("text", picture).flatMap((one, i, others) =>
+        others.slice(i + 1).filter(two => meet(box(one), box(two))).map(two => one.textContent + two.textContent)));
+    const alone = all(".tiles, .grid").filter(lines => {
+        const tops = [...lines.children].map(one => box(one).top);
+        return tops.length > 1 && tops.at(-1) > tops.at(-2) && tops[0] == tops[1];
+    });
+    return { beyond: document.documentElement.scrollWidth - innerWidth, overlaps, alone: alone.length };
+})()"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("kind", FIGURES)
+def test_a_browser_shows_all_of_it(kind, width, dark, drawn, browser, tmp_path):
+    """Nothing is wider than the window, no text covers another, no card has a line of its own."""
+    picture = tmp_path / "page.png"
+    found = look_at(browser, drawn(kind).as_uri(), width, dark, MEASURED, picture)
+    assert found == {"beyond": 0, "overlaps": [], "alone": 0}
+    pixels = imread(picture)[..., :3]
+    assert pixels.shape[1] == width
+    assert (np.median(pixels) < 0.5) == dark
+    assert pixels.std() > 0.02
