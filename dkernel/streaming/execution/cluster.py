@@ -235,7 +235,7 @@ class ClusterExecutor(RemoteExecutor):
     ) -> tuple[list[Any], list[Handle]]:
         self._workers.warn_of_refused()
         with self._send_all(calls) as works:
-            handles = [self._unit(task, at) for task, at in zip(ahead, self._spread(len(ahead), read_on), strict=True)]
+            handles = self._read(ahead, self._spread(len(ahead), read_on))
             self._connection.release()
             while True:
                 done = self._wait_for_calls(works, all_of_them=True)
@@ -248,8 +248,7 @@ class ClusterExecutor(RemoteExecutor):
         rest = iter(calls)
         with self._send_all(()) as works:
             while True:
-                more = islice(rest, max(0, READY * self.slots - len(works)))
-                works += [self._send(call, works=works) for call in more]
+                works += self._send(list(islice(rest, max(0, READY * self.slots - len(works)))), works)
                 if not works:
                     return
                 done = self._wait_for_calls(works, all_of_them=False)
@@ -265,19 +264,16 @@ class ClusterExecutor(RemoteExecutor):
 
         def submit(attempt: int, at: str | None) -> Future:
             name = f"dkernel-state-{key.removeprefix('dkernel-')}-{self._connection.token}"
-            return self._submit(run_task, (self.settings, payload), name, attempt, at)
+            return self._submit(payload, name, attempt, at)
 
         return self._remember(Remote(key, submit, at, value=value, payload=payload))
 
     def leave(self, calls: Sequence[Call]) -> list[Handle]:
-        works: list[Remote] = []
-        for call in calls:
-            works.append(self._remember(self._send(call, len(calls), works)))
-        return list[Handle](works)
+        return [self._remember(work) for work in self._send(calls)]
 
     def hand_over(self, call: Call) -> None:
         payload = Payload.of((call.function, call.args))
-        future = self._submit(run_task, (self.settings, payload), call.key, 0, call.at, priority=1)
+        future = self._submit(payload, call.key, 0, call.at, priority=1)
         import_module("distributed").fire_and_forget(future)
 
     def release(self, handles: Iterable[Handle]) -> None:
@@ -297,8 +293,7 @@ class ClusterExecutor(RemoteExecutor):
         """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
         works: list[Remote] = []
         try:
-            for call in calls:
-                works.append(self._send(call, len(calls), works))
+            works += self._send(calls)
             yield works
         finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
@@ -312,7 +307,28 @@ class ClusterExecutor(RemoteExecutor):
         busy = Counter(work.at for work in works)
         return min(there, key=lambda worker: busy[worker] / there[worker], default=None)
 
-    def _send(self, call: Call, calls: int = 1, works: Sequence[Remote] = ()) -> Remote:
+    def _send(self, calls: Sequence[Call], others: Sequence[Remote] = ()) -> list[Remote]:
+        """Send these in one message: one for each would take client, scheduler and workers twice as long.
+
+        Parameters
+        ----------
+        others : calls that run already
+        """
+        works, payloads, names = list[Remote](), list[Payload](), [self._name(call.key) for call in calls]
+        for call, name in zip(calls, names, strict=True):
+            payload, needs = self._pack(call, len(calls))
+            at = call.at or self._place([*others, *works])
+            works.append(Remote(call.key, partial(self._submit_call, name, payload, needs), at, needs))
+            payloads.append(payload)
+        values = [[need.ensure() for need in work.needs] for work in works]
+        futures = self._submit_all(list(zip(payloads, values, strict=True)), names, [work.at for work in works])
+        for work, future in zip(works, futures, strict=True):
+            work.future = future
+            future.add_done_callback(self._hear)
+        return works
+
+    def _pack(self, call: Call, calls: int) -> tuple[Payload, list[Remote]]:
+        """A call as its task gets it, one of so many, and the values that it needs."""
         needs: dict[Remote, int] = {}
 
         def slot(handle: Handle) -> Any:
@@ -321,60 +337,98 @@ class ClusterExecutor(RemoteExecutor):
                 return remote.value
             return Slot(needs.setdefault(remote, len(needs)))
 
-        payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
-        # Dask's groups end at the first word that is none. Each fit has names of its own: a client that gathers a value
-        # for two equal fits in threads gives both one array, and a sum may be modified by the fit that has it.
-        group, run = self.group(), self._connection.token
-        name = f"dkernel-{group}-({call.key})-{run}" if group else call.key
+        return Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args))), list(needs)
 
-        def submit(attempt: int, at: str | None) -> Future:
-            over = [remote for remote in needs if attempt and remote.future is None]  # needed only once more
-            values = [remote.ensure() for remote in needs]
-            future = self._submit(run_task, (self.settings, payload, *values), name, attempt, at)
-            self._connection.release_later(value for remote in over for value in remote.detach())
-            future.add_done_callback(lambda _: self._news.set())
-            return future
+    def _name(self, key: str) -> str:
+        """The name of a call's task.
 
-        work = Remote(call.key, submit, call.at or self._place(works), needs)
-        work.ensure()
-        return work
+        Dask's groups end at the first word that is none. Each fit has names of its own: a client that gathers a value
+        for two equal fits in threads gives both one array, and a sum may be modified by the fit that has it.
+        """
+        group = self.group()
+        return f"dkernel-{group}-({key})-{self._connection.token}" if group else key
+
+    def _submit_call(
+        self, name: str, payload: Payload, needs: Sequence[Remote], attempt: int, at: str | None
+    ) -> Future:
+        """Send a call again."""
+        over = [remote for remote in needs if remote.future is None]  # needed only once more
+        future = self._submit(payload, name, attempt, at, values=[remote.ensure() for remote in needs])
+        self._connection.release_later(value for remote in over for value in remote.detach())
+        future.add_done_callback(self._hear)
+        return future
+
+    def _hear(self, _: Future) -> None:
+        self._news.set()
 
     def _submit(
-        self, function: Any, args: Sequence[Any], key: str, attempt: int, at: str | None, priority: int = 0
+        self,
+        payload: Payload,
+        name: str,
+        attempt: int,
+        at: str | None,
+        priority: int = 0,
+        values: Sequence[Future] = (),
     ) -> Future:
-        name = f"{key}-again-{attempt}" if attempt else key
+        name = f"{name}-again-{attempt}" if attempt else name
+        return self._submit_all([(payload, values)], [name], [at], priority)[0]
+
+    def _submit_all(
+        self,
+        tasks: Sequence[tuple[Payload, Sequence[Future]]],
+        names: Sequence[str],
+        places: Sequence[str | None],
+        priority: int = 0,
+    ) -> list[Future]:
+        """The tasks of these payloads and of the values that they need, each with its name and its worker."""
+        if not tasks:
+            return []
+        pins = {name: self._workers.pin(at) for name, at in zip(names, places, strict=True)}
+        workers = {name: pin.get("workers", []) for name, pin in pins.items()}
+        others = {name: pin.get("allow_other_workers", False) for name, pin in pins.items()}
         with warnings.catch_warnings():
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-            with self._annotate(priority):
-                return self._connection.reach().submit(function, *args, key=name, pure=True, **self._workers.pin(at))
+            with self._annotate(priority), annotate(workers=workers.get, allow_other_workers=others.get):
+                settings, (payloads, values) = [self.settings] * len(tasks), zip(*tasks, strict=True)
+                # Not pure: Dask would hash all that the tasks get, and they have their names.
+                return list(
+                    self._connection.reach().map(run_task, settings, payloads, values, key=list(names), pure=False)
+                )
 
     def _annotate(self, priority: int) -> Any:
         """The caller's annotations, with a task of ours before or after the others of the run."""
         resources = {"resources": self._workers.resources} if self._workers.resources else {}
         return annotate(priority=self._priority + priority, **resources)
 
-    def _unit(self, task: Delayed, at: str | None) -> Handle:
-        """The value of a task of a source, which a worker computes when it has nothing better to do.
+    def _read(self, tasks: Sequence[Delayed], places: Sequence[str | None]) -> list[Handle]:
+        """The values of tasks of a source, each of which a worker computes when it has nothing better to do.
 
         A task alone gets a name of this run. Those of a collection keep theirs, by which Dask knows its shuffles: then
         it is where another run of this client has asked for it.
         """
-        graph = dict(task.__dask_graph__())
-        payload = Payload.of((get_sync, (graph, task.key))) if len(graph) == 1 else None
-        others = [] if payload is not None else self._handles.of_others([task.key])
+        handles, alone = list[Remote](), dict[str, tuple[Remote, Payload]]()
+        for task, at in zip(tasks, places, strict=True):
+            graph = dict(task.__dask_graph__())
+            if len(graph) > 1:
+                others = self._handles.of_others([task.key])
+                handle = Remote(task.key, partial(self._compute, task), others[0].at if others else at)
+                handle.ensure()
+            else:
+                payload, name = Payload.of((get_sync, (graph, task.key))), f"{task.key}-{self._connection.token}"
+                handle = Remote(task.key, partial(self._submit, payload, name, priority=-1), at)
+                alone[name] = handle, payload
+            handles.append(self._remember(handle))
+        payloads, at_first = [(payload, ()) for _, payload in alone.values()], [unit.at for unit, _ in alone.values()]
+        futures = self._submit_all(payloads, list(alone), at_first, priority=-1)
+        for (handle, _), future in zip(alone.values(), futures, strict=True):
+            handle.future = future
+        return list[Handle](handles)
 
-        def submit(attempt: int, at: str | None) -> Future:
-            if payload is not None:
-                name = f"{task.key}-{self._connection.token}"
-                return self._submit(run_task, (self.settings, payload), name, attempt, at, priority=-1)
-            self._persisted_values(task)
-            with self._annotate(-1):
-                return self._connection.reach().compute(task, **self._workers.pin(at))
-
-        handle = self._remember(Remote(task.key, submit, others[0].at if others else at))
-        handle.ensure()
-        return handle
+    def _compute(self, task: Delayed, _: int, at: str | None) -> Future:
+        self._persisted_values(task)
+        with self._annotate(-1):
+            return self._connection.reach().compute(task, **self._workers.pin(at))
 
     def _spread(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
         """Choose a worker for each unit: the one that is wanted, if it is there, else the one with fewest units for its

@@ -1,5 +1,6 @@
 """Tasks of a run on a worker: each prepares the process, opens its call, and tries it again where a disk failed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +18,13 @@ class Slot(Handle):
     index: int
 
 
-def run_task(settings: Settings, payload: Payload, *values: Any) -> Any:
+def run_task(settings: Settings, payload: Payload, values: Sequence[Any]) -> Any:
     """The task of a call: its function on its arguments, among them values of other tasks in their slots."""
 
-    return call_prepared(settings, lambda: retry(partial(apply, payload, *values), []))
+    return call_prepared(settings, lambda: retry(partial(apply, payload, values), []))
 
 
-def apply(payload: Payload, *values: Any) -> Any:
+def apply(payload: Payload, values: Sequence[Any]) -> Any:
     """The value of a call."""
     function, args = payload.open()
     with silent_overflow():

@@ -57,21 +57,19 @@ def test_fits_grids_cells_scores_and_predictions_have_groups_of_their_own(client
     assert found - SERVANTS == {f"dkernel-{group}" for group in TASK_GROUPS}
 
 
-def test_what_the_caller_annotates_holds(client):
-    seen = {}
+def test_calls_go_in_one_message_and_what_the_caller_annotates_holds(client, monkeypatch):
+    sent = []
 
     def spied(*args, **options):
-        seen.update(dask.get_annotations())
-        return submit(*args, **options)
+        sent.append((len(options["key"]), dask.get_annotations()))
+        return send(*args, **options)
 
-    submit = client.submit
-    client.submit = spied
-    try:
-        with dask.annotate(priority=7, resources={"GPU": 1}), ClusterExecutor(client) as executor:
-            assert executor.compute([Call("square", pow, (3, 2))])[0] == [9]
-    finally:
-        del client.submit
-    assert seen == {"priority": 7, "resources": {"GPU": 1}}
+    send = client.map
+    monkeypatch.setattr(client, "map", spied)
+    with dask.annotate(priority=7, resources={"GPU": 1}), ClusterExecutor(client) as executor:
+        assert executor.compute([Call(f"square-{k}", pow, (k, 2)) for k in range(5)])[0] == [0, 1, 4, 9, 16]
+    ((calls, seen),) = sent
+    assert (calls, seen["priority"], seen["resources"]) == (5, 7, {"GPU": 1})
 
 
 def test_resources_that_nobody_has_and_workers_of_the_caller_are_refused(client):
