@@ -64,7 +64,7 @@ class Parameters:
     )
     kernel: str = parameter(
         "auto",
-        "Name, or 'Laplacian() + Linear()'. \"auto\" chooses from Gaussian, Laplacian and sums of them, on a sample.",
+        "Name, or 'Laplacian() + Linear()'. \"auto\" chooses from Gaussian and Laplacian, on a sample.",
         kernel_text,
         words=("auto",),
         form="EXPRESSION",

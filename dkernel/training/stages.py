@@ -28,7 +28,7 @@ from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.grids.inputs import category_groups
 from dkernel.training.local_stages import races
-from dkernel.training.planning.stage_costs import repeated_seconds, way_cost
+from dkernel.training.planning.stage_costs import way_cost
 from dkernel.training.request import FitRequest
 from dkernel.training.residual import GROUP_SAMPLE
 from dkernel.training.selection.candidates import SelectedModel
@@ -161,7 +161,6 @@ def choose_model(
         return request.chosen
     targets, recipe = data.targets, data.recipe
     loss = parse_loss(recipe.loss).of(targets.outputs)
-    reading = repeated_seconds(request.source)
     run.progress.phase("choose scale and gamma")
     choice = Choice(
         recipe,
@@ -174,7 +173,7 @@ def choose_model(
         drawing=request.drawing(request.features),
         encoding=request.source.encoding,
         joint=_joint_loss(request, data),
-        ways={way: way_cost(way, request.sizes, recipe, targets.outputs, reading) for way in ways},
+        ways={way: way_cost(way, request.sizes, recipe, targets.outputs) for way in ways},
         problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
         stages=races(),
         reached=reached,

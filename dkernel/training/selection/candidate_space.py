@@ -1,7 +1,6 @@
 """The candidates of a choice: every kernel, scaling and gamma that a recipe leaves open."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -113,23 +112,6 @@ class CandidateSpace:
         return self._bind(
             candidate.family, candidate.scaling, factors, metric=candidate.metric, weights=candidate.weights
         )
-
-    def sums(self, best: Candidate, families: Sequence[Candidate]) -> list[Candidate]:
-        """`best` plus another family, or its own family at another length, with a share of each, in the same metric.
-
-        Parameters
-        ----------
-        families : the best candidate of each family, the best family first
-        """
-        others = [
-            self._bind(c.family, best.scaling, (c.factor,))[0].kernel for c in families if c.family is not best.family
-        ]
-        others += [c.kernel for c in self.at_multiples(replace(best, family=families[0].family), (1 / 16, 16.0))]
-        text = repr(best.kernel)
-        kernels = [
-            (1 - w) * best.kernel + w * other for other in others if repr(other) not in text for w in (0.25, 0.5)
-        ]
-        return [replace(best, kernel=kernel) for kernel in kernels]
 
     def linear(self, kind: str) -> Candidate:
         """The linear kernel of features of this scale; its components are the features themselves."""

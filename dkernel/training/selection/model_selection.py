@@ -28,7 +28,7 @@ from dkernel.training.selection.race import Race
 from dkernel.training.selection.reasons import explain_choice
 from dkernel.training.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
 from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem
-from dkernel.training.selection.ways import Way, WayCost
+from dkernel.training.selection.ways import Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Choice:
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
-    ways : to fit the machine, from which the choice takes one or two, and what each costs
+    ways : to fit the machine, from which the choice takes one or two, and the core seconds of each
     problem, stages : of their local stages
     reached : loss on the holdout of grids alone, where they are fitted already; else infinite
     """
@@ -57,7 +57,7 @@ class Choice:
     drawing: Drawing | None = None
     encoding: Encoding | None = None
     joint: Loss | None = None
-    ways: Mapping[Way, WayCost] = field(default_factory=dict)
+    ways: Mapping[Way, float] = field(default_factory=dict)
     problem: SampleProblem | None = None
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
     reached: float = inf

@@ -26,7 +26,7 @@ from dkernel.training.selection.evaluation import (
 from dkernel.training.selection.judge import Judge
 from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
 from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
-from dkernel.training.selection.ways import GRIDS_ALONE, Way, WayCost
+from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
 FIRST_ROWS = MOST_RACE_ROWS // 4  # of the first sample, on which the settings of the local stages are learned
@@ -68,7 +68,7 @@ class Race:
     problem : of the local stages
     n : rows of the fit
     effort : "low", "normal" or "high"
-    costs : of each way that may be taken; those of one global stage share it
+    costs : predicted core seconds of each way that may be taken; those of one global stage share it
     stages : word -> local stage of these ways
     reached : loss on the holdout of grids alone, where they are fitted already; else infinite
     kernel : of the ways with components
@@ -81,7 +81,7 @@ class Race:
     problem: SampleProblem
     n: int
     effort: str
-    costs: Mapping[Way, WayCost]
+    costs: Mapping[Way, float]
     stages: Mapping[str, SampledStage] = field(default_factory=dict)
     reached: float = np.inf
     kernel: Candidate | None = None
@@ -101,21 +101,18 @@ class Race:
         """
         if self.effort == "high" or not self.ways:
             return tuple(self.ways)
-        best = min(self.ways, key=lambda way: self.weighed_loss(way))
-        cheapest = min(self.ways, key=self.seconds)
-        near = self.weighed_loss(cheapest) - self.weighed_loss(best) <= np.log1p(NEAR_BEST)
-        if self.effort == "low" or (near and self.seconds(cheapest) <= MUCH_CHEAPER * self.seconds(best)):
+        best = min(self.ways, key=self.predict)
+        cheapest = min(self.ways, key=self.costs.__getitem__)
+        near = self.predict(cheapest) - self.predict(best) <= np.log1p(NEAR_BEST)
+        enough = MUCH_CHEAPER * self.costs[best]
+        if self.effort == "low" or (near and self.costs[cheapest] <= enough):
             # The holdout says whether a local stage gains anything, without another fit of its global stage.
             return (best,) if cheapest == Way() and best.features == "kernel" else (cheapest,)
-        others = [
-            way
-            for way in self.ways
-            if way != best and self.added_seconds(way, best) <= MUCH_CHEAPER * self.seconds(best)
-        ]
-        return (best, *sorted(others, key=lambda way: self.weighed_loss(way))[:1])
+        others = [way for way in self.ways if way != best and self.added_seconds(way, best) <= enough]
+        return (best, *sorted(others, key=self.predict)[:1])
 
     def fallback(self, components: int) -> Way | None:
-        """The way to fit if no local stage gains anything: the best way with all of its components.
+        """The way to fit if no local stage gains anything: the best one with another local stage, or components.
 
         The race has not judged a constant without grids or cells, or the few components before cells.
 
@@ -123,21 +120,20 @@ class Race:
         ----------
         components : of a fit of components alone
         """
-        taken = {way.learns_rest for way in self.ways_to_fit() if way.features == "kernel"}
-        if False in taken or (True in taken and components <= LEAST_COMPONENTS):
+        fitted = self.ways_to_fit()
+        if any(way.has_all_components for way in fitted):
             return None
-        whole = [way for way in self.ways if way.has_all_components]
-        return min(whole, key=self.weighed_loss, default=Way() if Way() in self.costs and self.has_kernel else None)
+        tried = {way.local for way in (*fitted, *[GRIDS_ALONE] * (self.reached < np.inf))}
+        if components <= LEAST_COMPONENTS and any(way.features == "kernel" for way in fitted):
+            tried.add("none")
+        ways = [way for way in self.curves if way.features != "kernel" or self.has_kernel]
+        return min((way for way in ways if way.local not in tried), key=self.predict, default=None)
 
     def added_seconds(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
         alike = way.learns_rest == first.learns_rest  # otherwise they have different numbers of components
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
-        return self.seconds(way) - (self.seconds(Way()) if share else 0.0)
-
-    def seconds(self, way: Way) -> float:
-        """Predicted seconds of a way."""
-        return self.costs[way].seconds
+        return self.costs[way] - (self.costs[Way()] if share else 0.0)
 
     def drop_beaten(self, of_kernel: float) -> None:
         """Where grids alone are fitted, keep the ways that lead them on a sample and are predicted a smaller loss.
@@ -164,16 +160,13 @@ class Race:
         parts = [f"{' or '.join(way.text for way in taken)}; losses predicted for {self.n:,.0f} rows: {losses}"]
         if Way() in self.curves:
             judged = [way for way in taken if way.local != "none" and way in self.curves]
-            parts += [f"{way.local}: {self._gain(way, Way())}" for way in judged]
-        if self.costs[ways[0]].price > 0 and ways[0] not in taken:  # it reads the files too often
-            parts.append(f"no {ways[0].text}: {self._gain(ways[0], taken[0])}")
+            parts += [f"{way.local}: {self._gain(way)}" for way in judged]
         return "; ".join(parts)
 
-    def _gain(self, way: Way, other: Way) -> str:
-        """The predicted gain of a way over another one, and the readings of files that it takes."""
-        gain, cost = 1 - np.exp(self.predict(way) - self.predict(other)), self.costs[way]
-        more = f"{cost.local_readings} more reading{'s' if cost.local_readings != 1 else ''} for " * bool(cost.reading)
-        return f"{more}a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {other.text}"
+    def _gain(self, way: Way) -> str:
+        """The predicted gain of a way over components."""
+        gain = 1 - np.exp(self.predict(way) - self.predict(Way()))
+        return f"a predicted {abs(gain):.0%} {'less' if gain > 0 else 'more'} loss than {Way().text}"
 
     @property
     def has_kernel(self) -> bool:
@@ -243,22 +236,18 @@ class Race:
         of_kernel : share for ways with components, whose kernel may still become better
         n : rows to predict the losses for; those of the fit if None
         """
-        weighed = {way: self.weighed_loss(way, n) for way in self.ways}
-        best = min(self.ways, key=weighed.__getitem__)
+        predicted = {way: self.predict(way, n) for way in self.ways}
+        best = min(self.ways, key=predicted.__getitem__)
         self.ways = [
             way
             for way in self.ways
-            if weighed[way] - weighed[best]
+            if predicted[way] - predicted[best]
             <= np.log1p(of_kernel if way.features == "kernel" else margin) + self.uncertainty(way, best, n)
         ]
 
     def predict(self, way: Way, n: int | None = None) -> float:
         """Predict the logarithm of the loss of a way with n rows, by default all."""
         return self.curves[way].predict(n or self.n, self.judge.split.weight_judged)
-
-    def weighed_loss(self, way: Way, n: int | None = None) -> float:
-        """The logarithm of the predicted loss with n rows, plus the price of a way that reads files."""
-        return self.predict(way, n) + self.costs[way].price
 
     def uncertainty(self, way: Way, best: Way, n: int | None = None) -> float:
         """Standard error of the difference of two predicted logarithms, for n rows.

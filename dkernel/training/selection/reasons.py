@@ -22,8 +22,7 @@ def explain_choice(search: Search, trial: Trial) -> dict[str, str]:
         return _margin(best, levels, value, alike)
 
     if len(families) > 1 or best.plain:
-        names = ", ".join(type(kernel).__name__ for kernel in families)
-        tried = names + " and their sums" * (len(families) > 1)
+        tried = ", ".join(type(kernel).__name__ for kernel in families)
         verdict = "better than" if best.plain else "the best of"  # the linear kernel is judged after the others
         won = margin(lambda c: type(c.kernel).__name__, lambda _: None)
         why["kernel"] = f"{best.kernel!r}, {verdict} {tried}{won}"

@@ -29,8 +29,7 @@ EXTENSIONS = 4
 FINALISTS = 6  # candidates that go on from the grid
 METRIC_ROUNDS = 3  # fits, each in the metric of the one before
 METRIC_ENDS = 0.995  # share of the loss of the round before; above it there are no more rounds
-MOST_TERMS = 3  # terms of a sum; if components are drawn, each term has two at least
-ENOUGH_JUDGED = 1000  # rows that judge; with fewer a sum of kernels wins by luck
+ENOUGH_JUDGED = 1000  # rows that judge; with fewer half of the components look enough by luck
 # Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
 # the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
 # more doubling cannot show it: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
@@ -279,31 +278,6 @@ def _move(search: Search, trial: Trial, fidelity: Fidelity, kind: str) -> Candid
     return move_to_metric(candidate, base, moment, judge.split.X[: judge.within(fidelity).rows], kind)
 
 
-# --- sums of kernels
-
-
-def can_try_sums(search: Search, _: Sequence[Trial]) -> bool:
-    """True if the kernel is open, there are rows to judge sums and components to share, and the effort is not low."""
-    judge = search.judge
-    if search.space.recipe.effort == "low":
-        return False
-    components_suffice = judge.drawing is None or judge.components >= 2 * MOST_TERMS
-    return len(search.space.families) > 1 and len(judge.split.X_judged) >= ENOUGH_JUDGED and components_suffice
-
-
-def try_sums(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """Sums of the best with another kernel enter, then sums of the best sum; each stays where it is clearly better."""
-    candidates = [trial.candidate for trial in leaders]
-    families = [candidate.family for candidate in candidates[:2] for _ in range(4)]
-    fidelity, best = search.judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY), leaders[0]
-    for _ in range(MOST_TERMS - 1):
-        sums = search.judge.trials(search.space.sums(best.candidate, candidates), fidelity)
-        if not sums or sums[0].loss > CLEARLY * best.loss:
-            break
-        best = sums[0]
-    return [best, *leaders[1:]]
-
-
 # --- the best on more components
 
 
@@ -316,8 +290,6 @@ def try_more_components(search: Search, leaders: Sequence[Trial], fidelity: Fide
     fidelity = judge.within(fidelity) if many else fidelity
     fidelity = judge.affordable_fidelity(fidelity, [best.candidate.family] * len(multiples), LEAST_FIDELITY)
     if len(search.candidates) == 1 or judge.within(fidelity).components <= FINALIST_RUNG.components:
-        return list(leaders)
-    if best.candidate.kernel != space.at_multiples(best.candidate, (1.0,))[0].kernel:  # a sum has gammas of its own
         return list(leaders)
     first = judge.trials(space.at_multiples(best.candidate, multiples), fidelity)[0]
     wider = (0.25**k for k in range(1, EXTENSIONS + 1) if first.candidate.factor < best.candidate.factor)
@@ -416,7 +388,6 @@ RUNGS = (
     Rung("finalists", FINALIST_RUNG, can_try_finalists, try_finalists, lambda words: min(words.candidates, 10)),
     # three gammas and the turns, for each kernel
     Rung("metric", METRIC_RUNG, can_learn_metrics, learn_metrics, lambda words: 6 * words.kernels * words.metric),
-    Rung("sums", METRIC_RUNG, can_try_sums, try_sums, lambda words: 4 * words.kernels * (words.kernels > 1)),
     Rung("components", LAST_RUNG, always, try_more_components, lambda words: 2 * words.gamma),
     Rung("linear", LAST_RUNG, can_try_linear, try_linear),
     Rung("last ways", FINALIST_RUNG, has_race, finish_ways, of_kernel=False),

@@ -2,16 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import log2
 
 from dkernel.model.local_settings import STAGES, learns_rest
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import stored
 from dkernel.model.solver_table import SOLVERS
 
-# Share of the loss that a way has to win if it takes twice the seconds and reads files. On covtype twice the components
-# win 15 %, and take at least twice the seconds.
-EARNED = 0.05
 # If none of these parameters is given, the whole machine is open: a fit may take other ways than components.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
 
@@ -61,34 +57,6 @@ class Way:
 
 
 GRIDS_ALONE = Way("none", "grids")
-
-
-@dataclass(frozen=True)
-class WayCost:
-    """What a way costs at the full size of a fit.
-
-    Parameters
-    ----------
-    seconds : predicted, on the usual cores
-    local_readings : by its local stage
-    reading : seconds of each reading of the files, 0 where the rows stay in memory
-    """
-
-    seconds: float
-    local_readings: int = 0
-    reading: float = 0.0
-
-    @property
-    def price(self) -> float:
-        """The gain in the logarithm of the loss that its seconds are worth; 0 if the rows stay in memory.
-
-        Examples
-        --------
-        >>> once, more = WayCost(800.0, reading=75.0), WayCost(3200.0, 8, reading=75.0)
-        >>> round(more.price - once.price, 2), WayCost(9.0, 8).price
-        (0.1, 0.0)
-        """
-        return EARNED * log2(self.seconds) if self.reading else 0.0
 
 
 def racing_ways() -> tuple[Way, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.training.selection.race import Curve, Race
-from dkernel.training.selection.ways import GRIDS_ALONE, Way, WayCost
+from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 KERNEL, CELLS = Way(), Way("none", "cells")
 GRIDS, BOTH = Way("kernel", "grids"), Way("kernel", "cells")
@@ -16,10 +16,10 @@ ROWS = (1024, 2048, 4096)
 SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 
 
-def race(losses, costs, n=20_000, effort="normal", rows=ROWS, reading=0.0):
+def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
-    found = Race(judge, None, n, effort, {way: WayCost(seconds, 4, reading) for way, seconds in costs.items()})
+    found = Race(judge, None, n, effort, costs)
     found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})
@@ -89,20 +89,22 @@ def test_a_cheap_way_that_is_predicted_to_err_more_is_not_taken_alone():
     assert found.ways_to_fit()[0] == CELLS
 
 
-def test_components_stand_by_where_a_local_stage_may_gain_nothing():
-    losses, costs = {GRIDS_ALONE: (0.4, 0.3, 0.2001), KERNEL: (0.4, 0.3, 0.2)}, {GRIDS_ALONE: 2.0, KERNEL: 5.0}
-    alike = race(losses, costs)
-    assert (alike.ways_to_fit(), alike.fallback(MANY)) == ((GRIDS_ALONE,), KERNEL)
-    assert race(losses | {GRIDS_ALONE: (0.3, 0.2, 0.1)}, costs).fallback(MANY) is None  # components have lost
-    assert race(losses, {GRIDS_ALONE: 4.5, KERNEL: 5.0}).fallback(MANY) is None  # and here they are fitted
-
-
-def test_all_components_stand_by_where_cells_ask_for_few():
-    found = race({BOTH: (0.4, 0.3, 0.2), GRIDS: (0.5, 0.45, 0.4)}, {KERNEL: 9.0, GRIDS: 10.0, BOTH: 8.0})
-    assert found.ways_to_fit() == (BOTH,)
-    assert found.fallback(MANY) == KERNEL
-    assert found.fallback(LEAST_COMPONENTS) is None  # the fit of the cells has as many
-    assert race({CELLS: (0.4, 0.3, 0.2)}, {KERNEL: 9.0, CELLS: 2.0}).fallback(MANY) is None  # components have lost
+@pytest.mark.parametrize(
+    ("losses", "components", "following"),
+    [
+        ({GRIDS_ALONE: 0.2001, KERNEL: 0.2}, MANY, KERNEL),
+        ({GRIDS_ALONE: 0.1, KERNEL: 0.2}, MANY, None),  # components have lost
+        ({GRIDS: 0.2, CELLS: 0.2001}, MANY, None),  # all components are fitted
+        ({BOTH: 0.2, GRIDS: 0.4, KERNEL: 0.5}, MANY, GRIDS),  # another local stage, if it leaves components alone
+        ({BOTH: 0.2, KERNEL: 0.4}, MANY, KERNEL),
+        ({BOTH: 0.2, KERNEL: 0.4}, LEAST_COMPONENTS, None),  # the fit of the cells has as many
+        ({CELLS: 0.2, BOTH: 0.3, GRIDS_ALONE: 0.4}, MANY, GRIDS_ALONE),
+    ],
+)
+def test_a_stage_that_gains_nothing_is_followed_by_the_next_way(losses, components, following):
+    costs = {KERNEL: 9.0, GRIDS: 10.0, CELLS: 14.0, BOTH: 8.0, GRIDS_ALONE: 4.0}
+    found = race({way: (2 * loss, 1.5 * loss, loss) for way, loss in losses.items()}, costs)
+    assert found.fallback(components) == following
 
 
 def test_two_that_share_components_are_both_fitted():
@@ -144,24 +146,6 @@ def test_beside_fitted_grids_only_ways_that_lead_them_are_left(reached, on_sampl
     assert set(found.ways_to_fit()) <= set(left)
 
 
-def test_it_says_what_a_local_stage_wins_and_by_how_many_readings():
-    losses, costs = {KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}
-    gain = "a predicted 20% less loss than components"
-    assert race(losses, costs, n=4096).explain().endswith(f"; grids: {gain}")
-    assert race(losses, costs, n=4096, reading=0.1).explain().endswith(f"; grids: 4 more readings for {gain}")
-
-
-@pytest.mark.parametrize(
-    ("of_grids", "reading", "fitted"),
-    [
-        (0.19, 0.0, GRIDS),  # the rows stay in memory
-        (0.19, 75.0, KERNEL),  # 5 % less loss is not worth four times the seconds
-        (0.17, 75.0, GRIDS),
-    ],
-)
-def test_readings_of_files_have_to_earn_their_seconds(of_grids, reading, fitted):
-    losses = {KERNEL: (0.4, 0.3, 0.2), GRIDS: (0.4, 0.3, of_grids)}
-    won = race(losses, {KERNEL: 800.0, GRIDS: 3200.0}, n=4096, reading=reading)
-    assert won.ways_to_fit() == (fitted,)
-    dear = "; no components + grids: 4 more readings for a predicted 5% less loss than components"
-    assert won.explain().endswith(dear) == (fitted == KERNEL)
+def test_it_says_what_a_local_stage_wins():
+    found = race({KERNEL: (0.5, 0.45, 0.4), GRIDS: (0.4, 0.36, 0.32)}, {KERNEL: 9.0, GRIDS: 10.0}, n=4096)
+    assert found.explain().endswith("; grids: a predicted 20% less loss than components")
