@@ -239,8 +239,7 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
-    # Where a word stands among the dates of text, the reader names its row.
-    if encoded == "date" and table.inferred and kind == "text":
+    if encoded == "date" and kind == "text":  # the reader makes dates of it, or names the row that is none
         return True
     return encoded in TIMES and kind in (encoded, "empty")
 

@@ -18,6 +18,7 @@ from dkernel.data.encoding.tables import code_column, column_numbers
 from dkernel.data.object_columns import NUMBERS, TIMES, word_of
 from dkernel.data.readers.array_file import fill_block
 from dkernel.data.readers.arrow_tables import kind_of_type
+from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError
 from dkernel.numerics.rows import stored_arrays
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
@@ -242,7 +243,7 @@ def of_other_kind(name: Any, value: Any, kind: str = "number") -> DataError:
 def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
     """Rows as an Arrow table with these names, or as an array of numbers; sparse rows become dense.
 
-    A column of `kinds` may be of another type only where it holds nothing.
+    A column of `kinds` may be of another type only where it holds nothing, or the text of dates.
     """
     if not hasattr(X, "iloc"):
         return dense(X)
@@ -250,10 +251,13 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
     for j, name in enumerate(columns):
         column = X.iloc[:, j]
         arrays.append(_arrow_of(column, name))
-        if kinds is not None and kind_of_type(arrays[-1].type) not in FITTING[kinds[name]]:
-            if arrays[-1].null_count < len(column):
+        if kinds is not None and (kind := kind_of_type(arrays[-1].type)) not in FITTING[kinds[name]]:
+            if (kind, kinds[name]) == ("text", "date"):
+                arrays[-1] = dates_of_texts(arrays[-1], name, "row {} of X".format)
+            elif arrays[-1].null_count < len(column):
                 raise of_other_kind(name, arrays[-1].drop_null()[0].as_py(), kinds[name])
-            arrays[-1] = pa.nulls(len(column))
+            else:
+                arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))
 
 

@@ -12,6 +12,7 @@ from dkernel.data.arrow import column_array, is_bytes, text_of_bytes
 from dkernel.data.block import UncheckedBlock, check_text
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import is_utf8
+from dkernel.data.readers.text_dates import dates_of_texts
 from dkernel.errors import DataError, MissingLabelError, MissingValueError
 from dkernel.numerics.validation import RowPlace
 
@@ -71,6 +72,8 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> Unche
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     for name in bytes_in(table, wanted):
         table = table.set_column(table.column_names.index(name), name, _as_text(table.column(name), name, place))
+    for name in texts_of_dates(table, wanted):
+        table = table.set_column(table.column_names.index(name), name, dates_of_texts(table.column(name), name, place))
     used, may_miss = _plain(table, wanted), frozenset(wanted.columns if wanted.fills else ())
     for name, column in zip(used.column_names, used.columns, strict=True):
         if column.null_count and name not in may_miss:
@@ -93,6 +96,11 @@ def bytes_in(table: pa.Table, wanted: ReadColumns) -> list[str]:
     types = {field.name: field.type for field in table.schema if field.name in used}
     plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in types.items()}
     return [name for name, kind in plain.items() if is_bytes(kind)]
+
+
+def texts_of_dates(table: pa.Table, wanted: ReadColumns) -> list[str]:
+    """The features that are stored as text and that a model knows as dates."""
+    return [name for name in wanted.columns if wanted.is_date(name) and kind_of_type(table[name].type) == "text"]
 
 
 def rows_without_text(column: pa.ChunkedArray) -> list[int]:

@@ -13,20 +13,17 @@ from dkernel.data.file_schema import CSV_TEXT, FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import WITHOUT_THEM, code_texts, raw_of_table, with_columns
 from dkernel.data.readers.csv_fields import (
-    DATES,
-    NULL_NUMBERS,
-    NULLS,
     PLAIN_NUMBER,
     Fields,
     Header,
     explain_parse,
     is_utf8,
     parse_rows,
-    read_dates,
     split_fields,
     types_of,
 )
 from dkernel.data.readers.csv_schema import read_schema as read_schema
+from dkernel.data.readers.text_dates import NULLS, dates_of_texts, no_dates, without_words
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError, MissingLabelError
 from dkernel.numerics.validation import RowPlace
@@ -65,7 +62,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
         if (name in features or name in (wanted.label, wanted.weight)) and kind != pa.string():
             reasons = _no_numbers(column, kind, header, wanted.fills and name in features)
         elif wanted.is_date(name):
-            reasons = _no_dates(column)
+            reasons = no_dates(column)
         else:
             reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
         for i, reason in reasons.items():
@@ -140,39 +137,11 @@ def _with_types(table: pa.Table, wanted: ReadColumns, place: RowPlace) -> pa.Tab
     """The table with nulls where categories are missing, and with dates in place of their texts."""
     changed = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if wanted.is_category(name) or wanted.is_date(name):
-            words = NULL_NUMBERS if wanted.is_date(name) else NULLS
-            texts = pc.if_else(pc.is_in(column, pa.array(words)), pa.scalar(None, pa.string()), column)
-            changed[name] = _dates(texts, name, place) if wanted.is_date(name) else texts
+        if wanted.is_date(name):
+            changed[name] = dates_of_texts(column, name, place)
+        elif wanted.is_category(name):
+            changed[name] = without_words(column, NULLS)
     return with_columns(table, changed)
-
-
-def _dates(column: pa.ChunkedArray, name: str, place: RowPlace) -> pa.ChunkedArray:
-    for form in DATES:
-        try:
-            return read_dates(column, *form)
-        except pa.ArrowInvalid:
-            continue
-    row, reason = min(_no_dates(column).items())
-    raise DataError(f"{place(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
-
-
-def _no_dates(column: pa.ChunkedArray) -> dict[int, str]:
-    """The rows whose text is not a date or time, with the reason; missing values are allowed."""
-    words = column.cast(pa.string()).to_pylist()
-    distinct = {word for word in words if word is not None and word not in NULL_NUMBERS}
-    fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
-    best = max(DATES, key=lambda form: len(fits[form]))
-    wrong = distinct - fits[best]
-    return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
-
-
-def _is(word: str, before: str, kind: pa.DataType) -> bool:
-    try:
-        read_dates(pa.array([word]), before, kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _kept_columns(data: bytes, table: pa.Table, header: Header, wanted: ReadColumns) -> pa.Table | None:

@@ -7,20 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.paths import File
+from dkernel.data.readers.text_dates import NULL_NUMBERS
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
-
-NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>", "NaT", "\\N")
-"""Words for a missing value: pyarrow's, and those that pandas and databases write beside them."""
-
-NULL_NUMBERS = (*NULLS, "?", "-", "--", ".", "na", "n.a.", "none")
-"""Words for a missing number or date. Among texts they may be categories."""
 
 TYPES = {
     "bool": pa.bool_(),
@@ -35,11 +29,6 @@ TYPES = {
 
 PLAIN_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 """Text that pyarrow surely reads as a number; other text is tried."""
-
-DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
-"""What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
-
-_OTHER_FORMS = {r"(:[0-9]{2}\.[0-9]{6})[0-9]{1,3}": r"\1", " UTC$": "Z"}  # nanoseconds; the zone of BigQuery
 
 _LEAVE_OUT = "leave such rows out with --max-bad-rows N (max_bad_rows=N)"
 
@@ -99,23 +88,6 @@ def parse_rows(data: bytes, header: Header, columns: list[str], types: dict[str,
             decimal_point=header.decimal,
         ),
     )
-
-
-def read_dates(texts: Any, before: str, kind: pa.DataType) -> Any:
-    """Texts as times in one of the forms of DATES, without their nanoseconds; an ArrowInvalid where one is not.
-
-    Examples
-    --------
-    >>> read_dates(pa.array(["9999-12-31 23:59:59.123456789"]), *DATES[0])[0]
-    <pyarrow.TimestampScalar: '9999-12-31T23:59:59.123456'>
-    """
-    texts = pc.binary_join_element_wise(before, texts, "")
-    try:
-        return texts.cast(kind)
-    except pa.ArrowInvalid:
-        for form, usual in _OTHER_FORMS.items():
-            texts = pc.replace_substring_regex(texts, form, usual)
-        return texts.cast(kind)
 
 
 @dataclass(frozen=True)

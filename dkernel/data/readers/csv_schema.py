@@ -18,18 +18,15 @@ from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.data.readers.csv_fields import (
-    DATES,
-    NULL_NUMBERS,
-    NULLS,
     PLAIN_NUMBER,
     TYPES,
     Header,
     can_hold,
     explain_parse,
     parse_rows,
-    read_dates,
     well_formed_rows,
 )
+from dkernel.data.readers.text_dates import DATES, NULL_NUMBERS, NULLS, read_dates
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS

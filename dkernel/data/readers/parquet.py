@@ -13,7 +13,8 @@ from dkernel.data.arrow import column_array, open_parquet
 from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text
+from dkernel.data.readers.arrow_tables import bytes_in, kind_of_type, raw_of_table, rows_without_text, texts_of_dates
+from dkernel.data.readers.text_dates import no_dates
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DamagedFileError, DataError
 from dkernel.numerics.validation import RowPlace
@@ -50,6 +51,9 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: RowPlace)
     for name in bytes_in(table, wanted):
         for row in rows_without_text(table.column(name)):
             refused.setdefault(row, RejectedRow(name, "the bytes are not UTF-8 text"))
+    for name in texts_of_dates(table, wanted):
+        for row, reason in no_dates(table.column(name)).items():
+            refused.setdefault(row, RejectedRow(name, reason))
     rows = np.delete(np.arange(len(table)), list(refused))
     return FilteredRows(raw_of_table(table.take(rows), wanted, place), rows, refused)
 
