@@ -152,7 +152,7 @@ class Reader:
             tool.chmod(0o755)
         (folder / "scripts").symlink_to(ROOT / "scripts")
 
-    def open_filesystem(self, example: Example) -> None:
+    def reach(self, example: Example) -> None:
         """Run it, and before it what it builds on: commands of README and blocks above it that write what it names."""
         for each in TO_RUN:
             above = each.page == example.page and each.line < example.line
