@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 def evaluate_command(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
-    Classification: accuracy, error, auc (two classes), log_loss, precision and recall of each class. Regression: rmse,
-    mae and r2. Both: the share of the rows that intervals, or sets of classes, cover, and how large these are. Of
-    landmarks also the share of rows that are far from those of the training, with their error.
+    Classification: accuracy, error, balanced_accuracy, auc and average_precision (two classes), log_loss, precision and
+    recall of each class. Regression: rmse, mae and r2. Both: the share of the rows that intervals, or sets of classes,
+    cover, and how large these are. Of landmarks also the share of rows that are far from those of the training, with
+    their error.
 
     \b
     dkernel evaluate model.safetensors test.parquet --label y
@@ -126,16 +127,16 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
         elif name == "far":
             there = f" (error there: {100 * value['error']:.3g} %)" if "error" in value else ""
             there = f" (rmse there: {_text(value['rmse'])})" if "rmse" in value else there
-            yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
+            yield f"{name:<17} {100 * value['share']:.3g} % of the rows are unlike any row of the training{there}"
         elif name == "importance":
             for i, (column, lost) in enumerate(value.items()):
-                yield f"{'' if i else name:<10} {column}: {lost['mean']:.3g} ± {lost['deviation']:.1g}"
+                yield f"{'' if i else name:<17} {column}: {lost['mean']:.3g} ± {lost['deviation']:.1g}"
         elif name in ("interval", "set"):
             covered, asked = 100 * value["covered"], 100 * value["coverage"]
             size = f"mean width {_text(value['width'])}" if name == "interval" else f"{_text(value['size'])} classes"
-            yield f"{name:<10} covers {covered:.3g} % of the rows, {asked:.3g} % asked for, {size}"
+            yield f"{name:<17} covers {covered:.3g} % of the rows, {asked:.3g} % asked for, {size}"
         elif value is not None:
-            yield f"{name:<10} {_text(value)}"
+            yield f"{name:<17} {_text(value)}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -147,4 +148,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
+    from dkernel.model.wording import format_number
+
+    return format_number(value) if isinstance(value, float) else f"{value:,}"

@@ -86,6 +86,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         n_components: str | int = "auto",
         landmarks: LandmarksLike = "uniform",
         loss: str = "auto",
+        scoring: str = "loss",
         alpha: str | float = "auto",
         solver: str = "auto",
         passes: str | int = "auto",
@@ -113,6 +114,7 @@ class KernelMachine(LinearCoefficients, NamedParameters, BaseEstimator):
         self.n_components = n_components
         self.landmarks = landmarks
         self.loss = loss
+        self.scoring = scoring
         self.alpha = alpha
         self.solver = solver
         self.passes = passes

@@ -25,6 +25,7 @@ _TUNER_LINES = (
     "rows",
     "progressive_loss",
     "left_out_loss",
+    "score",
     "error",
     "rmse",
 )  # these entries of a line of the leaderboard are no parameters
@@ -42,7 +43,10 @@ def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         )
     # None of a candidate that diverged or never ran.
     losses = [line.get("progressive_loss", line.get("left_out_loss")) for line in leaderboard]
-    results["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
+    scores = [
+        line.get("score", None if loss is None else -loss) for line, loss in zip(leaderboard, losses, strict=True)
+    ]
+    results["mean_test_score"] = np.array([np.nan if each is None else each for each in scores], dtype=np.float64)
     results["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
     results["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
     return results
@@ -88,11 +92,11 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     best_model_ : Model
         Its model.
     leaderboard_ : list of dict
-        Candidates, the best first: rank, parameters, rungs, rows, progressive_loss (of few rows left_out_loss), and
-        error or rmse.
+        Candidates, the best first: rank, parameters, rungs, rows, progressive_loss (of few rows left_out_loss; with
+        `scoring` of the estimator score), and error or rmse.
     cv_results_ : dict
         Leaderboard as scikit-learn's searches have it, one array a key: params, param_NAME, mean_test_score (the
-        negative loss of the leaderboard), rank_test_score, n_resources.
+        score, or the negative loss, of the leaderboard), rank_test_score, n_resources.
     best_score_ : float
         mean_test_score of the best, whose index best_index_ is 0.
     passes_ : float

@@ -12,7 +12,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import NystromMap
 from dkernel.inference.evaluated_rows import EvaluatedRows
-from dkernel.losses.metrics import ScoreHistogram, area_under_curve, class_of_scores
+from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
 from dkernel.model.conformal import COVERAGE, check_coverage
 from dkernel.model.model import Model
 from dkernel.model.model_file import digest_of
@@ -37,10 +37,10 @@ def evaluate_model(
 ) -> dict[str, Any]:
     """Figures of a model on the labelled rows of a source, with its weights; rows of weight 0 do not count.
 
-    For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
-    a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
-    None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
-    of a constant label.
+    For classes n, accuracy, error, balanced_accuracy, auc and average_precision (two classes), log_loss (of a model
+    that gives probabilities) and per_class, a list of label, n, precision, recall; for a regression n, rmse, mae, r2,
+    of several targets their means. Fractions; None where a figure has no meaning: auc with rows of one class, the
+    precision of a class that is never predicted, r2 of a constant label.
 
     `interval` has the coverage that was asked for, the share of the labels that intervals cover, and their mean width;
     `set` the same of sets of classes, with their mean size. Neither is there where too few rows were left out.
@@ -239,7 +239,10 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         assert self.targets.classes is not None
         labels = self.targets.classes.tolist()
         figures: dict[str, Any] = {"n": int(total.rows.sum()), "accuracy": accuracy, "error": 1.0 - accuracy}
+        there = total.actual > 0
+        figures["balanced_accuracy"] = float(np.mean(total.both[there] / total.actual[there]))
         figures["auc"] = area_under_curve(total.histogram) if total.histogram else None
+        figures["average_precision"] = average_precision(total.histogram) if total.histogram else None
         figures["log_loss"] = total.surprise / weight if self.model.has_probabilities else None
         if self.coverage is not None:
             covered, size = (total.covered / weight).tolist()

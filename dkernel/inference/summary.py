@@ -9,9 +9,10 @@ import numpy as np
 
 from dkernel.inference.baselines import baselines, error_of_share
 from dkernel.inference.drift import WARNED_COLUMNS, describe, find_drift, moments_of
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.model import Model
 from dkernel.model.solver_table import SOLVERS, SolverEntry, early_end
-from dkernel.model.wording import describe_model
+from dkernel.model.wording import describe_model, format_number
 from dkernel.training.fit import TrainResult
 
 RARE = 0.1  # share of the rows: of a class with less, the accuracy says little
@@ -35,6 +36,7 @@ CHOICES = (
     "local",
 )
 """Lines of a fit that say what it chose. Its other lines are about the data, or say that it ended early."""
+_OF_RANKING = {"roc_auc": "auc", "average_precision": "average_precision"}  # scorer -> its name in `baselines`
 _CHOSEN_BY_ROWS = {"way", "loss", "alpha", "local"}
 
 
@@ -77,11 +79,13 @@ class FitSummary:
         """The summary of a model by the header of its file."""
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe.get("solver", "psgd")]  # left out of older files
         rare, share = _rare_classes(labels, facts.get("counts", ()))
+        asked, held = recipe.get("scoring", BY_LOSS), facts.get("holdout", {})
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
             describe_model(recipe, facts, columns),
             {
-                **_held_out(facts.get("holdout", {})),
+                **_held_out(held),
+                "scoring": {asked: held[asked]} if asked != BY_LOSS and asked in held else {},
                 "chose": bool(_CHOSEN_BY_ROWS & lines.keys()) or solver.in_rounds,
                 "rarest": share,
                 "most_frequent": repr(labels[int(np.argmax(facts["counts"]))])
@@ -134,8 +138,11 @@ def _rare_classes(labels: Sequence[Any] | None, counts: Sequence[float]) -> tupl
         return "", 1.0
     names = ", ".join(f"{labels[i]!r} ({format_share(shares[i])} of the rows)" for i in order[:SHOWN_CLASSES])
     more = f" and {len(order) - SHOWN_CLASSES} more" if len(order) > SHOWN_CLASSES else ""
-    where = "look at auc and average precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
-    return f"{names}{more}: the share of wrong labels says little of so few rows, {where}", float(shares.min())
+    where = "look at roc_auc and average_precision" if len(counts) == 2 else "dkernel evaluate prints their recall"
+    return (
+        f"{names}{more}: the share of wrong labels says little of so few rows; {where}, and --scoring lets them judge",
+        float(shares.min()),
+    )
 
 
 def _shift(result: TrainResult) -> str:
@@ -159,7 +166,9 @@ def _quality(judged: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     own, figure = judged["model"], judged["figure"]
     sure = format_figure(figure, own["standard_error"], 2).removesuffix(" %")
     chose = ", which also chose the settings" if judged["chose"] else ""
-    merits = ", ".join([f"{format_figure(figure, own['value'])} (± {sure})", *_ranking(judged, own)])
+    asked = [f"{name} {format_number(value)}" for name, value in judged["scoring"].items()]
+    ranking = [each for each in _ranking(judged, own) if each.split()[0] not in judged["scoring"]]
+    merits = ", ".join([f"{format_figure(figure, own['value'])} (± {sure})", *asked, *ranking])
     yield figure, f"{merits} on {judged['rows']:,} rows left out{chose}"
     if beside := "; ".join(verdict(judged, name) for name in SIMPLER if name in judged):
         yield "beside", beside
@@ -171,8 +180,7 @@ def _ranking(judged: Mapping[str, Any], merits: Mapping[str, Any]) -> list[str]:
     """AUC and average precision, where a class is rare."""
     if not judged["rarest"] < RARE:
         return []
-    names = {"auc": "auc", "average_precision": "average precision"}
-    return [f"{text} {merits[name]:.3g}" for name, text in names.items() if merits.get(name) is not None]
+    return [f"{name} {merits[own]:.3g}" for name, own in _OF_RANKING.items() if merits.get(own) is not None]
 
 
 def verdict(judged: Mapping[str, Any], name: str) -> str:
@@ -219,10 +227,6 @@ def describe_sure(sure: Mapping[str, float]) -> str:
 def format_figure(figure: str, value: float, digits: int = 3) -> str:
     shares = ("error", "balanced accuracy")
     return format_share(value, digits) if figure in shares else format_number(value, digits)
-
-
-def format_number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
 def format_share(share: float, digits: int = 3) -> str:

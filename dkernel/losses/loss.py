@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import fields, is_dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.losses.scoring import BY_LOSS, judging_rows
 from dkernel.numerics.array_types import Floats
 
 # An interior-point method ends near the bound of a coefficient, not on it. On 1,000 rows of C = 0.1 to 100 the smallest
@@ -48,6 +50,8 @@ class Loss(ABC):
     """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
     needed: ClassVar[str] = ""
     """Condition on the number of a loss that has one, in words."""
+    scoring = BY_LOSS
+    """Name of the scorer by which rows that were left out judge."""
 
     @property
     def smoothable(self) -> bool:
@@ -211,8 +215,47 @@ class Loss(ABC):
         """
         return -float(np.log1p(rows)) if self.probable and not self.joint else -1.0
 
+    def judged_by(self, scoring: str) -> Self:
+        """Give the loss whose held-out rows are judged by a scorer.
+
+        Parameters
+        ----------
+        scoring : str
+            One of SCORERS, or "loss".
+
+        Returns
+        -------
+        Loss
+            The same loss.
+        """
+        made = copy(self)
+        object.__setattr__(made, "scoring", scoring)
+        return made
+
     def judging_value(self, y: Floats, s: Floats) -> Floats:
-        """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
+        """Compute the value by which held-out rows are judged.
+
+        All comparisons of fits, of their settings and of when they end ask this. The values of a scorer are of all rows
+        together.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n, outputs)
+            Targets.
+        s : ndarray of shape (n, outputs)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n, outputs)
+            Values, whose mean is to be small.
+        """
+        if self.scoring == BY_LOSS:
+            return self.held_out_value(y, s)
+        return judging_rows(self.scoring, y, s, self.class_probabilities)
+
+    def held_out_value(self, y: Floats, s: Floats) -> Floats:
+        """Compute the loss of held-out rows, or another value where a small loss says nothing.
 
         Parameters
         ----------

@@ -139,5 +139,5 @@ class Perceptron(Loss):
         # A score of 0 is no decision: a machine that begins there would stay there.
         return np.where(y * s <= 0, -y, np.zeros_like(y))
 
-    def judging_value(self, y: Floats, s: Floats) -> Floats:
+    def held_out_value(self, y: Floats, s: Floats) -> Floats:
         return (y * s <= 0).astype(s.dtype)

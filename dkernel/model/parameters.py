@@ -38,6 +38,8 @@ _SAMPLINGS = ("auto", "iid", "orthogonal", "sobol", "structured", "fastfood")
 _OF_BOTH = ("auto", "squared")
 _OF_CLASSES = ("squared_hinge", "hinge", "logistic", "softmax", "perceptron")
 _OF_NUMBERS = ("huber", "epsilon_insensitive", "quantile")
+_SCORERS_OF_CLASSES = ("accuracy", "balanced_accuracy", "roc_auc", "average_precision", "neg_log_loss")
+_SCORERS_OF_NUMBERS = ("neg_root_mean_squared_error", "neg_mean_absolute_error")
 _LANDMARK_RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
 
@@ -156,6 +158,17 @@ class Parameters:
         words=("auto",),
         form="NUMBER|C=NUMBER",
         kind="float, str",
+        usual=True,
+    )
+    scoring: str = parameter(
+        "loss",
+        "Scorer of scikit-learn by which rows that are left out choose among ways, settings and alphas, and end the "
+        'stages. "loss" is the loss, and of two fits to classes none with more wrong labels is taken. Of several '
+        "classes a ranking is the mean over the classes, each against the rest; rows count alike.",
+        word,
+        words=("loss", *_SCORERS_OF_CLASSES, *_SCORERS_OF_NUMBERS),
+        of_task={"classify": ("loss", *_SCORERS_OF_CLASSES), "regress": ("loss", *_SCORERS_OF_NUMBERS)},
+        before="loss",
         usual=True,
     )
     solver: str = parameter(

@@ -46,3 +46,14 @@ def _describe_components(kernel: str, components: int, columns: int) -> str:
 def _names_linear(kernel: str) -> bool:
     """True if the text of a kernel, which may be of a function that is not registered here, names linear ones alone."""
     return not re.search(r"[A-Za-z]\w*\(", re.sub(r"Linear\(|Polynomial\(degree=1,", "", kernel))
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """A number with some digits that count, and never with an exponent where it is large.
+
+    Examples
+    --------
+    >>> format_number(0.892804), format_number(43512.0), format_number(0.0213, 2)
+    ('0.893', '43,500', '0.021')
+    """
+    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{float(f'{value:.{digits}g}'):,.0f}"

@@ -10,8 +10,10 @@ import numpy as np
 from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.features.base import Coordinates
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.journal import Journal
 from dkernel.numerics.array_types import F64
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.solvers.objective import LossStatistic, LossSums, Problem
 from dkernel.solvers.reservoir_split import ReservoirSplit
 from dkernel.solvers.sgd_round import PSGD, coefficients_of
@@ -98,7 +100,9 @@ class SampledProblem:
 
     def losses(self, block: KeptBlock, v: F64, name: str) -> LossSums:
         """Loss and right answers on a block, of each group of heads of v."""
-        return block.fold(LossStatistic(self.of_sample), name, coefficients_of(self.coordinates, v))
+        # A scorer sees all rows at once.
+        size = PIECE_ROWS if self.problem.loss.scoring == BY_LOSS else block.n
+        return block.fold(LossStatistic(self.of_sample), name, coefficients_of(self.coordinates, v), size)
 
 
 @dataclass(frozen=True, eq=False)

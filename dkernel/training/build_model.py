@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dkernel.kernels.analysis.linearity import is_linear
 from dkernel.losses.losses import Quantile, parse_loss
 from dkernel.losses.predictive_variance import Variance
+from dkernel.losses.scoring import BY_LOSS, SCORERS
 from dkernel.model.local.base import LocalMachine
 from dkernel.model.model import Model
 from dkernel.model.recipe import SettledRecipe
@@ -172,14 +173,15 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     elif map.landmarks is not None and len(held.X):
         facts["certificate"] = certificate(map, components.scaling.apply(held.X), way.request.plan.flops)
     moments = survey.moments
-    # A standard scaling has them, and sparse rows are surveyed in folded columns.
-    if components.scaling.kind != "standard" and not (map.sparse or map.objects):
+    # A standard scaling has them, unless a metric is folded in, and sparse rows are surveyed in folded columns.
+    known = components.scaling.kind == "standard" and chosen.metric != "diagonal"
+    if not known and not (map.sparse or map.objects):
         facts["survey"] = {"mean": moments.mean.tolist(), "deviation": np.sqrt(moments.variance).tolist()}
     if chosen.weights is not None:
         facts["weights"] = [float(weight) for weight in chosen.weights]
     facts |= outcome.facts
     if way.holdout:
-        facts["holdout"] = way.holdout
+        facts["holdout"] = _figures_of_holdout(way)
     if way.local is not None:
         facts["local"] = way.local.facts
     if targets.classes is None:
@@ -194,6 +196,14 @@ def _span(way: FittedWay) -> dict[str, Any]:
     problem, span = way.problem.problem, way.data.survey.span
     is_line = way.machine is None and is_linear(problem.components.map.kernel)
     return {} if span is None or is_line or isinstance(problem.loss, Quantile) else {"span": span.tolist()}
+
+
+def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
+    """The figures of the holdout, in place of the loss the score that was asked for."""
+    scoring, targets, figures = way.data.recipe.scoring, way.data.targets, dict(way.holdout)
+    if scoring == BY_LOSS:
+        return figures
+    return {scoring: SCORERS[scoring].score(figures.pop("loss"), targets.unit), **figures}
 
 
 def _variance_of_components(fit: FitProblem, variance: Mapping[str, Any]) -> Variance:

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from dkernel.losses.losses import Loss
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.targets import Targets
 from dkernel.training.selection.evaluation import paired_difference
@@ -18,9 +19,9 @@ class HoldoutLosses:
 
     Parameters
     ----------
-    loss : name of the loss
-    values : float64 (rows,)
-    wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers
+    loss : name of the loss, or of the scorer that was asked for
+    values : of `Loss.judging_value`, float64 (rows,)
+    wrong : 1 where the label is wrong, else 0, float64 (rows,); None for numbers, and where a scorer was asked for
     weight : float64 (rows,)
     """
 
@@ -32,8 +33,14 @@ class HoldoutLosses:
     @classmethod
     def of(cls, loss: Loss, targets: Targets, Y: F32, scores: F32, weight: F64) -> "HoldoutLosses":
         """The losses of rows with these targets and scores, float32 (rows, outputs)."""
-        wrong = None if targets.classes is None else targets.wrong(Y, scores).astype(np.float64)
-        return cls(loss.text, loss.judging_value(Y, scores).sum(axis=1, dtype=np.float64), wrong, weight)
+        by_loss = loss.scoring == BY_LOSS
+        wrong = targets.wrong(Y, scores).astype(np.float64) if by_loss and targets.classes is not None else None
+        return cls(
+            loss.text if by_loss else loss.scoring,
+            loss.judging_value(Y, scores).sum(axis=1, dtype=np.float64),
+            wrong,
+            weight,
+        )
 
     @property
     def mean(self) -> float:

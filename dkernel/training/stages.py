@@ -8,6 +8,7 @@ from typing import Any
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.losses.losses import LOSSES, Loss, parse_loss
+from dkernel.losses.scoring import check_scoring
 from dkernel.model.local.inputs import GridInputs
 from dkernel.model.local_settings import Grids, learns_rest
 from dkernel.model.model import ScaledComponents
@@ -73,6 +74,8 @@ def learn_labels(request: FitRequest, run: FitRun, survey: SurveyResult) -> FitD
     if caution := doubtful_task(request.recipe, recipe.task, kind, survey.labels):
         run.note("task", caution)
     targets, counts = make_targets(recipe, survey, request.source.label, sizes.n)
+    loss = parse_loss(recipe.loss).of(targets.outputs)
+    check_scoring(recipe.scoring, targets.classes is not None, loss.probable)
     if recipe.cost is not None:
         learned = 1 - sizes.holdout / sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
@@ -160,7 +163,7 @@ def choose_model(
     if request.chosen is not None:
         return request.chosen
     targets, recipe = data.targets, data.recipe
-    loss = parse_loss(recipe.loss).of(targets.outputs)
+    loss = parse_loss(recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
     run.progress.phase("choose scale and gamma")
     choice = Choice(
         recipe,
@@ -216,7 +219,7 @@ def pose_problem(
     if chosen.loss is not None and alpha == "auto" and request.solver.in_rounds:
         assert chosen.alpha is not None
         alpha = chosen.alpha  # it was chosen on the same components, at their optimum
-    loss = parse_loss(chosen.loss or recipe.loss).of(targets.outputs)
+    loss = parse_loss(chosen.loss or recipe.loss).of(targets.outputs).judged_by(recipe.scoring)
     weights = targets.weights_of(recipe.class_weight, data.counts)
     columns, coordinates = ScaledComponents(chosen.scaling, map), map.coordinates()
     return FitProblem(

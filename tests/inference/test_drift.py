@@ -152,3 +152,12 @@ def test_a_run_that_goes_on_tells_of_all_rows(machine, tmp_path, monkeypatch):
         assert dkernel.score(machine, tmp_path / "new", tmp_path / "again").reused == 4
     one, other = (tmp_path / name / "_manifest.json" for name in ("whole", "again"))
     assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("metric", ["identity", "diagonal", "full"])
+def test_a_learned_metric_is_no_deviation_of_the_training(metric):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3)) * [1.0, 5.0, 20.0]
+    settings = {"gamma": 0.5, "n_components": 64, "alpha": 1e-4, "solver": "psgd"}
+    model = dkernel.KernelRegressor("gaussian", metric=metric, scale="standard", **settings).fit(X, X[:, 0]).model_
+    np.testing.assert_allclose(model.training_moments[1], X.std(axis=0), rtol=0.02)

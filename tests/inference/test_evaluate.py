@@ -40,11 +40,14 @@ def test_two_classes_as_scikit_learn_has_them(two):
     S = two.scores(X)
     p = two.probabilities(S)
     called = two.labels(S)
-    assert list(found) == ["n", "accuracy", "error", "auc", "log_loss", "set", "far", "per_class"]
+    names = ["n", "accuracy", "error", "balanced_accuracy", "auc", "average_precision", "log_loss", "set", "far"]
+    assert list(found) == [*names, "per_class"]
     assert found["n"] == 5000
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(y, called), abs=1e-12)
     assert found["error"] == pytest.approx(1 - found["accuracy"])
     assert found["auc"] == pytest.approx(metrics.roc_auc_score(y == "out", S[:, 0]), abs=1e-9)
+    assert found["average_precision"] == pytest.approx(metrics.average_precision_score(y == "out", S[:, 0]))
+    assert found["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(y, called))
     assert found["log_loss"] == pytest.approx(metrics.log_loss(y, p), rel=1e-9)
     precision, recall, _, n = metrics.precision_recall_fscore_support(y, called)
     for i, label in enumerate(["in", "out"]):

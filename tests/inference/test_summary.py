@@ -43,10 +43,10 @@ def test_rows_that_chose_nothing_are_not_said_to_have_chosen(given):
 def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
     machine = KernelClassifier(**SETTINGS).fit(X, X[:, 0] + X[:, 1] ** 2 > 3.8)
     told = summary(machine)
-    assert "auc 0.9" in told["error"]
-    assert "average precision 0." in told["error"]
+    assert "roc_auc 0.9" in told["error"]
+    assert "average_precision 0." in told["error"]
     assert "always False (" in told["beside"]
-    assert "a linear model (4.5 %, auc 0.6" in told["beside"]
+    assert "a linear model (4.5 %, roc_auc 0.6" in told["beside"]
     assert told["rare"].startswith("True (")
     shown = FitSummary.of_model(machine.model_)
     assert (shown.checks.keys(), shown.judged["rows"]) == ({"rare"}, 600)

@@ -284,9 +284,9 @@ def _search(record: Mapping[str, Any]) -> Iterator[str]:
     board = record.get("leaderboard")
     if not board or not board[0]["rungs"]:
         return
-    judged = "on rows left out of a fit" if "left_out_loss" in board[0] else "on rows before they were used"
+    judged = "on rows left out of a fit" if "progressive_loss" not in board[0] else "on rows before they were used"
     yield _draw("Leaderboard", figures.race(board), f"{len(board)} candidates, each at its last rung, judged {judged}.")
-    figured = ("rank", "rows", "rungs", "progressive_loss", "left_out_loss", "error", "rmse")
+    figured = ("rank", "rows", "rungs", "progressive_loss", "left_out_loss", "score", "error", "rmse")
     names = [name for name in board[0] if name not in figured]
     lines = [(f"{line['rank']}", ", ".join(f"{name} {_plain(line[name])}" for name in names)) for line in board[:10]]
     yield _table("The first ten", lines)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.local.cell_machine import CellInputs, CellMachine
 from dkernel.model.local.cells import CELL_METRIC_ROUNDS, CellSettings, learn_root_of_cells
 from dkernel.model.local.partition import grow_partitions
@@ -130,7 +131,8 @@ def fit_cell_stage(
     router = RowRouter(residual.problem, residual.start, inputs, tree)
     rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
     mean_weight = 1.0 if residual.weight is None else residual.weight / n
-    loss, outputs = residual.problem.loss, residual.problem.targets.outputs
+    # The rows of one cell say nothing of a ranking of all.
+    loss, outputs = residual.problem.loss.judged_by(BY_LOSS), residual.problem.targets.outputs
     problem = CellProblem(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
 
     def choose() -> tuple[Place, tuple[float, float, float]]:

@@ -10,6 +10,7 @@ from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.journal import Journal
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Executor
@@ -91,6 +92,7 @@ class ParameterSearch(ABC):
         return self.asked.clock() - self.began + spent <= self.budget.seconds
 
     def _comparable(self, loss: float, error: float) -> float:
-        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
-        value = loss if len({c.recipe.loss for c in self.candidates}) == 1 else error
+        """Figure to compare candidates by: their loss or score where all have the same, else the error, or the rmse."""
+        alike = self.asked.recipe.scoring != BY_LOSS or len({c.recipe.loss for c in self.candidates}) == 1
+        value = loss if alike else error
         return value if math.isfinite(value) else math.inf

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from dkernel.data.source import Source
+from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.solvers.fit_problem import FitRun
@@ -82,7 +83,9 @@ class FewRowsSearch(ParameterSearch):
         judged = model.facts["holdout"]
         error = {"rmse": judged["rmse"]} if model.classes is None else {"error": 1 - judged["accuracy"]}
         asked = {**self._name(candidate), "alpha": model.recipe.alpha}
-        figures = {"left_out_loss": judged["loss"], **error}
+        scoring = candidate.recipe.scoring
+        figures = {"left_out_loss": judged["loss"]} if scoring == BY_LOSS else {"score": judged[scoring]}
+        figures |= error
         return {**asked, "kernel": repr(chosen.kernel), "rungs": 1, "rows": judged["rows"], **figures}
 
     def _choose_model(self, candidate: SearchCandidate) -> SelectedModel:
@@ -104,7 +107,8 @@ class FewRowsSearch(ParameterSearch):
         return {name: metric if name == "metric" else value for name, value in candidate.asked.items()}
 
     def _measure(self, line: Mapping[str, Any]) -> float:
-        return self._comparable(line["left_out_loss"], line.get("error", line.get("rmse")))
+        loss = -line["score"] if "score" in line else line["left_out_loss"]
+        return self._comparable(loss, line.get("error", line.get("rmse")))
 
     def _result(self, lines: Mapping[int, dict[str, Any]], passes: float) -> dict[str, Any]:
         """The leaderboard and the winner; of equals the first, which the choice of `train` is."""

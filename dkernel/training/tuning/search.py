@@ -29,6 +29,7 @@ from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.losses.losses import parse_loss
+from dkernel.losses.scoring import BY_LOSS, SCORERS
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.fit_problem import FitRun
@@ -211,6 +212,13 @@ class HalvingSearch(ParameterSearch):
         try:
             survey = read_survey(base, run, reader)
             self.targets = learn_labels(base, run, survey).targets
+            if self.judges is None and base.recipe.scoring != BY_LOSS:
+                self.judges = split_rows(base, survey, base.sizes).holdout
+                if not len(self.judges.X):
+                    raise RecipeError(
+                        f"scoring={base.recipe.scoring!r} judges rows that are left out, and holdout=0 leaves none. "
+                        "Give a holdout, or rows to judge by."
+                    )
             base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
             maps = self._make_maps(survey, reader)
             schedules, reader, _ = choose_order(base, run, survey, base.sizes, reader)
@@ -356,5 +364,9 @@ class HalvingSearch(ParameterSearch):
         name, figure = self._figure(score)
         loss = score.loss / max(score.weight, 1e-300)
         # JSON has no word for what a candidate that diverged has.
-        figures = {"progressive_loss" if self.judges is None else "left_out_loss": loss, name: figure}
+        scoring = self.asked.recipe.scoring
+        if scoring != BY_LOSS:
+            figures = {"score": SCORERS[scoring].score(loss, self.targets.unit), name: figure}
+        else:
+            figures = {"progressive_loss" if self.judges is None else "left_out_loss": loss, name: figure}
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
