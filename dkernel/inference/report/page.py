@@ -160,6 +160,7 @@ def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tupl
         sure = format_figure(name, own["standard_error"], 2)
         text = f"{text}, {judged['rows']:,} rows left out"
         yield f"{format_figure(name, own['value']).removesuffix(' %')} ± {sure}", text
+        yield from ((format_figure(asked, value), asked) for asked, value in judged["scoring"].items())
     if quality is not None:
         yield from ((format_figure(name, value), name) for name, value in quality.merits.items())
 
