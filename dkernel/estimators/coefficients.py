@@ -60,6 +60,8 @@ def nonlinearity_of(model: Model) -> str:
     encoded = [] if model.encoding is None else [c.name for c in model.encoding.columns if not _is_plain(c)]
     if encoded:
         return f"encodes {', '.join(map(repr, encoded[:5]))}{', ...' if len(encoded) > 5 else ''}"
+    if model.scaling.curves is not None:
+        return "sees their ranks: fit with scale='standard'"
     return "" if is_linear(model.map.kernel) else f"has the kernel {model.map.kernel!r}"
 
 

@@ -1,4 +1,4 @@
-"""Scaling of the features: the affine map before every feature map."""
+"""Scaling of the features: the map before every feature map, affine but for normal scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
+from dkernel.features.normal_scores import NormalScores
 from dkernel.numerics.fused.products import products
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.sparse_rows import SparseRows
 
-SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
+BY_RANKS = "quantile"  # the scaling whose numbers come from a sample, not from moments
+SCALINGS = ("standard", "minmax", "global", "maxabs", BY_RANKS, "none")
 SPARSE = ("none", "maxabs")
 """Scalings that keep 0, so that sparse rows stay sparse."""
 FAR_DEVIATIONS = 1e4  # deviations from 0: float32 has three digits of a column's variation, and fewer beyond
@@ -20,13 +22,15 @@ FAR_DEVIATIONS = 1e4  # deviations from 0: float32 has three digits of a column'
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """x -> ((x - shift) * factor) R: per column, and with a learned metric a linear map R behind.
+    """x -> ((z(x) - shift) * factor) R: per column, and with a learned metric a linear map R behind; z(x) is x, or its
+    normal scores.
 
     Parameters
     ----------
     kind : one of SCALINGS, for the record
     shift, factor : float64 (p,); of sparse rows (1,) where one number is for all columns
     rotation : R, float64 (p, p), or None for the identity
+    curves : z, None for the identity
 
     Examples
     --------
@@ -39,6 +43,7 @@ class Scaling:
     shift: NDArray[np.float64]
     factor: NDArray[np.float64]
     rotation: NDArray[np.float64] | None = None
+    curves: NormalScores | None = None
 
     @classmethod
     def of(
@@ -95,6 +100,34 @@ class Scaling:
         return cls(kind, mean, one / (total if total > 0 else 1.0))
 
     @classmethod
+    def of_quantiles(
+        cls,
+        X: NDArray[np.floating],
+        weight: NDArray[np.float64] | None = None,
+        *,
+        rounding: float = 1e-7,
+        unscaled: NDArray[np.bool_] | None = None,
+    ) -> "Scaling":
+        """The scaling of kind "quantile", by a sample of the rows: normal scores, each column to variance 1.
+
+        Parameters
+        ----------
+        X, weight : the sample (n, p), and how often each row counts, (n,)
+        rounding, unscaled : as in `of`
+        """
+        if X.dtype.kind == "O":
+            raise RecipeError(
+                "scale='quantile' needs the ranks of all columns, and columns of objects have none. Use "
+                "scale='standard', which scales the columns of numbers beside them, or 'none'."
+            )
+        curves = NormalScores.of(X, weight, unscaled)
+        Z = curves.apply(X).astype(np.float64)
+        mean = np.average(Z, axis=0, weights=weight)
+        variance = np.average(np.square(Z - mean), axis=0, weights=weight)
+        inner = cls.of("standard", mean, variance, Z.min(axis=0), Z.max(axis=0), rounding=rounding, unscaled=unscaled)
+        return replace(inner, kind=BY_RANKS, curves=curves)
+
+    @classmethod
     def of_sparse(cls, kind: str, largest: NDArray[np.floating]) -> "Scaling":
         """The scaling of that kind for sparse rows whose columns have these largest absolute values, (p,).
 
@@ -125,6 +158,8 @@ class Scaling:
             return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
         own = self.in_dtype("float64" if X.dtype == np.float64 else "float32")
+        if self.curves is not None:
+            X = self.curves.apply(X)
         scaled: NDArray[Any] = (X - own.shift) * own.factor
         rotation: NDArray[Any] | None = own.rotation
         if rotation is not None:
@@ -159,12 +194,15 @@ class Scaling:
     def arrays(self) -> dict[str, NDArray]:
         """The arrays."""
         rotation = {} if self.rotation is None else {"rotation": self.rotation}
-        return {"shift": self.shift, "factor": self.factor, **rotation}
+        curves = {} if self.curves is None else self.curves.arrays()
+        return {"shift": self.shift, "factor": self.factor, **rotation, **curves}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "Scaling":
         """The scaling again, from `spec` and `arrays`."""
-        return cls(str(spec["kind"]), arrays["shift"], arrays["factor"], arrays.get("rotation"))
+        kind = str(spec["kind"])
+        curves = NormalScores.build(arrays) if kind == BY_RANKS else None
+        return cls(kind, arrays["shift"], arrays["factor"], arrays.get("rotation"), curves)
 
 
 def _reciprocals(largest: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from dkernel.data.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.features.base import COMPONENT_STRIP, in_tiles
+from dkernel.features.scaling import BY_RANKS
 from dkernel.losses.calibration import Calibration
 from dkernel.losses.loss import of_classes
 from dkernel.losses.losses import Loss, parse_loss
@@ -187,9 +188,11 @@ class Model:
         """
         if self.encoding is not None or not self.layout.numeric:
             return self.encoding
-        if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global"):
+        if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global", BY_RANKS):
             return None
-        return Encoding.of_means(self.columns, self.scaling.shift)
+        if self.scaling.curves is None:
+            return Encoding.of_means(self.columns, self.scaling.shift)
+        return None if self.training_moments is None else Encoding.of_means(self.columns, self.training_moments[0])
 
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""

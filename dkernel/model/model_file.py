@@ -7,7 +7,7 @@ says, and the checks that what was read is a model. Loading builds values from n
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -302,7 +302,10 @@ def _check_shapes(model: Model, place: str) -> None:
         outputs = max(1, model.intercept.size)
     else:
         outputs = 1 if len(model.classes) == 2 else len(model.classes)
-    n_in, scaling = (len(model.inputs),), model.scaling.arrays()
+    n_in, curves = (len(model.inputs),), model.scaling.curves
+    scaling = replace(model.scaling, curves=None).arrays()
+    if curves is not None and not curves.fits(len(model.inputs)):
+        raise ModelFileError(f"{place} does not describe a model: its normal scores are none of these features.")
     if model.encoding is not None and model.encoding.column_names != tuple(model.columns):
         raise ModelFileError(f"{place} does not describe a model: its encoding is of other columns.")
     if model.map.sparse != isinstance(model.columns, RangeNames):

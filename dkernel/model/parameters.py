@@ -269,9 +269,10 @@ class Parameters:
     scale: str = parameter(
         "auto",
         'Scaling of the features. Use "none" for kernels of differences, and for features near 0: products of features '
-        "that are not centred lose digits with the square of offset / deviation.",
+        'that are not centred lose digits with the square of offset / deviation. "quantile" takes each number by the '
+        "normal quantile of its rank, for long tails and outliers.",
         word_of_spelling({None: "none"}),
-        words=("auto", "standard", "minmax", "global", "maxabs", "none"),
+        words=("auto", "standard", "minmax", "global", "maxabs", "quantile", "none"),
     )
     holdout: float = parameter(
         0.05,

@@ -21,6 +21,7 @@ from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
 from dkernel.errors import ModelFileError
 from dkernel.features import FeatureMap, Scaling, map_from
+from dkernel.features.normal_scores import NormalScores
 from dkernel.kernels import Kernel, parse
 from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.losses.predictive_variance import Variance
@@ -59,6 +60,7 @@ CODECS: dict[str, TypeCodec] = {
     "Model": _plain(Model),
     "Numbered": _plain(RangeNames),
     "Platt": _plain(Platt),
+    "NormalScores": _plain(NormalScores),
     "Scaling": _plain(Scaling),
     "SparseRows": _plain(SparseRows),
     "Variance": _plain(Variance),

@@ -16,6 +16,7 @@ from dkernel.data.paths import is_parsed
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import Scaling
+from dkernel.features.scaling import BY_RANKS
 from dkernel.model.serialization import stored
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
@@ -224,6 +225,9 @@ class SurveyResult:
         """The scaling of a kind for these columns, with options of `Scaling.of`, which sparse rows have none of."""
         if self.largest is not None:
             return Scaling.of_sparse(kind, self.largest)
+        if kind == BY_RANKS:
+            options.pop("free", None)
+            return Scaling.of_quantiles(self.reservoir.X, self.reservoir.weight, **options)
         return Scaling.of(kind, self.moments.mean, self.moments.variance, self.low, self.high, **options)
 
 

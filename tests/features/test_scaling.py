@@ -12,6 +12,8 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 def of(kind, X):
     X64 = X.astype(np.float64)
+    if kind == "quantile":
+        return Scaling.of_quantiles(X)
     return Scaling.of(kind, X64.mean(axis=0), X64.var(axis=0), X64.min(axis=0), X64.max(axis=0))
 
 

@@ -44,6 +44,7 @@ def _cases():
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
         "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
+        "quantiles": (XW**3, yW, rng.random(N), BASE.replace(loss="squared", scale="quantile", metric="full")),
         "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
         "grids": (X3, names[y3], None, BASE.replace(local="grids(n_grids=16)", alpha=1e-6)),
         "grids-weights": (

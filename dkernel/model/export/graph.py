@@ -10,12 +10,14 @@ from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
+from dkernel.features.normal_scores import NormalScores
 from dkernel.losses.calibration import Isotonic, Platt
 from dkernel.model.export.encoding_nodes import ML, encode_columns, fill_missing
 from dkernel.model.export.exact import monomials, refusal_of
 from dkernel.model.export.local_nodes import local_scores
 from dkernel.model.export.nodes import KERNELS, Nodes, kernel_values, tensor_type, wants_double
 from dkernel.model.model import FINE_SCORES, Model
+from dkernel.numerics.array_types import F64
 from dkernel.version import __version__
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
@@ -92,6 +94,10 @@ def _is_delicate(model: Model) -> bool:
 
 def _scale(to: Nodes, model: Model, x: str) -> str:
     scaling = model.scaling.in_dtype(model.recipe.dtype)
+    if scaling.curves is not None:
+        with to.compute_in("float64"):
+            x = _normal_scores(to, scaling.curves, to.cast(x, to.dtype))
+        x = to.cast(x, to.dtype)
     if scaling.shift.any():
         x = to("Sub", x, to.constant(scaling.shift))
     if (scaling.factor != 1.0).any():
@@ -99,6 +105,13 @@ def _scale(to: Nodes, model: Model, x: str) -> str:
     if scaling.rotation is None:
         return x
     return to.affine(to.clip(x) if model.map.kernel.shift_invariant else x, scaling.rotation)
+
+
+def _normal_scores(to: Nodes, curves: NormalScores, x: str) -> str:
+    """The normal scores of rows (rows, p)."""
+    places = zip([0, *curves.ends[:-1]], curves.ends, strict=True)
+    parts = [(curves.knots[a:b], curves.values[a:b]) for a, b in places]
+    return to("Concat", *(_interpolate(to, *part, x, j) for j, part in enumerate(parts)), axis=1)
 
 
 def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> str:
@@ -176,7 +189,9 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     if isinstance(curves, Platt):
         scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
     if isinstance(curves, Isotonic):
-        p = to("Concat", *(_interpolate(to, curves, scores, j) for j in range(heads)), axis=1)
+        ends = zip([0, *curves.ends[:-1]], curves.ends, strict=True)
+        steps = [(curves.scores[a:b], curves.values[a:b]) for a, b in ends]
+        p = to("Concat", *(_interpolate(to, *step, scores, j) for j, step in enumerate(steps)), axis=1)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
     elif heads > 1 and model.loss.joint:
@@ -188,13 +203,13 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
     return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
 
 
-def _interpolate(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
-    """The curve of one head, (rows, 1): between the two knots that a score lies between."""
-    first = 0 if j == 0 else int(curves.ends[j - 1])
-    x, y = curves.scores[first : curves.ends[j]], curves.values[first : curves.ends[j]]
+def _interpolate(to: Nodes, x: F64, y: F64, numbers: str, j: int) -> str:
+    """The curve of one column, (rows, 1): between the two knots that a number lies between; itself without knots."""
+    if not len(x):
+        return to.column(numbers, j)
     if len(x) == 1:  # a level curve, as one of two knots
         x, y = np.array([x[0], x[0] + 1.0]), np.repeat(y, 2)
-    s = to("Clip", to.columns(scores, [j]), to.constant(x[0]), to.constant(x[-1]))
+    s = to("Clip", to.column(numbers, j), to.constant(x[0]), to.constant(x[-1]))
     above = to.cast(to("Greater", s, to.constant(x[1:-1])), np.int64)
     left = to("ReduceSum", above, to.constant([1], np.int64), keepdims=1)
     right = to("Add", left, to.constant([1], np.int64))

@@ -59,6 +59,10 @@ def requested_rule(recipe: Recipe, word: str) -> str | float:
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
     """The variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
+    if scaling.curves is not None:  # the survey has the moments of the columns as they were
+        Z, weight = scaling.apply(survey.reservoir.X, "float64")[:, some], survey.reservoir.weight
+        deviation = Z - np.average(Z.mean(axis=1), weights=weight)
+        return float(np.average(np.square(deviation).mean(axis=1), weights=weight)) or 1.0
     shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # the shift of sparse rows only keeps digits
     mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))

@@ -19,6 +19,7 @@ MODELS = {
     **RANDOM,
     "a learned metric": {"kernel": "gaussian", "metric": "full"},
     "global scale": {"kernel": "Matern(nu=2.5, length=2.0)", "scale": "global"},
+    "normal scores": {"kernel": "Matern(nu=2.5, length=2.0)", "scale": "quantile"},
     "largest scale": {"kernel": "Gaussian(gamma=0.3)", "scale": "maxabs"},
     "no holes": {"kernel": "Gaussian(gamma=0.3)", "missing": "error"},
     "float64": {"kernel": "Matern(nu=1.5, length=2.0)", "dtype": "float64"},
