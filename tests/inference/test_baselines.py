@@ -130,5 +130,5 @@ def test_what_is_refused(curved, monkeypatch):
     with pytest.raises(RecipeError, match="Did you mean 'linear'"):
         baselines(curved, "linaer")
     monkeypatch.setattr(baseline.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UnsupportedError, match=r"dkernel\[baseline\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install lightgbm"):
         baselines(curved, "all")

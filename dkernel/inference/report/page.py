@@ -23,7 +23,7 @@ from dkernel.inference.report.style import percent, svg, thousands
 from dkernel.inference.summary import SIMPLER, FitSummary, describe_sure, format_figure, format_share, verdict
 from dkernel.training.planning.memory_plan import format_plan
 
-MOST_BARS = 12  # columns, as many as stand beside the classes on one screen
+MOST_BARS = 12  # columns, or classes: as many as stand on one screen with the rest
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --card: #fff; --blue: #0072b2;
   color-scheme: light dark; }
@@ -80,7 +80,9 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
     lost = columns_by_importance(parts) if quality else []
     tiles = [*_merits(summary.judged, quality), (f"{model.facts['rows']:,}", "rows learned from")]
     tiles += [(_seconds(seconds), "for the training")] if seconds else []
-    top = chain(_beside(summary), _check(summary.checks), _classes(quality), _importances(model, parts, lost))
+    # An order that fills two columns: with classes there is as much after the importances as before them.
+    columns, others = _importances(model, parts, lost), chain(_sure(summary), _check(summary.checks), _classes(quality))
+    top = chain(_beside(summary), *((others, columns) if model.classes is None else (columns, others)))
     details = chain(_pictures(parts, quality), _search(record), _learning(result), _resources(result, record))
     body = [
         _tiles(tiles),
@@ -176,8 +178,12 @@ def _beside(summary: FitSummary) -> Iterator[str]:
     notes = [f"{text[0].upper()}{text[1:]}." for name in SIMPLER if name in judged for text in [verdict(judged, name)]]
     title = "How good: " + ("wrong labels" if figure == "error" else "RMSE")
     yield _bars(title, values, partial(format_figure, figure), notes)
+
+
+def _sure(summary: FitSummary) -> Iterator[str]:
+    judged = summary.judged
     sure = [f"{describe_sure(judged['sure'])}."] if judged.get("sure") else []
-    if judged["chose"]:
+    if judged.get("chose"):
         sure.append("The rows left out also chose the settings: others may be predicted a little worse.")
     if sure:
         yield _box("How sure", "".join(f"<p>{escape(line)}</p>" for line in sure))
@@ -188,14 +194,19 @@ def _check(checks: Mapping[str, str]) -> Iterator[str]:
     yield _table(title, list(checks.items())) if checks else _box(title, nothing)
 
 
-def _classes(quality: Quality | None) -> Iterator[str]:
+def _classes(quality: Quality | None, most: int = MOST_BARS) -> Iterator[str]:
+    """Figures of each class; of many those of the lowest recall."""
     if quality is None or quality.classes is None:
         return
+    found, title = quality.per_class, "Classes"
+    if len(found) > most:
+        title = f"Classes: the {most} of {len(found)} with the lowest recall"
+        found = sorted(found, key=lambda each: 1.0 if each[3] is None else each[3])[:most]
     lines = [
         (name, f"{n:,.0f}", *("-" if share is None else format_share(share) for share in shares))
-        for name, n, *shares in quality.per_class
+        for name, n, *shares in found
     ]
-    yield _grid("Classes", [("class", "rows", "precision", "recall"), *lines])
+    yield _grid(title, [("class", "rows", "precision", "recall"), *lines])
 
 
 def _importances(model: Any, parts: Parts, lost: Bars) -> Iterator[str]:
@@ -246,6 +257,8 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
         yield _draw("Predictions", figures.predictions(quality), "On the dashed line the prediction is the label.")
         yield _draw("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
     else:
+        if len(quality.classes) > MOST_BARS:
+            yield from _classes(quality, len(quality.classes))
         yield _confusion(quality)
         if any(quality.one_against_rest()):
             text = "One class against the rest." if len(quality.classes) > 2 else f"Of {quality.classes[1]}, by score."
@@ -268,7 +281,7 @@ def _confusion(quality: Quality) -> str:
     lines = "".join(
         f"<tr><th>{escape(figures.short(name))}</th>"
         + "".join(
-            f'<td style="background: color-mix(in srgb, var(--blue) {80 * share:.0f}%, transparent)">'
+            f'<td style="background: color-mix(in srgb, var(--blue) {60 * share:.0f}%, transparent)">'
             f"{f'{100 * share:.0f}' if many else format_share(share)}</td>"
             for share in of
         )
