@@ -23,7 +23,7 @@ def explain_choice(search: Search, trial: Trial) -> dict[str, str]:
 
     if len(families) > 1 or best.plain:
         tried = ", ".join(type(kernel).__name__ for kernel in families)
-        verdict = "better than" if best.plain else "the best of"  # the linear kernel is judged after the others
+        verdict = "no worse than" if best.plain else "the best of"  # the linear kernel is judged after the others
         won = margin(lambda c: type(c.kernel).__name__, lambda _: None)
         why["kernel"] = f"{best.kernel!r}, {verdict} {tried}{won}"
     rounds, components = search.metric_rounds.get(id(best.family), ([], 0))

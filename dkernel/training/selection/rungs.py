@@ -306,16 +306,16 @@ def can_try_linear(search: Search, _: Sequence[Trial]) -> bool:
 
 
 def try_linear(search: Search, leaders: Sequence[Trial], fidelity: Fidelity) -> list[Trial]:
-    """The linear kernel enters beside the best; it goes on where it is clearly better, also on the same rows."""
+    """The linear kernel enters beside the best; it goes on where the best gains no more than a standard error."""
     space, judge, best = search.space, search.judge, leaders[0]
     linear = space.linear(best.candidate.scaling.kind)
     few = fidelity if space.p > FINALIST_RUNG.components else FINALIST_RUNG
-    if not judge.trials([linear], few)[0].loss < CLEARLY * best.loss:
+    if judge.is_better(best, judge.trials([linear], few)[0]):
         return list(leaders)
     families = [best.candidate.family]
     both = judge.trials([best.candidate, linear], judge.affordable_fidelity(fidelity, families, LEAST_FIDELITY))
     of_linear, of_best = sorted(both, key=lambda trial: trial.candidate is best.candidate)
-    return [of_linear, *leaders] if of_linear.loss < CLEARLY * of_best.loss else list(leaders)
+    return list(leaders) if judge.is_better(of_best, of_linear) else [of_linear, *leaders]
 
 
 # --- components that are enough
