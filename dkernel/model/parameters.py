@@ -223,7 +223,7 @@ class Parameters:
         'Stage for the residual: random bins ("grids") or exact machines ("cells"). It learns what the map leaves of '
         "targets that are too rough for some thousand components. Each machine has a cell of a partition of the rows. "
         "The stage is left out where the holdout gains less than one standard error, is not for hinge and "
-        'perceptron, and learns no blocks of rows. "auto" tries both on some 4,000 rows and more, where kernel, gamma, '
+        'perceptron, and learns no blocks of rows. "auto" tries both on some 3,000 rows and more, where kernel, gamma, '
         'map, alpha and solver are open. A stage may have settings: "grids(n_grids=1024)", "cells(rows=2048)", in '
         "Python also Grids(n_grids=1024), Cells(rows=2048).",
         local_text,

@@ -186,3 +186,8 @@ def test_auto_adds_no_local_stage_to_given_or_unjudged_machines(given):
     source = from_arrays(*rough(1400))
     assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
     assert plan(source, Recipe(solver="psgd", holdout=0.5), SerialExecutor())["local"] == ["grids", "cells"]
+
+
+@pytest.mark.parametrize(("n", "tried"), [(2900, []), (3100, ["grids", "cells"])])
+def test_a_race_needs_rows_to_judge_by(n, tried):
+    assert plan(from_arrays(*rough(n)), Recipe(solver="psgd"), SerialExecutor())["local"] == tried
