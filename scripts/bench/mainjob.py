@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 from commands import make_files
-from contenders import COMPONENTS, FITS, LEAVES, TREES
+from contenders import COMPONENTS, FITS
 from data import absent, advice
 from report import ROOT, finish, machine, markdown, parser
 
@@ -42,13 +42,13 @@ COMMANDS = {"dkernel": (), "dkernel-workers": WORKERS, "fourier": FOURIER, "four
 """Options of `dkernel train` beside its data, its label and its model."""
 NAMES = {
     "dkernel": "**dkernel**, nothing given",
-    "dkernel-workers": "the same in two workers of 1 GiB",
-    "fourier": f"**dkernel**, {COMPONENTS:,} random Fourier features",
-    "fourier-workers": "the same in two workers of 1 GiB",
-    "scikit-learn": f"scikit-learn, `RBFSampler({COMPONENTS})`, `SGDClassifier.partial_fit`",
-    "dask-ml": "dask-ml, `Incremental` of the same",
-    "LightGBM": f"LightGBM, `Sequence`, {TREES} trees of {LEAVES} leaves",
-    "XGBoost": f"XGBoost, external memory, {TREES} trees of {LEAVES} leaves",
+    "dkernel-workers": "in two workers of 1 GiB",
+    "fourier": f"**dkernel**, {COMPONENTS:,} random features",
+    "fourier-workers": "in two workers of 1 GiB",
+    "scikit-learn": "scikit-learn, `partial_fit`",
+    "dask-ml": "dask-ml, `Incremental`",
+    "LightGBM": "LightGBM, `Sequence`",
+    "XGBoost": "XGBoost, external memory",
 }
 MARKS = {"dkernel": "dkernel", "fourier": f"dkernel, {COMPONENTS:,} features", **{way: way for way in FITS}}
 """What the picture shows, and by which name."""
@@ -116,10 +116,10 @@ def table_of(lines: Sequence[dict[str, Any]], rows: int) -> str:
     real = [name for name in TABLES if name != "made" and any(line["table"] == name for line in lines)]
     found = {(line["table"], line["way"]): line for line in lines if line["table"] in real}
     counts = {line["table"]: line["rows"] for line in lines}
-    heads = [f"{rows:,} rows of {FEATURES} columns, Parquet to model", "seconds", "peak memory", "error"]
+    heads = [f"{rows:,} rows x {FEATURES}", "error", "seconds", "memory"]
     heads += [f"{TABLES[name]}, {counts[name]:,} rows" for name in real]
     cells = [
-        [NAMES[way], f"{line['seconds']:.3g}", f"{line['peak_gib']:.1f} GiB", f"{line['error_%']:.1f} %"]
+        [NAMES[way], f"{line['error_%']:.1f} %", in_seconds(line), f"{line['peak_gib']:.1f} GiB"]
         + [short(found.get((name, way))) for name in real]
         for way in NAMES
         if (line := main.get(way))
@@ -128,7 +128,11 @@ def table_of(lines: Sequence[dict[str, Any]], rows: int) -> str:
 
 
 def short(line: dict[str, Any] | None) -> str:
-    return f"{line['error_%']:.1f} %, {line['seconds']:.3g} s" if line else ""
+    return f"{line['error_%']:.1f} %, {in_seconds(line)} s" if line else ""
+
+
+def in_seconds(line: dict[str, Any]) -> str:
+    return f"{line['seconds']:,.{line['seconds'] < 10:d}f}"
 
 
 def picture_of(lines: Sequence[dict[str, Any]], rows: int) -> picture.Picture:
@@ -142,7 +146,7 @@ def picture_of(lines: Sequence[dict[str, Any]], rows: int) -> picture.Picture:
 
 def in_words(shown: picture.Picture) -> str:
     """What the picture shows, for those who do not see it."""
-    marks = [f"{name}: {y:.1f} % in {x:.3g} s" for name, ([x], [y]) in shown.lines.items()]
+    marks = [f"{name}: {y:.1f} % in {x:,.0f} s" for name, ([x], [y]) in shown.lines.items()]
     return f"Error on new rows against seconds of the whole run. {'; '.join(marks)}; best possible: {BEST:.0f} %"
 
 
@@ -186,6 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines = read(args.lines)
     with tempfile.TemporaryDirectory() as scratch:
         place = args.place or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
         for table in [name for name in args.tables if name not in missing and args.ways]:
             paths = files(table, args.rows, args.data, place)
             for way in args.ways:
