@@ -5,6 +5,7 @@ left out, and greys are of middle lightness.
 """
 
 import itertools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ OURS, OTHERS = "#1a7fd4", "#757b85"
 WIDTH, HEIGHT, DPI = 7.0, 4.4, 200  # inches; 1,400 pixels, of which a phone shows every fourth
 STYLE = {"font.family": "DejaVu Sans", "font.size": 17, "axes.linewidth": 1.0}
 ROOM = 0.12  # of an axis, left free at each end for the names
+ROW = 16  # letters of the name of a line
+ROOM_OF_A_LETTER = 0.03  # of the axis of x, right of lines, whose names stand there
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 MOST_TICKS = 3
 PLACES = (
     ((12, 0), "left", "center"),
@@ -79,8 +83,9 @@ def _colour(picture: Picture, name: str) -> str:
 
 
 def _plot(panel: Any, picture: Picture, name: str) -> Any:
-    x, y = picture.lines[name]
-    return panel.plot(x, y, "o-", color=_colour(picture, name), markersize=10 if len(x) == 1 else 6, linewidth=2)[0]
+    (x, y), colour = picture.lines[name], _colour(picture, name)
+    dash = DASHES[list(picture.lines).index(name) % len(DASHES)]
+    return panel.plot(x, y, "o", linestyle=dash, color=colour, markersize=10 if len(x) == 1 else 6, linewidth=2)[0]
 
 
 def _set_axes(panel: Any, picture: Picture) -> None:
@@ -93,7 +98,8 @@ def _set_axes(panel: Any, picture: Picture) -> None:
         (panel.xaxis, panel.set_xlim, values[0], picture.scales[0]),
         (panel.yaxis, panel.set_ylim, values[1], picture.scales[1]),
     ):
-        low, high = set_limits(*_limits(min(found), max(found), scale == "log"))
+        right = _room_of_names(picture) if axis is panel.xaxis else ROOM
+        low, high = set_limits(*_limits(min(found), max(found), scale == "log", right))
         shown = few_ticks(low, high, scale == "log")
         axis.set_ticks(shown, [f"{value:,.6g}" for value in shown])
         axis.set_minor_locator(NullLocator())
@@ -104,10 +110,20 @@ def _set_axes(panel: Any, picture: Picture) -> None:
     panel.spines[["left", "bottom"]].set_color(OTHERS)
 
 
-def _limits(low: float, high: float, log: bool) -> tuple[float, float]:
+def _room_of_names(picture: Picture) -> float:
+    """Of the axis of x, for the names that stand right of their lines."""
+    words = [word for name, (x, _) in picture.lines.items() if len(x) > 1 for word in _in_rows(name).split("\n")]
+    return max(ROOM, ROOM_OF_A_LETTER * max(map(len, words), default=0))
+
+
+def _in_rows(name: str) -> str:
+    """The name of a line, in rows of so many letters."""
+    return textwrap.fill(name, ROW)
+
+
+def _limits(low: float, high: float, log: bool, right: float) -> tuple[float, float]:
     ends = np.log([low, high]) if log else np.array([low, high])
-    spare = ROOM * (ends[1] - ends[0] or 1.0)
-    ends = np.add(ends, [-spare, spare])
+    ends = np.add(ends, np.array([-ROOM, right]) * (ends[1] - ends[0] or 1.0))
     first, last = np.exp(ends) if log else ends
     return float(first), float(last)
 
@@ -133,44 +149,48 @@ def few_ticks(low: float, high: float, log: bool) -> list[float]:
 
 
 def _set_names(panel: Any, picture: Picture, marks: Sequence[Any]) -> None:
-    """A name at the mark or at an end of the line, where it covers least."""
-    renderer = panel.figure.canvas.get_renderer()
+    """Names where they are: of a line right of its end, of a mark where it covers least."""
+    renderer, lines = panel.figure.canvas.get_renderer(), {}
     taken = [Bbox.from_bounds(x - 8, y - 8, 16, 16) for mark in marks for x, y in _dots(panel, mark)]
-    taken += [Bbox.from_extents(*line) for mark in marks for line in _boxes(panel, mark)]
-    frame = panel.figure.bbox
+    inside = panel.get_window_extent(renderer)
+    frame = Bbox.from_extents(inside.x0, inside.y0, panel.figure.bbox.x1, panel.figure.bbox.y1)
     for name, mark in zip(picture.lines, marks, strict=True):
-        data = list(zip(mark.get_xdata(), mark.get_ydata(), strict=True))
-        ends = [data[-1], data[0]] if len(data) > 1 else data
-        colour = _colour(picture, name)
+        end, colour = (mark.get_xdata()[-1], mark.get_ydata()[-1]), _colour(picture, name)
+        if len(mark.get_xdata()) > 1:
+            lines[name] = panel.annotate(
+                _in_rows(name), end, (12, 0), textcoords="offset points", va="center", color=colour
+            )
+            continue
         texts = [
-            panel.annotate(name, end, at, textcoords="offset points", ha=ha, va=va, color=colour, annotation_clip=False)
-            for end, (at, ha, va) in itertools.product(ends, PLACES)
+            panel.annotate(name, end, at, textcoords="offset points", ha=ha, va=va, color=colour)
+            for at, ha, va in PLACES
         ]
         boxes = [text.get_window_extent(renderer) for text in texts]
-        costs = [_covered(box, taken) + 10 * _outside(box, frame) for box in boxes]
-        best = int(np.argmin(costs))
+        best = int(np.argmin([_covered(box, taken) + 10 * _outside(box, frame) for box in boxes]))
         taken.append(boxes[best])
-        for i, text in enumerate(texts):
-            if i != best:
-                text.remove()
+        for text in texts[:best] + texts[best + 1 :]:
+            text.remove()
+    _spread(list(lines.values()), renderer)
     for name, level in picture.levels.items():
         low = panel.get_xlim()[0]
         panel.annotate(name, (low, level), (8, 5), textcoords="offset points", color=OTHERS, fontsize=15)
 
 
+def _spread(texts: Sequence[Any], renderer: Any) -> None:
+    """Move names apart, up and down, until none covers another."""
+    texts = sorted(texts, key=lambda text: text.get_window_extent(renderer).y0)
+    boxes = [text.get_window_extent(renderer) for text in texts]
+    moved = np.zeros(len(texts))
+    for _ in range(100):
+        for i in range(len(texts) - 1):
+            over = boxes[i].y1 + moved[i] - boxes[i + 1].y0 - moved[i + 1]
+            moved[i : i + 2] += np.array([-0.5, 0.5]) * max(over, 0)
+    for text, pixels in zip(texts, moved, strict=True):
+        text.set_position((12, pixels * 72 / text.figure.dpi))  # points
+
+
 def _dots(panel: Any, mark: Any) -> Any:
     return panel.transData.transform(np.column_stack([mark.get_xdata(), mark.get_ydata()]).astype(float))
-
-
-def _boxes(panel: Any, mark: Any) -> list[tuple[float, float, float, float]]:
-    """Small boxes along a line."""
-    dots = _dots(panel, mark)
-    found = []
-    for start, end in itertools.pairwise(dots):
-        for share in np.linspace(0, 1, 12):
-            x, y = start + share * (end - start)
-            found.append((x - 3, y - 3, x + 3, y + 3))
-    return found
 
 
 def _covered(box: Bbox, taken: Sequence[Bbox]) -> float:
