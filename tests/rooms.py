@@ -27,12 +27,11 @@ ROOMS = (
     ("face",),
 )
 # So do the folders of training, and its files: those that are named here, and all others as "files".
-TRAINING = (("selection",), ("problem",), ("grids", "cells"), ("stages",), ("planning",), ("files",), ("tuning",))
+TRAINING = (("problem",), ("selection",), ("grids", "cells"), ("stages",), ("planning",), ("files",), ("tuning",))
 FILES_OF_TRAINING = {
     "holdout_losses": "problem",
     "residual": "problem",
     "stage_result": "problem",
-    "new_rows": "problem",
     "local_stages": "stages",
 }
 

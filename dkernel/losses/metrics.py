@@ -19,6 +19,23 @@ def class_of_scores(S: NDArray[np.floating]) -> NDArray[np.intp]:
     return np.asarray((S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1))
 
 
+def paired_difference(
+    one: NDArray[np.float64], other: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """The mean difference of two losses of the same rows, and its standard error.
+
+    Examples
+    --------
+    >>> paired_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
+    (3.0, 0.7071067811865476)
+    """
+    difference = one - other
+    share = np.ones(len(difference)) if weight is None else weight
+    share = share / share.sum()
+    mean = float(share @ difference)
+    return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram:
     """Weight of the negative and of the positive rows at each score; scores that share a bin count as ties.

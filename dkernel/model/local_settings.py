@@ -5,76 +5,28 @@
 The settings are objects with `get_params` and `set_params`, as scikit-learn has parts of an estimator: `local__rows` of
 the estimator is `rows` of them. They check nothing until a recipe is made of them, as an estimator does.
 
-The catalogue here has what recipes, model files and the choice need to know of a stage. The catalogue of
-`dkernel.training.local_stages` has the functions that fit it.
+`dkernel.training.local_stages` has what fits a stage.
 """
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.errors import RecipeError
 from dkernel.model.recipe_checks import Parameter, groups, parameter, parameter_table, real, refusal, whole, word_or
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dkernel.losses.loss import Loss
     from dkernel.model.local.base import LocalMachine
 
 Stage = TypeVar("Stage", bound="LocalSettings")
 
 
-@dataclass(frozen=True)
-class StageEntry:
-    """An entry of the catalogue of local stages.
-
-    Parameters
-    ----------
-    settings : the class of its settings
-    machine : imports and returns the class of the part of a model that the stage fits; its `kind` is the word
-    behind : global stages that it follows in a race: "none", "kernel"; without one only a recipe that names
-        it has it
-    learns_rest : whether few components are enough before it
-    takes : loss -> whether it can learn its residual; by default that of a loss without kinks
-    """
-
-    word: str
-    settings: type["LocalSettings"]
-    machine: Callable[[], "type[LocalMachine]"]
-    behind: tuple[str, ...] = ()
-    learns_rest: bool = False
-    takes: Callable[["Loss"], bool] = attrgetter("smooth")
-
-    def check(self, text: str, loss: "Loss") -> None:
-        """Refuse a loss whose residual the stage cannot learn.
-
-        Parameters
-        ----------
-        text : of the stage in the recipe
-        """
-        if not self.takes(loss):
-            raise UnsupportedError(
-                f"local={text!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
-                f"loss={loss.smooth_counterpart!r}, or local='none'."
-            )
-
-
-STAGES: dict[str, StageEntry] = {}
-"""Word -> local stage."""
-
-
-def learns_rest(word: str) -> bool:
-    """True if few components are enough before the local stage of this word; False of "none" and "auto".
-
-    Examples
-    --------
-    >>> learns_rest("cells"), learns_rest("none")
-    (True, False)
-    """
-    return word in STAGES and STAGES[word].learns_rest
+STAGES: dict[str, type["LocalSettings"]] = {}
+"""Word -> settings of a local stage."""
 
 
 def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
@@ -88,18 +40,11 @@ def sections(parameters: Mapping[str, Parameter], task: str = "") -> str:
     return "\n".join(lines).lstrip()
 
 
-def register_stage(
-    word: str, machine: Callable[[], "type[LocalMachine]"], **facts: Any
-) -> Callable[[type[Stage]], type[Stage]]:
-    """Decorate the settings of a local stage, a dataclass of parameters: enter the stage in STAGES.
-
-    Parameters
-    ----------
-    machine, facts : of `StageEntry`
-    """
+def register_stage(word: str) -> Callable[[type[Stage]], type[Stage]]:
+    """Decorate the settings of a local stage, a dataclass of parameters: enter the stage in STAGES."""
 
     def enter(cls: type[Stage]) -> type[Stage]:
-        cls.word, STAGES[word] = word, StageEntry(word, cls, machine, **facts)
+        cls.word, STAGES[word] = word, cls
         if cls.__doc__:  # python -OO has none
             cls.__doc__ = cls.__doc__.replace("{parameters}", sections(cls.table()))
         return cls
@@ -107,10 +52,15 @@ def register_stage(
     return enter
 
 
-class LocalSettings:
+class LocalSettings(ABC):
     """Settings of one local stage."""
 
     word: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def _machine() -> "type[LocalMachine]":
+        """Import and return the class of the part of a model that the stage fits; its `kind` is the word."""
 
     @classmethod
     def table(cls) -> dict[str, Parameter]:
@@ -183,13 +133,7 @@ class LocalSettings:
         return self.word + repr(self)[len(self.word) :]
 
 
-def _grid_machine() -> "type[LocalMachine]":
-    from dkernel.model.local.grid_machine import GridMachine
-
-    return GridMachine
-
-
-@register_stage("grids", _grid_machine, behind=("none", "kernel"), takes=attrgetter("smoothable"))
+@register_stage("grids")
 @dataclass(repr=False)
 class Grids(LocalSettings):
     """Settings of grids, the local stage of random binning.
@@ -229,15 +173,14 @@ class Grids(LocalSettings):
         kind="str, list of lists",
     )
 
+    @staticmethod
+    def _machine() -> "type[LocalMachine]":
+        from dkernel.model.local.grid_machine import GridMachine
 
-def _cell_machine() -> "type[LocalMachine]":
-    from dkernel.model.local.cell_machine import CellMachine
-
-    return CellMachine
+        return GridMachine
 
 
-# After 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s.
-@register_stage("cells", _cell_machine, behind=("none", "kernel"), learns_rest=True)
+@register_stage("cells")
 @dataclass(repr=False)
 class Cells(LocalSettings):
     """Settings of cells, the local stage of an exact machine in each cell of a partition.
@@ -283,6 +226,12 @@ class Cells(LocalSettings):
         kind="int",
     )
 
+    @staticmethod
+    def _machine() -> "type[LocalMachine]":
+        from dkernel.model.local.cell_machine import CellMachine
+
+        return CellMachine
+
 
 def stage_names() -> str:
     """The local stages as advice, "local='grids' or local='cells'"."""
@@ -302,6 +251,11 @@ def stage_of(text: str) -> str:
     return text.partition("(")[0].strip()
 
 
+def machine_class(word: str) -> "type[LocalMachine]":
+    """The class of the part of a model that a local stage fits."""
+    return STAGES[word]._machine()
+
+
 def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]") -> "LocalMachine":
     """Build the machine that `spec` and `arrays` of a model file describe.
 
@@ -312,7 +266,7 @@ def local_machine(spec: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]]")
     """
     if spec["kind"] not in STAGES:
         raise ValueError(f"There is no local machine {spec['kind']!r}.")
-    return STAGES[spec["kind"]].machine().build(spec, arrays)
+    return machine_class(spec["kind"]).build(spec, arrays)
 
 
 def settings_of(value: Any) -> LocalSettings | None:
@@ -327,7 +281,7 @@ def settings_of(value: Any) -> LocalSettings | None:
         return value
     if not isinstance(value, str) or stage_of(value) not in STAGES:
         return None
-    stage = STAGES[stage_of(value)].settings
+    stage = STAGES[stage_of(value)]
     given = _arguments(value) if "(" in value else {}
     for name in given:
         _check_setting(stage, name)

@@ -22,7 +22,7 @@ from dkernel.kernels.registry import UnregisteredError
 from dkernel.losses.calibration import CALIBRATIONS
 from dkernel.losses.predictive_variance import Variance
 from dkernel.model.conformal import Conformal
-from dkernel.model.local_settings import STAGES, local_machine
+from dkernel.model.local_settings import STAGES, local_machine, machine_class
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe, SettledRecipe
 from dkernel.model.tensor_file import (
@@ -170,8 +170,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 def _by_parts(document: Mapping[str, Any]) -> set[str]:
     local = document.get("local")
-    stage = STAGES.get(str(local.get("kind"))) if isinstance(local, dict) else None
-    return {f"local.{name}" for name in stage.machine().by_parts} if stage else set()
+    word = str(local.get("kind")) if isinstance(local, dict) else ""
+    return {f"local.{name}" for name in machine_class(word).by_parts} if word in STAGES else set()
 
 
 def _document_of(model: Model) -> dict[str, Any]:

@@ -228,7 +228,7 @@ class Parameters:
         "Python also Grids(n_grids=1024), Cells(rows=2048).",
         local_text,
         words=("auto", "none", *STAGES),
-        kind=", ".join(stage.settings.__name__ for stage in STAGES.values()),
+        kind=", ".join(stage.__name__ for stage in STAGES.values()),
         before="none",
         usual=True,
     )

@@ -236,7 +236,7 @@ def _join_settings(values: dict[str, Any]) -> dict[str, Any]:
     stage = values["local"]
     names = FLAT.get(stage, {}) if isinstance(stage, str) else {}
     settings = {new: given[old] for old, new in names.items() if old in given}
-    return {**values, "local": STAGES[stage].settings(**settings)} if settings else values
+    return {**values, "local": STAGES[stage](**settings)} if settings else values
 
 
 def _refuse_unknown(name: str) -> None:

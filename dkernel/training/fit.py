@@ -37,13 +37,13 @@ from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
 from dkernel.training.divide_rows import divide_source
 from dkernel.training.holdout_losses import best_fit
-from dkernel.training.local_stages import LOCAL_STAGES, fit_local, local_pieces
+from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.request import FitRequest, check_together, settle_source, with_solver
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
+from dkernel.training.selection.descent import Place
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, ways_of
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import (
@@ -259,7 +259,7 @@ def _fit_ways(
             return
         own, way = run, ways[0]
         if way.features != "kernel" or fitted:
-            name = f"{way.features}-rest" if way.features == "kernel" and way.learns_rest else way.features
+            name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
             own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
         fitted.append(_fit_way(request, own, data, chosen, ways, reader, opened))
 
@@ -272,7 +272,7 @@ def _fit_ways(
     chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(ways))  # a search chooses no way
     by_stage: dict[tuple[str, bool], list[Way]] = {}
     for way in chosen.ways:  # ways with the same global stage and number of components share it
-        by_stage.setdefault((way.features, way.learns_rest), []).append(way)
+        by_stage.setdefault((way.features, learns_rest(way.local)), []).append(way)
     for together in by_stage.values():
         fit(together, chosen)
     if chosen.fallback is not None and all(each.machine is None for each in fitted):
@@ -312,7 +312,7 @@ def _fit_way(
     problem = prepare_problem(request, run, data, chosen, reader)
     opened.callback(problem.reader.close)
     outcome = _solve(request, problem)
-    findings = {way.local: chosen.findings.get(way, NOTHING) for way in ways if way.local != "none"}
+    findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
     residual = _residual_of(request, data, problem, outcome)
     local = _fit_local(residual, data, findings) if findings else None
     return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, residual, local)
@@ -353,7 +353,7 @@ def _residual_of(request: FitRequest, data: FitData, problem: FitProblem, outcom
     return Residual.of(problem, outcome.v, pieces, data.survey, weight)
 
 
-def _fit_local(residual: Residual, data: FitData, stages: Mapping[str, RaceFindings]) -> LocalStage:
+def _fit_local(residual: Residual, data: FitData, stages: Mapping[str, Place | None]) -> LocalStage:
     """Fit these local stages to the residual, and return the best.
 
     Parameters

@@ -7,10 +7,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from dkernel.losses.losses import Loss
+from dkernel.losses.metrics import paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.numerics.array_types import F32, F64
 from dkernel.solvers.targets import Targets
-from dkernel.training.selection.evaluation import paired_difference
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,22 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dkernel.data.source import Source
-from dkernel.losses.losses import Loss, parse_loss
-from dkernel.model.local import binning, grids, inputs
-from dkernel.model.local_settings import STAGES, Cells, Grids, LocalSettings
+from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.loops import CompiledLoop
 from dkernel.solvers.budget import is_within_budget, model_bytes_of
 from dkernel.solvers.sizes import Sizes, flops_of
 from dkernel.streaming.cost import SCORE_SPEED, Cost
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cells.sample import MOST_CELL_ROWS, learn_cell_metric, try_cells
-from dkernel.training.cells.stage import cell_cost, fit_cell_stage
-from dkernel.training.grids.sample import learn_grid_settings, try_grids
-from dkernel.training.grids.stage import check_groups, fit_grid_stage, grid_cost
+from dkernel.training.cells.stage import CellStage
+from dkernel.training.grids.stage import GridStage
 from dkernel.training.residual import Residual
-from dkernel.training.selection.sampled_stages import SampledStage
-from dkernel.training.selection.stage_settings import RaceFindings
+from dkernel.training.selection.descent import Place
+from dkernel.training.selection.local_stage import Stage
 from dkernel.training.selection.ways import is_open
 from dkernel.training.stage_result import LocalStage, best_stage
 
@@ -35,56 +30,19 @@ LOW_HOLDOUT = 3000  # of a low effort: with fewer rows a local stage and the rac
 MOST_ROW_BYTES = 2**29
 
 
-@dataclass(frozen=True)
-class LocalKind:
-    """An entry of the catalogue of local stages: how a stage is fitted, and its cost.
-
-    Parameters
-    ----------
-    settings : its class in `dkernel.model.local_settings`
-    fit : (residual, survey, recipe, callback, findings of a race) -> LocalStage
-    cost : (rows, features, recipe, outputs) -> Cost, for the plan
-    race : its fit in a race; None for a stage that runs in no race
-    loops : compiled loops that it needs
-    check : (recipe, source) -> None; refuses settings that do not fit the rows
-    """
-
-    settings: type[LocalSettings]
-    fit: Callable[..., LocalStage]
-    cost: Callable[[int, int, Recipe, int], Cost]
-    race: SampledStage | None = None
-    loops: tuple[CompiledLoop, ...] = ()
-    check: Callable[[Recipe, Source], None] | None = None
-
-
-GRID_KIND = LocalKind(
-    Grids,
-    fit_grid_stage,
-    grid_cost,
-    SampledStage(learn_grid_settings, try_grids),
-    loops=(*inputs.INPUT_LOOPS, *binning.BINNING_LOOPS, *grids.GRID_LOOPS),
-    check=check_groups,
-)
-CELL_KIND = LocalKind(Cells, fit_cell_stage, cell_cost, SampledStage(learn_cell_metric, try_cells, MOST_CELL_ROWS))
-
-LOCAL_STAGES: dict[str, LocalKind] = {kind.settings.word: kind for kind in (GRID_KIND, CELL_KIND)}
+LOCAL_STAGES: dict[str, Stage] = {stage.settings.word: stage for stage in (GridStage(), CellStage())}
 """Word of a recipe -> its local stage."""
 
 
-def races() -> dict[str, SampledStage]:
-    """The local stages that run in a race, by word."""
-    return {word: kind.race for word, kind in LOCAL_STAGES.items() if kind.race is not None}
+def learns_rest(word: str) -> bool:
+    """True if few components are enough before the local stage of this word; False of "none" and "auto".
 
-
-def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
-    """Refuse a local stage that does not go with the loss or the rows."""
-    if not recipe.names_local:
-        return
-    stage = LOCAL_STAGES[recipe.local_stage]
-    if stage.check is not None:
-        stage.check(recipe, source)
-    source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
-    STAGES[recipe.local_stage].check(recipe.local, loss)
+    Examples
+    --------
+    >>> learns_rest("cells"), learns_rest("none")
+    (True, False)
+    """
+    return word in LOCAL_STAGES and LOCAL_STAGES[word].learns_rest
 
 
 def local_cost(kind: str, sizes: Sizes, recipe: Recipe, outputs: int) -> Cost:
@@ -101,7 +59,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     ----------
     others : costs of the other stages of the fit
     """
-    kinds = [word for word in recipe.local_words(races()) if word in LOCAL_STAGES]
+    kinds = [word for word in recipe.local_words(LOCAL_STAGES) if word in LOCAL_STAGES]
     costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
         return costs
@@ -122,13 +80,13 @@ def fit_local(
     residual: Residual,
     survey: SurveyResult,
     recipe: Recipe,
-    stages: Mapping[str, RaceFindings],
+    stages: Mapping[str, Place | None],
 ) -> LocalStage:
     """Fit local stages and return the best; if the callback returns True in one, no other starts.
 
     Parameters
     ----------
-    stages : word of each stage to try -> findings of the race for it
+    stages : word of each stage to try -> settings from which its search begins
     """
     answers: list[Any] = []
     callback = residual.run.callback
@@ -138,9 +96,9 @@ def fit_local(
         return answers[-1]
 
     tried: list[LocalStage] = []
-    for kind, findings in stages.items():
+    for kind, place in stages.items():
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, findings))
+            tried.append(LOCAL_STAGES[kind].fit(residual, survey, recipe, report, place))
     return best_stage(tried)
 
 

@@ -21,7 +21,7 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.read_groups import join_units
 from dkernel.streaming.schedule import bundle_size, bundles
 from dkernel.training.checkpoint import run_of
-from dkernel.training.local_stages import check_local
+from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.planning.memory_plan import Plan
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.landmark_selection import given_landmarks
@@ -195,7 +195,8 @@ def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None 
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.layout)
-    check_local(recipe, parse_loss(recipe.loss), source)
+    if recipe.names_local:
+        LOCAL_STAGES[recipe.local_stage].check(recipe, source)
 
 
 def digest_of_rows(rows: Block | None) -> str:

@@ -9,8 +9,6 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.losses.losses import LOSSES, Loss, parse_loss
 from dkernel.losses.scoring import check_scoring
-from dkernel.model.local.inputs import GridInputs
-from dkernel.model.local_settings import Grids, learns_rest
 from dkernel.model.model import ScaledComponents
 from dkernel.model.recipe import Recipe
 from dkernel.solvers.finite_check import CHECKED_ROWS, check_products
@@ -21,21 +19,19 @@ from dkernel.solvers.reservoir_split import ReservoirSplit, split_reservoir
 from dkernel.solvers.sgd_round import PSGD
 from dkernel.solvers.sgd_setup import load_or_prepare, prepare_fit
 from dkernel.solvers.sizes import LEAST_COMPONENTS, Sizes
-from dkernel.solvers.targets import Targets, doubtful_task, make_targets, residual_bound, resolve_task
+from dkernel.solvers.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleave_order, shuffle_order
 from dkernel.streaming.shuffle import store_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.grids.inputs import category_groups
-from dkernel.training.local_stages import races
+from dkernel.training.local_stages import LOCAL_STAGES, learns_rest
 from dkernel.training.planning.stage_costs import way_cost
 from dkernel.training.request import FitRequest
-from dkernel.training.residual import GROUP_SAMPLE
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.landmark_selection import landmarks_of
+from dkernel.training.selection.local_stage import RaceProblem
 from dkernel.training.selection.model_selection import Choice, select_model
-from dkernel.training.selection.sampled_stages import SampleProblem
 from dkernel.training.selection.ways import Way
 
 
@@ -177,8 +173,8 @@ def choose_model(
         encoding=request.source.encoding,
         joint=_joint_loss(request, data),
         ways={way: way_cost(way, request.sizes, recipe, targets.outputs) for way in ways},
-        problem=_sample_problem(request, data, split, loss) if len(ways) > 1 else None,
-        stages=races(),
+        problem=_race_problem(request, data, split, loss) if len(ways) > 1 else None,
+        stages=LOCAL_STAGES,
         reached=reached,
     )
     chosen = run.journal.stage(stage, lambda: select_model(choice, run.executor, f"{run.key}-{stage}"))
@@ -187,13 +183,10 @@ def choose_model(
     return chosen
 
 
-def _sample_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> SampleProblem:
-    """The parts of the problem that all local stages of a race share."""
-    survey, moments = data.survey, data.survey.moments
-    groups = category_groups(request.source, split.fitted.X[:GROUP_SAMPLE], data.recipe.settings(Grids).one_hot)
-    scaling = survey.scaling("standard")
-    inputs, bound = GridInputs(moments.mean, groups), residual_bound(data.targets, survey)
-    return SampleProblem(loss, data.targets, scaling, inputs, bound, data.recipe.seed)
+def _race_problem(request: FitRequest, data: FitData, split: ReservoirSplit, loss: Loss) -> RaceProblem:
+    """What the fits of a race get beside rows."""
+    known = data.survey, request.source, data.recipe, data.targets, split.fitted
+    return RaceProblem(loss, data.targets, {word: stage.prepare(*known) for word, stage in LOCAL_STAGES.items()})
 
 
 def _joint_loss(request: FitRequest, data: FitData) -> Loss | None:

@@ -5,7 +5,7 @@ residuals: the cells that they fall into learn them, and grids take one more swe
 they are: the residual of an old row is what its score has moved since.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +15,9 @@ from dkernel.data.block import Block
 from dkernel.data.encoding import Encoding
 from dkernel.data.encoding.unseen import UnseenValues
 from dkernel.data.source import Source
-from dkernel.errors import DataError, UnsupportedError
+from dkernel.errors import DataError
 from dkernel.model.conformal import Conformal
 from dkernel.model.local.base import LocalMachine
-from dkernel.model.local.cell_machine import CellMachine
-from dkernel.model.local.grid_machine import GridMachine
 from dkernel.model.model import Model, ScaledComponents
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.solvers.objective import Problem
@@ -30,10 +28,9 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.schedule import RowRange, RowSlice
 from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
-from dkernel.training.cells.update import update_cell_machine
-from dkernel.training.grids.update import update_grid_machine
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
-from dkernel.training.new_rows import NewRows
+from dkernel.training.local_stages import LOCAL_STAGES
+from dkernel.training.selection.local_stage import NewRows
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
@@ -75,15 +72,14 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
     assert new.y is not None
     if not len(new.X):
         raise DataError("There is no new row to learn from.")
-    if model.local is not None and model.local.kind not in UPDATES:
-        raise UnsupportedError(f"A local stage of {model.local.kind} learns no new rows. Fit a new model of all rows.")
     counts = _count_classes(model, new)
     with one_blas_thread():
         if model.local is None:
             learned = _learn_by_rounds(model, new, counts, executor)
         else:
-            rows = _residual_rows(model, model.local, new, counts)
-            learned = replace(model, local=_update_local(model, rows, executor, old), variance=None)
+            rows = _residual_rows(model, model.local, new, counts, old)
+            updated = LOCAL_STAGES[model.local.kind].update(model.local, model, rows, executor)
+            learned = replace(model, local=updated, variance=None)
         learned = replace(learned, conformal=_add_conformity(model, new))
     n = model.facts["rows"] + len(new.X)
     facts = {**model.facts, "rows": n, "updates": model.facts.get("updates", 0) + 1}
@@ -129,7 +125,9 @@ def _learn_by_rounds(model: Model, new: Block, counts: Mapping[Any, float], exec
     return update_stream(stream, new, counts, executor).model
 
 
-def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> NewRows:
+def _residual_rows(
+    model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float], old: Block | None
+) -> NewRows:
     unit = getattr(machine, "unit")  # noqa: B009 - of both kinds
     center = model.intercept if model.classes is None else 0.0
     targets = Targets(model.classes, model.recipe.positive, center, unit)
@@ -140,18 +138,4 @@ def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapp
     X, Y, weight, keep = problem.all_rows(new, whole)
     S = replace(model, local=None).unclipped_scores(X).astype(np.float64)
     ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-    return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep])
-
-
-def _update_local(model: Model, rows: NewRows, executor: Executor, old: Block | None) -> LocalMachine:
-    machine, facts = model.local, model.facts["local"]
-    assert machine is not None
-    updated: LocalMachine = UPDATES[machine.kind](machine, model, rows, float(facts["ridge"]), old, executor)
-    return updated
-
-
-UPDATES: Mapping[str, Callable[..., LocalMachine]] = {
-    GridMachine.kind: update_grid_machine,
-    CellMachine.kind: update_cell_machine,
-}
-"""Kind of a local machine -> what learns new rows."""
+    return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep], old)

@@ -1,7 +1,5 @@
 """Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
 
-from dataclasses import replace
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan, train
 from dkernel.training.grids.stage import automatic_grids, bits_of
-from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.selection.ways import GRIDS_ALONE
 from dkernel.training.stage_result import LocalStage
 from tests.processor import WIDE
@@ -167,8 +164,8 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 
 
 def test_components_follow_grids_that_gain_nothing(monkeypatch):
-    nothing = replace(LOCAL_STAGES["grids"], fit=lambda *_: LocalStage(None, [], {}, "none: nothing gained"))
-    monkeypatch.setitem(LOCAL_STAGES, "grids", nothing)
+    nothing = LocalStage(None, [], {}, "none: nothing gained")
+    monkeypatch.setattr("dkernel.training.grids.stage.GridStage.fit", lambda *_: nothing)
     monkeypatch.setattr("dkernel.training.selection.race.Race.ways_to_fit", lambda _: (GRIDS_ALONE,))
     monkeypatch.setattr("dkernel.training.selection.race.Race.drop_losers", lambda *_: None)
     found = open_fit(*rings(1400, noise=0.0))

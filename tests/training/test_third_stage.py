@@ -16,8 +16,8 @@ from dkernel.model.recipe_checks import parameter, whole
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.local import SerialExecutor
 from dkernel.training.fit import plan, train
-from dkernel.training.local_stages import LOCAL_STAGES, LocalKind
-from dkernel.training.selection.sampled_stages import SampledStage, StageTrial
+from dkernel.training.local_stages import LOCAL_STAGES
+from dkernel.training.selection.local_stage import Stage
 from dkernel.training.stage_result import LocalStage
 
 
@@ -26,6 +26,10 @@ class Means(LocalSettings):
     """Settings of the mean residual of each bin of the first feature."""
 
     bins: int = parameter(16, "Number of bins.", whole(1), form="N", kind="int")
+
+    @staticmethod
+    def _machine():
+        return MeanMachine
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,31 +78,38 @@ class MeanMachine(LocalMachine):
         return cls(**arrays)
 
 
-def mean_cost(n, _, recipe, outputs):
-    bins = recipe.settings(Means).bins
-    return Cost(flops=10.0 * n, model_bytes=8 * bins * (outputs + 1))
+class MeanStage(Stage):
+    """Means of the residual."""
 
+    settings = Means
 
-def fit_means(residual, _, recipe, *__):
-    rows, loss, unit = residual.sample, residual.problem.loss, residual.problem.targets.widths
-    bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
-    machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
-    scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit
-    return LocalStage.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
+    def cost(self, n, _, recipe, outputs):
+        return Cost(flops=10.0 * n, model_bytes=8 * recipe.settings(Means).bins * (outputs + 1))
 
+    def prepare(self, *_):
+        return None
 
-def race_means(problem, split, rows, start, *_):
-    steps = -problem.loss.derivative(problem.targets.of(split.y[:rows]), start.fitted) / problem.loss.curvature
-    machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
-    return StageTrial(problem.losses(split, start.judged + machine.scores(split.X_judged)))
+    def learn(self, *_):
+        return np.zeros(0)
+
+    def try_(self, problem, split, rows, start, *_):
+        steps = -problem.loss.derivative(problem.targets.of(split.y[:rows]), start.fitted) / problem.loss.curvature
+        machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
+        return problem.losses(split, start.judged + machine.scores(split.X_judged)), None
+
+    def fit(self, residual, _, recipe, *__):
+        rows, loss, unit = residual.sample, residual.problem.loss, residual.problem.targets.widths
+        bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature
+        machine = MeanMachine.of(rows.X, steps, rows.weight, bins, unit)
+        scores = residual.holdout.scores + machine.scores(residual.holdout.X) / unit
+        return LocalStage.judge(machine, [], {"bins": bins}, f"{bins} bins", residual, scores.astype(np.float32))
 
 
 @pytest.fixture(autouse=True)
 def _entered(monkeypatch):
     monkeypatch.setitem(STAGES, "means", None)
-    register_stage("means", lambda: MeanMachine, behind=("none", "kernel"))(Means)
-    race = SampledStage(lambda *_: np.zeros(0), race_means)
-    monkeypatch.setitem(LOCAL_STAGES, "means", LocalKind(Means, fit_means, mean_cost, race))
+    register_stage("means")(Means)
+    monkeypatch.setitem(LOCAL_STAGES, "means", MeanStage())
 
 
 def steps(n=2000, seed=0):

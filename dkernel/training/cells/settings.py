@@ -38,6 +38,20 @@ def best_cells_anywhere(loss: Callable[[Place], float]) -> Place:
     return _local_minimum(loss, min(starts, key=loss))
 
 
+def search_cells(loss: Callable[[Place], float], start: Place | None, effort: str) -> Place:
+    """Search the place of the smallest loss of cells on the rows of a fit.
+
+    Parameters
+    ----------
+    start : the best place of a race, beside which to search; None for a search anywhere
+    effort : of the recipe; a high one searches both beside it and anywhere
+    """
+    ends = [] if start is None else [best_cells(loss, start)]
+    if start is None or effort == "high":
+        ends.append(best_cells_anywhere(loss))
+    return min(ends, key=loss)
+
+
 def _local_minimum(loss: Callable[[Place], float], place: Place) -> Place:
     """Move until no move gains: a metric of its own, or another ridge, needs another width."""
     while (further := descend(loss, place, SIZES, CELL_MOVES)) != place:

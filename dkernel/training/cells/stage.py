@@ -8,26 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.losses.metrics import paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.local.cell_machine import CellInputs, CellMachine
-from dkernel.model.local.cells import CELL_METRIC_ROUNDS, CellSettings, learn_root_of_cells
+from dkernel.model.local.cells import CELL_METRIC_ROUNDS, Cell, CellSettings, fit_cell, learn_root_of_cells
 from dkernel.model.local.partition import grow_partitions
 from dkernel.model.local_settings import Cells
+from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.array_types import F64
+from dkernel.numerics.array_types import F32, F64
 from dkernel.numerics.threads import usable_cores
 from dkernel.solvers.fit_problem import Callback
 from dkernel.streaming.cost import CHOLESKY_SHARE, PAIR_FLOPS, Cost
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cells.fit import CellProblem, fit_cells, judge_settings
 from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
-from dkernel.training.cells.sample import METRIC_ROWS
-from dkernel.training.cells.settings import SIZES, best_cells, best_cells_anywhere, cell_settings
+from dkernel.training.cells.settings import SIZES, best_cells_anywhere, cell_settings, search_cells
+from dkernel.training.cells.update import CellUpdate, update_cell_machine
 from dkernel.training.residual import Residual
 from dkernel.training.selection.descent import Place
-from dkernel.training.selection.evaluation import paired_difference
+from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
+from dkernel.training.selection.local_stage import NewRows, RaceProblem, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
-from dkernel.training.selection.stage_settings import RaceFindings, best_place
 from dkernel.training.stage_result import LocalStage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong without overlap, and the work grows
@@ -43,6 +46,7 @@ TRIED, TRIED_CELL_ROWS = 4, CELL_ROWS // 2
 HOPELESS_GAIN = 2.0
 # Weight and losses if no row with a weight is held out: then all settings are alike, and worth a fit.
 NO_ROWS = np.array([[1.0], [1.0], [0.0]])
+METRIC_ROWS = 2048  # rows that the metric of cells is learned on, the fewest of a fit
 # The metric is learned on an eighth of the rows, within these: on covtype 2,500 rows leave 3.7 % wrong, and 7,000 rows
 # 3.5 %.
 CELL_METRIC_ROWS = (METRIC_ROWS, 8192)
@@ -57,36 +61,6 @@ def cell_sizes(recipe: Recipe) -> tuple[int, float, int]:
     return rows, overlap, automatic if isinstance(cells.partitions, str) else cells.partitions
 
 
-def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-    """Cost of the cells.
-
-    A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
-    client has the rows of all cells and their coefficients, and before that the matrix of the rows that their metric is
-    learned on.
-    """
-    limit, bands, partitions = cell_sizes(recipe)
-    overlap = 1 + bands
-    m, small = (int(overlap * min(n, rows)) for rows in (limit, TRIED_CELL_ROWS))
-    largest = overlap * n / ceil(n / (ROOM * limit))  # cuts make equal cells
-    held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
-    tried = TRIED * sum(SIZES)
-    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // limit) * partitions
-    metric = metric_rows(n)
-    pairs = held * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
-    cubes = held * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
-    return Cost(
-        "cells",
-        CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
-        readings=1,
-        task_bytes=int(8 * largest**2 + 3 * row * 2 * largest),
-        client_bytes=2 * model,
-        alone_bytes=8 * metric**2,
-        model_bytes=model,
-        scratch_bytes=held * row,
-        checkpoint_bytes=model,
-    )
-
-
 def metric_rows(n: int) -> int:
     """Rows that the metric is learned on.
 
@@ -98,61 +72,137 @@ def metric_rows(n: int) -> int:
     return int(min(n, np.clip(n // 8, *CELL_METRIC_ROWS)))
 
 
-def fit_cell_stage(
-    residual: Residual,
-    survey: SurveyResult,
-    recipe: Recipe,
-    callback: Callback,
-    findings: RaceFindings,
-) -> LocalStage:
-    """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help."""
-    residual.run.progress.phase("prepare cells")
-    n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
-    scaling = survey.scaling("standard")
-    inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
-    limit, overlap, partitions = cell_sizes(recipe)
-    sample, learned = inputs(residual.sampled.X), metric_rows(n)
+class CellStage(Stage):
+    """Cells on the residual."""
 
-    def learn() -> NDArray[np.float32]:
-        assert residual.sampled.y is not None
-        Y = residual.problem.targets.of(residual.sampled.y[:learned])
-        return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
+    settings = Cells
+    learns_rest = True  # after 1,024 and 4,096 components cells leave kin40k .0490 and .0511 sd, in 22 and 32 CPU s
+    most_rows = 2048  # of one cell: 4,096 rows take five times as long, more than the rest of the race
 
-    root = journal.stage("cells-metric", learn)
-    tree, numbers = grow_partitions(
-        sample,
-        root,
-        ROOM * limit * max(1, len(sample)) / n,
-        LEAST_SAMPLE,
-        overlap,
-        recipe.seed,
-        partitions,
-    )
-    router = RowRouter(residual.problem, residual.start, inputs, tree)
-    rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
-    mean_weight = 1.0 if residual.weight is None else residual.weight / n
-    # The rows of one cell say nothing of a ranking of all.
-    loss, outputs = residual.problem.loss.judged_by(BY_LOSS), residual.problem.targets.outputs
-    problem = CellProblem(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
+        """Cost of the cells.
 
-    def choose() -> tuple[Place, tuple[float, float, float]]:
-        rows.sort()
-        residual.run.progress.phase("choose width and ridge of cells")
-        return _choose(residual, problem, rows, findings.place, recipe.effort)
-
-    place, (before, after, error) = journal.stage("cells-settings", choose)
-    settings = cell_settings(place)
-    if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
-        rows.close()
-        why = (
-            f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
-            f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors ({error:.2g})"
+        A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
+        client has the rows of all cells and their coefficients, and before that the matrix of the rows that their
+        metric is learned on.
+        """
+        limit, bands, partitions = cell_sizes(recipe)
+        overlap = 1 + bands
+        m, small = (int(overlap * min(n, rows)) for rows in (limit, TRIED_CELL_ROWS))
+        largest = overlap * n / ceil(n / (ROOM * limit))  # cuts make equal cells
+        held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
+        tried = TRIED * sum(SIZES)
+        model = 4 * held * (p + outputs) + 4 * p * p * -(-n // limit) * partitions
+        metric = metric_rows(n)
+        pairs = held * float(m) + CELL_METRIC_ROUNDS * float(metric) ** 2
+        cubes = held * float(m) ** 2 + tried * float(small) ** 3 + CELL_METRIC_ROUNDS * float(metric) ** 3
+        return Cost(
+            "cells",
+            CHOLESKY_SHARE * cubes / 3 + PAIR_FLOPS * pairs,
+            readings=1,
+            task_bytes=int(8 * largest**2 + 3 * row * 2 * largest),
+            client_bytes=2 * model,
+            alone_bytes=8 * metric**2,
+            model_bytes=model,
+            scratch_bytes=held * row,
+            checkpoint_bytes=model,
         )
-        return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
-    fit = fit_cells(residual, problem, rows, settings, callback)
-    rows.close()
-    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
-    return _judge(residual, machine, fit.history, settings)
+
+    def prepare(self, survey: SurveyResult, *_: Any) -> CellInputs:
+        """Inputs of cells: standard scores. The root of the metric is 0 for a constant feature."""
+        scaling = survey.scaling("standard")
+        return CellInputs(scaling.shift, scaling.factor)
+
+    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> F32:
+        """Learn the root of the metric."""
+        X, Y = problem.own["cells"](split.X[:METRIC_ROWS]), problem.targets.of(split.y[:METRIC_ROWS])
+        return learn_root_of_cells(X, Y, threads)
+
+    def try_(
+        self,
+        problem: RaceProblem,
+        split: FitValidationSplit,
+        rows: int,
+        start: StageScores,
+        shared: F32,
+        place: Place | None,
+    ) -> tuple[F64, Place]:
+        """Fit one cell of all rows to the residual, with the settings of `place`, or the best of half."""
+        spread = np.flatnonzero(shared.any(axis=0))
+        inputs, root = problem.own["cells"], np.ascontiguousarray(shared[np.ix_(spread, spread)])
+        X, X_judged = (np.ascontiguousarray(inputs(block)[:, spread]) for block in (split.X[:rows], split.X_judged))
+        Y = problem.targets.of(split.y[:rows])
+        weight = np.ones(rows) if split.weight is None else split.weight[:rows] / split.weight[:rows].mean()
+
+        @cache
+        def losses(place: Place, n: int) -> F64:
+            cell: Cell = fit_cell(X[:n], root, problem.loss, Y[:n], start.fitted[:n], weight[:n], cell_settings(place))
+            return problem.losses(split, (start.judged + cell.scores(X_judged)).astype(np.float32))
+
+        def mean_loss(place: Place) -> float:
+            return float(np.average(losses(place, rows // 2), weights=split.weight_judged))
+
+        best = place or best_cells_anywhere(mean_loss)
+        return losses(best, rows), best
+
+    def fit(
+        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, place: Place | None
+    ) -> LocalStage:
+        """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help."""
+        residual.run.progress.phase("prepare cells")
+        n, journal, moments = residual.fit.sizes.n, residual.run.journal, survey.moments
+        scaling = survey.scaling("standard")
+        inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
+        limit, overlap, partitions = cell_sizes(recipe)
+        sample, learned = inputs(residual.sampled.X), metric_rows(n)
+
+        def learn() -> NDArray[np.float32]:
+            assert residual.sampled.y is not None
+            Y = residual.problem.targets.of(residual.sampled.y[:learned])
+            return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
+
+        root = journal.stage("cells-metric", learn)
+        tree, numbers = grow_partitions(
+            sample,
+            root,
+            ROOM * limit * max(1, len(sample)) / n,
+            LEAST_SAMPLE,
+            overlap,
+            recipe.seed,
+            partitions,
+        )
+        router = RowRouter(residual.problem, residual.start, inputs, tree)
+        rows = SortedRows(residual, router, numbers, f"{residual.key}-cells", n)
+        mean_weight = 1.0 if residual.weight is None else residual.weight / n
+        # The rows of one cell say nothing of a ranking of all.
+        loss, outputs = residual.problem.loss.judged_by(BY_LOSS), residual.problem.targets.outputs
+        problem = CellProblem(loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+
+        def choose() -> tuple[Place, tuple[float, float, float]]:
+            rows.sort()
+            residual.run.progress.phase("choose width and ridge of cells")
+            return _choose(residual, problem, rows, place, recipe.effort)
+
+        best, (before, after, error) = journal.stage("cells-settings", choose)
+        settings = cell_settings(best)
+        if residual.judges and recipe.effort != "high" and before - after <= HOPELESS_GAIN * error:
+            rows.close()
+            why = (
+                f"none: the best of the tried cells, {_words(settings)}, have a loss of {after:.4g} instead of "
+                f"{before:.4g} on rows of their own, no gain of more than {HOPELESS_GAIN:g} standard errors "
+                f"({error:.2g})"
+            )
+            return LocalStage(None, [], {"loss_before": before, "loss": after}, why)
+        fit = fit_cells(residual, problem, rows, settings, callback)
+        rows.close()
+        machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
+        return _judge(residual, machine, fit.history, settings)
+
+    def update(self, machine: CellMachine, model: Model, rows: NewRows, executor: Executor) -> CellMachine:
+        """Let each cell learn the new rows that fall into it; cells keep their old ones."""
+        (limit, overlap, _), ridge = cell_sizes(model.recipe), float(model.facts["local"]["ridge"])
+        shared = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, model.recipe.seed)
+        return update_cell_machine(machine, shared, rows, executor)
 
 
 def _words(settings: CellSettings) -> str:
@@ -183,7 +233,7 @@ def _choose(
 
     Parameters
     ----------
-    start, effort : of `best_place`
+    start, effort : of `search_cells`
     """
     step = max(1, len(rows.numbers) // TRIED)
     parts = {part: rows.collect([part]) for part in list(range(step // 2, len(rows.numbers), step))[:TRIED]}
@@ -200,7 +250,7 @@ def _choose(
         weight, _, after = losses(place)
         return float(np.average(after, weights=weight))
 
-    best = best_place(loss, start, best_cells, best_cells_anywhere, effort)
+    best = search_cells(loss, start, effort)
     weight, before, after = losses(best)
     gain, error = paired_difference(before, after, weight)
     return best, (loss(best) + gain, loss(best), error)

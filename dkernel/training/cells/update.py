@@ -6,17 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
 from dkernel.losses.losses import Loss
 from dkernel.model.local.cell_machine import CellMachine
 from dkernel.model.local.cells import Cell, divide_cell, update_cell
 from dkernel.model.local.partition import CellTree
-from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.training.cells.stage import cell_sizes
-from dkernel.training.new_rows import NewRows
+from dkernel.training.selection.local_stage import NewRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +41,8 @@ def update_task(
     return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
-def update_cell_machine(
-    machine: CellMachine,
-    model: Model,
-    rows: NewRows,
-    ridge: float,
-    old: Block | None,  # noqa: ARG001 - cells keep their rows
-    executor: Executor,
-) -> CellMachine:
+def update_cell_machine(machine: CellMachine, problem: CellUpdate, rows: NewRows, executor: Executor) -> CellMachine:
     """Let each cell learn the new rows that fall into it."""
-    recipe = model.recipe
-    limit, overlap, _ = cell_sizes(recipe)
-    problem = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, recipe.seed)
     Z, calls = machine.inputs(rows.X), {}
     key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
     for number, visit in machine.tree.visits(Z):

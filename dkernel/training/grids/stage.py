@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.losses.losses import Loss
+from dkernel.model.local.binning import BINNING_LOOPS
 from dkernel.model.local.grid_machine import GridMachine, GridSettings
-from dkernel.model.local.grids import FEW_GRIDS, bits_of, group_size
-from dkernel.model.local.inputs import GridInputs, Groups
+from dkernel.model.local.grids import FEW_GRIDS, GRID_LOOPS, bits_of, group_size
+from dkernel.model.local.inputs import INPUT_LOOPS, GridInputs, Groups
 from dkernel.model.local_settings import Grids
+from dkernel.model.model import Model
 from dkernel.model.parameters import EFFORTS
 from dkernel.model.recipe import Recipe
 from dkernel.numerics.array_types import F32, F64
@@ -19,7 +23,9 @@ from dkernel.numerics.threads import usable_cores
 from dkernel.solvers.budget import model_bytes_of
 from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.sizes import Sizes
+from dkernel.solvers.targets import Targets, residual_bound
 from dkernel.streaming.cost import GRID_COLUMN_SECONDS, GRID_FLOPS, TABLE_FLOPS, Cost
+from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.grids.fit import fit_grids
 from dkernel.training.grids.inputs import category_groups, feature_names, find_groups
@@ -31,8 +37,11 @@ from dkernel.training.grids.search import (
     first_settings,
     search_settings,
 )
-from dkernel.training.residual import Residual
-from dkernel.training.selection.stage_settings import RaceFindings
+from dkernel.training.grids.update import update_grid_machine
+from dkernel.training.residual import GROUP_SAMPLE, Residual
+from dkernel.training.selection.descent import Place
+from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
+from dkernel.training.selection.local_stage import NewRows, RaceProblem, Stage, constant_scores
 from dkernel.training.stage_result import LocalStage
 
 GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, some ten seconds of one core
@@ -42,6 +51,7 @@ MORE_STEPS = 5  # of a search, from the settings for the targets to those for th
 SEARCHED = (STEPS + MORE_STEPS) * TRIED_GRIDS
 # Rows that settings are tried on, and bytes of their inputs; of large data as many as cost what the grids cost.
 LEAST_TRIED_ROWS, MOST_TRIED_ROWS, TRIED_BYTES = 2**16, 500_000, 2**26
+RACE_GRIDS = 128  # of a race: with more for more rows their curve would look steep
 MOST_NAMED = 8  # groups of features that a sentence names
 
 
@@ -94,42 +104,120 @@ def tried_rows(n: int, p: int, grids: int) -> int:
     return min(n, paid, MOST_TRIED_ROWS, TRIED_BYTES // (4 * p))
 
 
-def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
-    """Cost of the grids, the search for their settings among it.
+class GridStage(Stage):
+    """Grids on the residual."""
 
-    A task holds a packed table and the table of its sums, the client the tables of all tasks and all coefficients. A
-    row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client copies the
-    coefficients of the bins that have rows into the model file, with a mask of these bins.
-    """
-    sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n, outputs)
-    grids = grids_of(recipe, sizes, outputs)
-    group, few = group_size(grids, outputs, bits_of(n, outputs)), tried_rows(n, p, grids)
-    rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
-    coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
-    model_bytes, room = grids * grid_bytes(bins, outputs), grid_room(recipe, sizes, outputs)
-    if room is not None:
-        model_bytes = min(model_bytes, max(room, group * grid_bytes(bins, outputs)))
-    copied = int(coef * (1.25 - exp(-n / bins)))  # a share exp(-n / bins) of the bins that a hash chooses has no row
-    return Cost(
-        "grids",
-        GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
-        readings=-(-grids // group) + (sizes.reservoir < min(n, few)),
-        more_seconds=GRID_COLUMN_SECONDS * p * rows,
-        task_bytes=task,
-        result_bytes=task,
-        row_bytes=4 * outputs,
-        kept_bytes=4 * (p + outputs + 1),
-        client_bytes=coef,
-        alone_bytes=max(coef + min(copied, model_bytes), 8 * few * (p + 4 * outputs) + 3 * task),
-        model_bytes=model_bytes,
-    )
+    settings = Grids
+    loops = (*INPUT_LOOPS, *BINNING_LOOPS, *GRID_LOOPS)
 
+    def takes(self, loss: Loss) -> bool:
+        """True if the loss can be smoothed."""
+        return loss.smoothable
 
-def check_groups(recipe: Recipe, source: Source) -> None:
-    """Refuse groups of features that the source does not have."""
-    groups = recipe.settings(Grids).one_hot
-    if isinstance(groups, tuple):
-        find_groups(source, groups)
+    def check(self, recipe: Recipe, source: Source) -> None:
+        """Refuse also groups of features that the source does not have."""
+        groups = recipe.settings(Grids).one_hot
+        if isinstance(groups, tuple):
+            find_groups(source, groups)
+        super().check(recipe, source)
+
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
+        """Cost of the grids, the search for their settings among it.
+
+        A task holds a packed table and the table of its sums, the client the tables of all tasks and all coefficients.
+        A row has its scores; a row that is kept has its inputs, target and weight too. After the grids the client
+        copies the coefficients of the bins that have rows into the model file, with a mask of these bins.
+        """
+        sizes, bins = Sizes.of(n, p, recipe), 1 << bits_of(n, outputs)
+        grids = grids_of(recipe, sizes, outputs)
+        group, few = group_size(grids, outputs, bits_of(n, outputs)), tried_rows(n, p, grids)
+        rows, tables = float(n) * grids + float(SEARCHED) * few, bins * float(grids + SEARCHED)
+        coef, task = grids * bins * 2 * outputs, group * bins * 8 * (outputs + 2)
+        model_bytes, room = grids * grid_bytes(bins, outputs), grid_room(recipe, sizes, outputs)
+        if room is not None:
+            model_bytes = min(model_bytes, max(room, group * grid_bytes(bins, outputs)))
+        # A share exp(-n / bins) of the bins that a hash chooses has no row.
+        copied = int(coef * (1.25 - exp(-n / bins)))
+        return Cost(
+            "grids",
+            GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
+            readings=-(-grids // group) + (sizes.reservoir < min(n, few)),
+            more_seconds=GRID_COLUMN_SECONDS * p * rows,
+            task_bytes=task,
+            result_bytes=task,
+            row_bytes=4 * outputs,
+            kept_bytes=4 * (p + outputs + 1),
+            client_bytes=coef,
+            alone_bytes=max(coef + min(copied, model_bytes), 8 * few * (p + 4 * outputs) + 3 * task),
+            model_bytes=model_bytes,
+        )
+
+    def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
+        """Inputs of the grids, their first settings, the bound of a residual, and the seed."""
+        groups = category_groups(source, rows.X[:GROUP_SAMPLE], recipe.settings(Grids).one_hot)
+        own = GridInputs(survey.moments.mean, groups)
+        settings = first_settings(own, survey.scaling("standard"))
+        return own, settings, residual_bound(targets, survey), recipe.seed
+
+    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> GridSettings:
+        """Learn the settings, without a global stage before the grids."""
+        start = constant_scores(split, problem.targets, len(split.X))
+        return search_settings(_race_trials(problem, split, start, threads), problem.own["grids"][1])[0]
+
+    def try_(
+        self,
+        problem: RaceProblem,
+        split: FitValidationSplit,
+        rows: int,
+        start: StageScores,
+        shared: GridSettings,
+        place: Place | None,  # noqa: ARG002 - the settings are those of all samples
+    ) -> tuple[F64, None]:
+        """Fit few grids to the residual of a global stage."""
+        few = split.part(Fidelity(0, rows, len(split.X_judged)))
+        return problem.losses(split, _race_trials(problem, few, start).fit(shared, RACE_GRIDS)[0]), None
+
+    def fit(
+        self,
+        residual: Residual,
+        survey: SurveyResult,
+        recipe: Recipe,
+        callback: Callback,
+        place: Place | None,  # noqa: ARG002 - few rows tell what many need wrongly
+    ) -> LocalStage:
+        """Search settings on a sample, fit groups of grids as long as the holdout gains; keep them where it does."""
+        residual.run.progress.phase("prepare grids")
+        source, outputs = residual.fit.reader.source, residual.problem.targets.outputs
+        groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
+        inputs = GridInputs(survey.moments.mean, groups)
+        settings = first_settings(inputs, survey.scaling("standard"))
+        sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
+        n_grids = grids_of(recipe, sizes, outputs)
+        if residual.judges:
+            residual.run.progress.phase("search the settings of grids")
+            gamma, odds, scores = residual.run.journal.stage(
+                "grids-settings", lambda: _search(residual, inputs, recipe, settings, n_grids)
+            )
+            settings = GridSettings(gamma, odds, settings.ridge)
+            before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
+            if after.mean >= before.mean or after.spoils_labels(before):
+                why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
+                return LocalStage(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
+        rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n, outputs)))
+        residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
+        room = grid_room(recipe, sizes, outputs)
+        fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
+        kept = fit.binning.n_grids
+        unit, used = residual.problem.targets.widths, float(np.count_nonzero(fit.binning.inverse) / kept)
+        machine = GridMachine(inputs, settings, recipe.seed, fit.binning.bits, fit.tables, unit)
+        facts: dict[str, Any] = {"grids": kept, "ridge": settings.ridge, "used": used, "groups": len(inputs.groups)}
+        words = f"{kept:,} grids of {used:.1f} of {inputs.n_out} inputs"
+        words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
+        return LocalStage.judge(machine, fit.history, facts, words, residual, fit.scores)
+
+    def update(self, machine: GridMachine, model: Model, rows: NewRows, executor: Executor) -> GridMachine:  # noqa: ARG002
+        """Make one more sweep over the new rows, in which old rows hold the grids where they are."""
+        return update_grid_machine(machine, model, rows)
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
@@ -137,44 +225,6 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
     several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
     more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
     return "; ".join(several[:MOST_NAMED]) + more
-
-
-def fit_grid_stage(
-    residual: Residual,
-    survey: SurveyResult,
-    recipe: Recipe,
-    callback: Callback,
-    findings: RaceFindings,  # noqa: ARG001 - few rows tell what many need wrongly
-) -> LocalStage:
-    """Search settings on a sample, fit groups of grids as long as the holdout gains, and keep them where it does."""
-    residual.run.progress.phase("prepare grids")
-    source, outputs = residual.fit.reader.source, residual.problem.targets.outputs
-    groups = category_groups(source, residual.sampled.X, recipe.settings(Grids).one_hot)
-    inputs = GridInputs(survey.moments.mean, groups)
-    settings = first_settings(inputs, survey.scaling("standard"))
-    sizes = replace(residual.fit.sizes, components=residual.problem.components.map.n_components)
-    n_grids = grids_of(recipe, sizes, outputs)
-    if residual.judges:
-        residual.run.progress.phase("search the settings of grids")
-        gamma, used, scores = residual.run.journal.stage(
-            "grids-settings", lambda: _search(residual, inputs, recipe, settings, n_grids)
-        )
-        settings = GridSettings(gamma, used, settings.ridge)
-        before, after = residual.losses(residual.holdout.scores), residual.losses(scores)
-        if after.mean >= before.mean or after.spoils_labels(before):
-            why = f"none: few grids have a loss of {after.mean:.4g} instead of {before.mean:.4g} on the holdout"
-            return LocalStage(None, [], {"loss_before": before.mean, "loss": after.mean}, why)
-    rounds = -(-n_grids // group_size(n_grids, outputs, bits_of(sizes.n, outputs)))
-    residual.run.progress.phase("grids", sum(piece.n for piece in residual.pieces) * rounds)
-    room = grid_room(recipe, sizes, outputs)
-    fit = fit_grids(residual, inputs, settings, n_grids, recipe.seed, room, callback)
-    kept = fit.binning.n_grids
-    machine = GridMachine(inputs, settings, recipe.seed, fit.binning.bits, fit.tables, residual.problem.targets.widths)
-    inputs_used = float(np.count_nonzero(fit.binning.inverse) / kept)
-    facts: dict[str, Any] = {"grids": kept, "ridge": settings.ridge, "used": inputs_used, "groups": len(inputs.groups)}
-    words = f"{kept:,} grids of {inputs_used:.1f} of {inputs.n_out} inputs"
-    words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
-    return LocalStage.judge(machine, fit.history, facts, words, residual, fit.scores)
 
 
 def _search(
@@ -197,3 +247,10 @@ def _trials(residual: Residual, inputs: GridInputs, seed: int, n: int) -> GridTr
         for some in (residual.some(n), residual.holdout)
     )
     return GridTrials(problem.loss, residual.bound, inputs, seed, fitted, judged, usable_cores())
+
+
+def _race_trials(problem: RaceProblem, split: FitValidationSplit, start: StageScores, threads: int = 1) -> GridTrials:
+    of, (inputs, _, bound, seed) = problem.targets.of, problem.own["grids"]
+    rows = GridRows(inputs(split.X), of(split.y), start.fitted, split.weight)
+    judged = GridRows(inputs(split.X_judged), of(split.y_judged), start.judged, split.weight_judged)
+    return GridTrials(problem.loss, bound, inputs, seed, rows, judged, threads)

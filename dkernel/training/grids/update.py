@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block
 from dkernel.errors import UnsupportedError
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.local.binning import add_sums
@@ -14,24 +13,17 @@ from dkernel.model.local.grid_machine import GridMachine
 from dkernel.model.local.grids import FixedPoint, Tables, bits_of, group_size, learn_group
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32
-from dkernel.streaming.execution.base import Executor
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 from dkernel.training.grids.search import SAMPLED_ROWS
-from dkernel.training.new_rows import NewRows
+from dkernel.training.selection.local_stage import NewRows
 
 LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
-def update_grid_machine(
-    machine: GridMachine,
-    model: Model,
-    rows: NewRows,
-    ridge: float,
-    old: Block | None,
-    executor: Executor,  # noqa: ARG001 - all rows are here
-) -> GridMachine:
+def update_grid_machine(machine: GridMachine, model: Model, rows: NewRows) -> GridMachine:
     """Make one more sweep, in which the target is 0 for old rows and the residual of the model for new rows."""
+    old, ridge = rows.old, float(model.facts["local"]["ridge"])
     if old is None or not len(old.X):
         raise UnsupportedError(
             "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "

@@ -16,7 +16,7 @@ from dkernel.streaming.cost import CALL_SECONDS, Cost, core_seconds
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.row_memory import RowMemory
 from dkernel.streaming.survey import survey_cost
-from dkernel.training.local_stages import local_cost, local_costs
+from dkernel.training.local_stages import learns_rest, local_cost, local_costs
 from dkernel.training.selection.model_selection import choice_cost
 from dkernel.training.selection.ways import Way
 
@@ -132,7 +132,7 @@ def way_cost(way: Way, sizes: Sizes, recipe: Recipe, outputs: int) -> float:
     """
     recipe = way.of(recipe)
     of_kernel, of_global = sizes.components, sizes
-    if recipe.components_open and way.learns_rest:
+    if recipe.components_open and learns_rest(way.local):
         of_kernel = min(of_kernel, LEAST_COMPONENTS)
     components = of_kernel if way.features == "kernel" else 1
     if components != sizes.components:

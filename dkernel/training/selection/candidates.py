@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.model.serialization import stored
-from dkernel.training.selection.stage_settings import RaceFindings
+from dkernel.training.selection.descent import Place
 from dkernel.training.selection.ways import Way
 
 
@@ -45,7 +45,7 @@ class SelectedModel:
     enough : components beyond which there is little to gain; None if that is not known
     ways : to fit, at most two; without a race the way of the recipe
     fallback : way to fit too if no local stage of `ways` gains anything; None for none
-    findings : of the race, for the local stage of each way
+    findings : of the race, settings of the local stage of each way from which a search begins
     alpha : of the best ridge regression; None if nothing was judged
     loss : the joint loss, if the choice is a linear kernel with it; None for the loss of the recipe
     """
@@ -58,6 +58,6 @@ class SelectedModel:
     enough: int | None = None
     ways: tuple[Way, ...] = ()
     fallback: Way | None = None
-    findings: dict[Way, RaceFindings] = field(default_factory=dict)
+    findings: dict[Way, Place | None] = field(default_factory=dict)
     alpha: float | None = None
     loss: str | None = None

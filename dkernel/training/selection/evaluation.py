@@ -18,6 +18,7 @@ from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.losses.losses import Loss
+from dkernel.losses.metrics import paired_difference
 from dkernel.model.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.array_types import F32, F64
@@ -198,21 +199,6 @@ def evaluate_candidate(
         of_half.reshape(len(of_half), -1).mean(axis=1, dtype=np.float64), best.losses, split.weight_judged
     )
     return replace(best, gain=gain, error=error)
-
-
-def paired_difference(one: F64, other: F64, weight: F64 | None) -> tuple[float, float]:
-    """The mean difference of two losses of the same rows, and its standard error.
-
-    Examples
-    --------
-    >>> paired_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]), None)
-    (3.0, 0.7071067811865476)
-    """
-    difference = one - other
-    share = np.ones(len(difference)) if weight is None else weight
-    share = share / share.sum()
-    mean = float(share @ difference)
-    return mean, float(np.sqrt(np.square(share) @ np.square(difference - mean)))
 
 
 def _components(

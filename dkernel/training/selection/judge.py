@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dkernel.features import Drawing, Scaling
 from dkernel.kernels import Kernel
 from dkernel.losses.losses import Loss
+from dkernel.losses.metrics import paired_difference
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.training.selection.candidates import Candidate
@@ -20,7 +21,6 @@ from dkernel.training.selection.evaluation import (
     FitValidationSplit,
     evaluate_candidate,
     moment_of,
-    paired_difference,
 )
 from dkernel.training.selection.joint_loss import fit_linear, linear_flops
 

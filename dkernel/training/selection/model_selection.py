@@ -24,10 +24,10 @@ from dkernel.training.selection.candidate_space import GAMMA_FACTORS, CandidateS
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit
 from dkernel.training.selection.judge import Judge, Trial
+from dkernel.training.selection.local_stage import RaceProblem, Stage
 from dkernel.training.selection.race import Race
 from dkernel.training.selection.reasons import explain_choice
 from dkernel.training.selection.rungs import LAST_RUNG, RUNGS, OpenWords, Search
-from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem
 from dkernel.training.selection.ways import Way
 
 
@@ -58,8 +58,8 @@ class Choice:
     encoding: Encoding | None = None
     joint: Loss | None = None
     ways: Mapping[Way, float] = field(default_factory=dict)
-    problem: SampleProblem | None = None
-    stages: Mapping[str, SampledStage] = field(default_factory=dict)
+    problem: RaceProblem | None = None
+    stages: Mapping[str, Stage] = field(default_factory=dict)
     reached: float = inf
 
 

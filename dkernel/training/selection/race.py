@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.losses.metrics import paired_difference
 from dkernel.numerics.array_types import F64
 from dkernel.solvers.sizes import LEAST_COMPONENTS
 from dkernel.streaming.execution.base import Call
 from dkernel.training.selection.candidates import Candidate
+from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import (
     Fidelity,
     FitValidationSplit,
     StageScores,
     candidate_scores,
-    paired_difference,
 )
 from dkernel.training.selection.judge import Judge
-from dkernel.training.selection.sampled_stages import SampledStage, SampleProblem, StageTrial, constant_scores
-from dkernel.training.selection.stage_settings import NOTHING, RaceFindings
+from dkernel.training.selection.local_stage import RaceProblem, Stage, constant_scores
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
 MOST_RACE_ROWS = 4096  # of the largest sample; beyond, the curve says what more rows win
@@ -73,21 +73,21 @@ class Race:
     reached : loss on the holdout of grids alone, where they are fitted already; else infinite
     kernel : of the ways with components
     ways : that are left; at first all that have a cost
-    findings : for the local stage of each way that was judged
+    findings : settings of the local stage of each way that was judged, from which a search goes on
     learned : word of a local stage -> what its fits share, once it is there
     """
 
     judge: Judge
-    problem: SampleProblem
+    problem: RaceProblem
     n: int
     effort: str
     costs: Mapping[Way, float]
-    stages: Mapping[str, SampledStage] = field(default_factory=dict)
+    stages: Mapping[str, Stage] = field(default_factory=dict)
     reached: float = np.inf
     kernel: Candidate | None = None
     ways: list[Way] = field(init=False)
     curves: dict[Way, Curve] = field(default_factory=dict)
-    findings: dict[Way, RaceFindings] = field(default_factory=dict)
+    findings: dict[Way, Place | None] = field(default_factory=dict)
     learned: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class Race:
         components : of a fit of components alone
         """
         fitted = self.ways_to_fit()
-        if any(way.has_all_components for way in fitted):
+        if any(way.features == "kernel" and not self._learns_rest(way) for way in fitted):
             return None
         tried = {way.local for way in (*fitted, *[GRIDS_ALONE] * (self.reached < np.inf))}
         if components <= LEAST_COMPONENTS and any(way.features == "kernel" for way in fitted):
@@ -129,9 +129,12 @@ class Race:
         ways = [way for way in self.curves if way.features != "kernel" or self.has_kernel]
         return min((way for way in ways if way.local not in tried), key=self.predict, default=None)
 
+    def _learns_rest(self, way: Way) -> bool:
+        return way.local in self.stages and self.stages[way.local].learns_rest
+
     def added_seconds(self, way: Way, first: Way) -> float:
         """Seconds that a way costs beside another one, whose global stage it may share."""
-        alike = way.learns_rest == first.learns_rest  # otherwise they have different numbers of components
+        alike = self._learns_rest(way) == self._learns_rest(first)  # or their numbers of components differ
         share = way.features == first.features == "kernel" and Way() in self.costs and alike
         return self.costs[way] - (self.costs[Way()] if share else 0.0)
 
@@ -224,9 +227,9 @@ class Race:
         starts = self._starts(ways, rows)
         calls = [self._call(way, rows, starts[way.features]) for way in ways]
         trials = self.judge.executor.compute(calls)[0]
-        for way, trial in zip(ways, trials, strict=True):
-            self.findings[way] = trial.findings
-            self.curves.setdefault(way, Curve()).losses[rows] = trial.losses
+        for way, (losses, place) in zip(ways, trials, strict=True):
+            self.findings[way] = place
+            self.curves.setdefault(way, Curve()).losses[rows] = losses
 
     def drop_losers(self, margin: float, of_kernel: float, n: int | None = None) -> None:
         """Drop the ways that the best one beats by more than a share of its loss and the uncertainty.
@@ -294,10 +297,10 @@ class Race:
         args = self.problem, self.judge.kept
         if way.local not in self.stages:
             return Call(key, judge_global, (*args, start))
-        place = self.findings.get(way, NOTHING).place
-        return Call(key, self.stages[way.local].fit, (*args, rows, start, self.learned[way.local], place))
+        known = self.learned[way.local], self.findings.get(way)
+        return Call(key, self.stages[way.local].try_, (*args, rows, start, *known))
 
 
-def judge_global(problem: SampleProblem, split: FitValidationSplit, start: StageScores) -> StageTrial:
+def judge_global(problem: RaceProblem, split: FitValidationSplit, start: StageScores) -> tuple[F64, None]:
     """Judge a global stage without a local one."""
-    return StageTrial(problem.losses(split, start.judged))
+    return problem.losses(split, start.judged), None

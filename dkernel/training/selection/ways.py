@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from dkernel.model.local_settings import STAGES, learns_rest
 from dkernel.model.recipe import Recipe
 from dkernel.model.serialization import stored
 from dkernel.model.solver_table import SOLVERS
@@ -38,16 +37,6 @@ class Way:
         first = "components" if self.features == "kernel" else "none"
         return " + ".join(name for name in (first, self.local) if name != "none")
 
-    @property
-    def learns_rest(self) -> bool:
-        """True if few components are enough before its local stage."""
-        return learns_rest(self.local)
-
-    @property
-    def has_all_components(self) -> bool:
-        """True if it has components of a kernel, as many as components alone would have."""
-        return self.features == "kernel" and not self.learns_rest
-
     def of(self, recipe: Recipe) -> Recipe:
         """The recipe of this way alone."""
         local = recipe.local_as(self.local)
@@ -59,25 +48,14 @@ class Way:
 GRIDS_ALONE = Way("none", "grids")
 
 
-def racing_ways() -> tuple[Way, ...]:
-    """All ways that may run a race, the simplest first.
-
-    Examples
-    --------
-    >>> [way.text for way in racing_ways()]
-    ['components', 'grids', 'cells', 'components + grids', 'components + cells']
-    """
-    behind = [Way(features, stage.word) for stage in STAGES.values() for features in stage.behind]
-    return Way(), *sorted(behind, key=lambda way: way.features == "kernel")
-
-
 def is_open(recipe: Recipe) -> bool:
     """True if the recipe leaves the whole machine open."""
     return SOLVERS[recipe.solver].in_rounds and all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
 
 
 def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
-    """The ways that a recipe leaves open, given the local stages that the budget allows; several run a race.
+    """The ways that a recipe leaves open, the simplest first, given the local stages that the budget allows; several
+    run a race.
 
     Examples
     --------
@@ -87,7 +65,8 @@ def ways_of(recipe: Recipe, stages: Collection[str]) -> tuple[Way, ...]:
     ['components + grids']
     """
     if is_open(recipe) and recipe.metric in ("auto", "identity"):
-        wanted = recipe.local_words(stages)
-        if racing := tuple(way for way in racing_ways() if way.local in wanted):
+        open_words = recipe.local_words(stages)
+        behind = [Way(features, word) for features in ("none", "kernel") for word in stages if word in open_words]
+        if racing := (*[Way()] * ("none" in open_words), *behind):
             return racing
     return tuple(Way(local=stage) for stage in stages or ("none",))

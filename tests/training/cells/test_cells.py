@@ -9,7 +9,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.training.cells.settings import SIZES, best_cells_anywhere
-from dkernel.training.cells.stage import ROOM, cell_cost
+from dkernel.training.cells.stage import ROOM, CellStage
 from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
@@ -55,7 +55,7 @@ def test_partitions_are_fitted_one_by_one_and_answer_together(tmp_path):
     assert three.score(new, truth) > one.score(new, truth)
     dkernel.save(three, tmp_path / "m.safetensors")
     np.testing.assert_array_equal(dkernel.load(tmp_path / "m.safetensors").predict(new), three.predict(new))
-    costs = [cell_cost(10**6, 28, RECIPE.replace(local=Cells(partitions=k)), 1) for k in (1, 3)]
+    costs = [CellStage().cost(10**6, 28, RECIPE.replace(local=Cells(partitions=k)), 1) for k in (1, 3)]
     assert costs[1].model_bytes == 3 * costs[0].model_bytes
     assert costs[1].scratch_bytes == 3 * costs[0].scratch_bytes
 
@@ -158,7 +158,7 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 
 def test_the_plan_states_matrices_rows_and_scratch():
-    small, large = (cell_cost(10**6, 28, RECIPE.replace(local=Cells(rows=n)), 1) for n in (1000, 4000))
+    small, large = (CellStage().cost(10**6, 28, RECIPE.replace(local=Cells(rows=n)), 1) for n in (1000, 4000))
     assert large.task_bytes > 8 * (ROOM * 5990) ** 2 > 10 * small.task_bytes  # as cuts make them, with their bands
     assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28

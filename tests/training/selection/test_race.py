@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dkernel.solvers.sizes import LEAST_COMPONENTS
+from dkernel.training.local_stages import LOCAL_STAGES
 from dkernel.training.selection.race import Curve, Race
 from dkernel.training.selection.ways import GRIDS_ALONE, Way
 
@@ -19,7 +20,7 @@ SPREAD = np.array([0.9, 1.1])  # of the rows that judge
 def race(losses, costs, n=20_000, effort="normal", rows=ROWS):
     """A race of ways whose mean losses on some rungs are known."""
     judge = SimpleNamespace(split=SimpleNamespace(X=np.zeros((max(rows), 1)), weight_judged=None))
-    found = Race(judge, None, n, effort, costs)
+    found = Race(judge, None, n, effort, costs, LOCAL_STAGES)
     found.ways = list(losses)
     for way, means in losses.items():
         found.curves[way] = Curve({k: mean * SPREAD for k, mean in zip(rows, means, strict=True)})

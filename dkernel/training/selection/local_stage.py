@@ -1,0 +1,158 @@
+"""A local stage, as plan, race, fit and update know it, and what its fits to rows of the reservoir get."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import UnsupportedError
+from dkernel.losses.losses import Loss, parse_loss
+from dkernel.model.local.base import LocalMachine
+from dkernel.model.local_settings import LocalSettings
+from dkernel.model.model import Model
+from dkernel.model.recipe import Recipe
+from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.loops import CompiledLoop
+from dkernel.solvers.fit_problem import Callback
+from dkernel.solvers.targets import Targets
+from dkernel.streaming.cost import Cost
+from dkernel.streaming.execution.base import Executor
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.residual import Residual
+from dkernel.training.selection.descent import Place
+from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
+from dkernel.training.stage_result import LocalStage
+
+
+@dataclass(frozen=True, eq=False)
+class RaceProblem:
+    """What the fits of a race get beside rows.
+
+    Parameters
+    ----------
+    own : stage -> what its fits need of the data, as `Stage.prepare` gives it
+    """
+
+    loss: Loss
+    targets: Targets
+    own: dict[str, Any]
+
+    def losses(self, split: FitValidationSplit, scores: NDArray[np.floating]) -> F64:
+        """Loss of each row that judges."""
+        values = self.loss.judging_value(self.targets.of(split.y_judged), scores)
+        return np.asarray(values.reshape(len(values), -1).sum(axis=1, dtype=np.float64))
+
+
+def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> StageScores:
+    """Scores of the global stage of features="none", the mean of the targets."""
+    weight = None if split.weight is None else split.weight[:rows]
+    mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
+    return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """New rows of an update.
+
+    Parameters
+    ----------
+    X : raw inputs (n, p)
+    Y : targets (n, outputs);  S : scores of the global stage (n, outputs), both in the machine's unit
+    weight : float64 (n,)
+    old : rows of the training, all or a sample of them; None for none
+    """
+
+    X: NDArray[Any]
+    Y: F32
+    S: F32
+    weight: NDArray[np.float64]
+    old: Block | None
+
+
+class Stage(ABC):
+    """A local stage: it fits a machine to the residual of a global stage. It has no state.
+
+    Attributes
+    ----------
+    settings : their class, with the word of the stage
+    learns_rest : whether few components are enough before it
+    most_rows : of a sample that a race fits it to
+    loops : compiled loops that it needs
+    """
+
+    settings: ClassVar[type[LocalSettings]]
+    learns_rest: ClassVar[bool] = False
+    most_rows: ClassVar[float] = inf
+    loops: ClassVar[tuple[CompiledLoop, ...]] = ()
+
+    def takes(self, loss: Loss) -> bool:
+        """True if it can learn the residual of a loss; by default that of a loss without kinks."""
+        return loss.smooth
+
+    def check(self, recipe: Recipe, source: Source) -> None:
+        """Refuse a recipe that asks for it and goes with neither its loss nor the rows."""
+        source.layout.require_numbers(f"local={recipe.local!r}", "Use local='none'.")
+        loss = parse_loss(recipe.loss)
+        if not self.takes(loss):
+            raise UnsupportedError(
+                f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
+                f"loss={loss.smooth_counterpart!r}, or local='none'."
+            )
+
+    @abstractmethod
+    def cost(self, n: int, p: int, recipe: Recipe, outputs: int) -> Cost:
+        """Cost of its fit to n rows of p features."""
+
+    @abstractmethod
+    def prepare(self, survey: SurveyResult, source: Source, recipe: Recipe, targets: Targets, rows: Block) -> Any:
+        """What its fits in a race need of the data, beside rows that they get.
+
+        Parameters
+        ----------
+        rows : of the reservoir
+        """
+
+    @abstractmethod
+    def learn(self, problem: RaceProblem, split: FitValidationSplit, threads: int) -> Any:
+        """What all of its fits in a race share; runs on a worker."""
+
+    @abstractmethod
+    def try_(
+        self,
+        problem: RaceProblem,
+        split: FitValidationSplit,
+        rows: int,
+        start: StageScores,
+        shared: Any,
+        place: Place | None,
+    ) -> tuple[F64, Place | None]:
+        """Fit it to `rows` rows of the reservoir; return losses of the rows that judge (judged,), and its settings.
+
+        It runs on a worker.
+
+        Parameters
+        ----------
+        start : scores of the global stage
+        shared : as `learn` gave it
+        place : of settings that were found on fewer rows; None for a search
+        """
+
+    @abstractmethod
+    def fit(
+        self, residual: Residual, survey: SurveyResult, recipe: Recipe, callback: Callback, place: Place | None
+    ) -> LocalStage:
+        """Fit it to the residual of all rows, and keep it where the holdout gains.
+
+        Parameters
+        ----------
+        place : of the settings that a race has found; None without one
+        """
+
+    def update(self, machine: Any, model: Model, rows: NewRows, executor: Executor) -> LocalMachine:  # noqa: ARG002
+        """Learn new rows; a stage that cannot refuses them."""
+        raise UnsupportedError(f"A local stage of {machine.kind} learns no new rows. Fit a new model of all rows.")
