@@ -78,9 +78,8 @@ class SolverEntry:
 _PSGD = SolverEntry(in_rounds=True, prepared=True, nonsmooth=True)
 
 SOLVERS: Mapping[str, SolverEntry] = {
-    "auto": replace(
-        _PSGD, merges_duplicates=True
-    ),  # "psgd", or "exact" for few rows: `dkernel.training.request` decides
+    # "psgd", or "exact" for few rows: `dkernel.training.ask` decides
+    "auto": replace(_PSGD, merges_duplicates=True),
     "psgd": replace(_PSGD, merges_duplicates=False),
     "exact": SolverEntry(in_memory=True, box_dual=True),
     "normal": SolverEntry(quadratic_only=True),

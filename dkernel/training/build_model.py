@@ -1,9 +1,8 @@
 """Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +23,14 @@ from dkernel.solvers.fit_problem import FitProblem
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.fingerprint import digest
 from dkernel.training.holdout_losses import HoldoutLosses
-from dkernel.training.request import FitRequest
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.stage_result import LocalStage
-from dkernel.training.stages import FitData
+from dkernel.training.stages import Fit
 from dkernel.training.uncertainty import with_uncertainty
 
 
-@dataclass(frozen=True, eq=False)
-class FittedWay:
+class FittedWay(NamedTuple):
     """A way to fit the machine, fitted to all rows.
 
     Parameters
@@ -45,8 +42,7 @@ class FittedWay:
     """
 
     text: str
-    request: FitRequest
-    data: FitData
+    fit: Fit
     chosen: SelectedModel
     problem: FitProblem
     outcome: SolverResult
@@ -65,7 +61,7 @@ class FittedWay:
             return self.local.holdout
         return self.outcome.holdout
 
-    @cached_property
+    @property
     def losses(self) -> HoldoutLosses:
         """Losses of the rows of the holdout."""
         if self.local is not None and self.local.losses is not None:
@@ -75,16 +71,16 @@ class FittedWay:
 
 def build_model(way: FittedWay) -> Model:
     """The model of a fit."""
-    fit, outcome, source = way.problem, way.outcome, way.request.source
-    targets, components = way.data.targets, fit.problem.components
+    problem, outcome, source = way.problem, way.outcome, way.fit.ask.source
+    targets, components = way.fit.targets, problem.problem.components
     check_finite(components.map.kernel, "coefficients", outcome.v)
     check_finite(components.map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(way)
     variance = None
     if outcome.variance is not None and way.machine is None:
-        variance = _variance_of_components(fit, outcome.variance)
+        variance = _variance_of_components(problem, outcome.variance)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
-    coef, intercept = fit.coordinates.expand(outcome.v[:-1]) * targets.width, outcome.v[-1] * targets.width
+    coef, intercept = problem.coordinates.expand(outcome.v[:-1]) * targets.width, outcome.v[-1] * targets.width
     machine = way.machine
     landmarks, constant = components.map.landmarks, list(targets.constant)
     coef[:, constant] = intercept[constant] = 0.0  # quantiles and smoothed losses move off a constant
@@ -104,12 +100,12 @@ def build_model(way: FittedWay) -> Model:
         encoding=None if source.encoding is None else source.encoding.settle(),
         local=machine,
     )
-    return with_uncertainty(model, fit, outcome)
+    return with_uncertainty(model, problem, outcome)
 
 
 def build_folds(way: FittedWay, model: Model) -> list[tuple[Model, NDArray[np.intp]]]:
     """The model as it is without each fold of a solver that keeps no holdout, and the numbers of the fold's rows."""
-    out, targets = way.outcome.left_out, way.data.targets
+    out, targets = way.outcome.left_out, way.fit.targets
     if out is None:
         return []
     width, center = targets.width, targets.center
@@ -131,13 +127,13 @@ def _merge_equal(landmarks: Any, coef: NDArray[np.float64]) -> NDArray[np.float6
 
 def _settle_recipe(way: FittedWay) -> SettledRecipe:
     """The recipe of the model: the one that was asked for, with the values of the fit in place of words."""
-    asked, chosen, sizes = way.data.recipe, way.chosen, way.problem.sizes
+    asked, chosen, sizes = way.fit.recipe, way.chosen, way.problem.sizes
     settled = {
         "loss": parse_loss(chosen.loss or asked.loss).text,
         "kernel": repr(chosen.kernel),
         "scale": chosen.scaling.kind,
         "metric": chosen.metric,
-        "features": way.request.features_of(chosen),
+        "features": way.fit.features_of(chosen),
         "n_components": way.problem.problem.components.map.n_components,
         "rounds": sizes.rounds,
         "passes": sizes.passes,
@@ -150,14 +146,15 @@ def _settle_recipe(way: FittedWay) -> SettledRecipe:
 
 
 def _facts(way: FittedWay) -> dict[str, Any]:
-    source, survey, chosen, fit, outcome = way.request.source, way.data.survey, way.chosen, way.problem, way.outcome
-    targets, components, setup, held = way.data.targets, fit.problem.components, fit.setup, fit.split.held
-    map, norm = components.map, fit.coordinates.norm(outcome.v[:-1]) * targets.width
+    fit, chosen, problem, outcome = way.fit, way.chosen, way.problem, way.outcome
+    source, survey, targets, setup, held = fit.ask.source, fit.survey, fit.targets, problem.setup, problem.split.held
+    components = problem.problem.components
+    map, norm = components.map, problem.coordinates.norm(outcome.v[:-1]) * targets.width
     facts: dict[str, Any] = {
         "data": digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums),
-        "chosen": fit.run.chosen | ({"order": fit.order} if fit.order else {}),
+        "chosen": fit.run.chosen | ({"order": problem.order} if problem.order else {}),
         "norm": np.broadcast_to(norm, outcome.v.shape[1:]).tolist(),
-        "rows": fit.sizes.n,
+        "rows": problem.sizes.n,
         "columns": map.n_components,
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
@@ -171,7 +168,7 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     if setup.certificate is not None:
         facts["certificate"] = setup.certificate
     elif map.landmarks is not None and len(held.X):
-        facts["certificate"] = certificate(map, components.scaling.apply(held.X), way.request.plan.flops)
+        facts["certificate"] = certificate(map, components.scaling.apply(held.X), fit.ask.plan.flops)
     moments = survey.moments
     # A standard scaling has them, unless a metric is folded in, and sparse rows are surveyed in folded columns.
     known = components.scaling.kind == "standard" and chosen.metric != "diagonal"
@@ -187,20 +184,20 @@ def _facts(way: FittedWay) -> dict[str, Any]:
     if targets.classes is None:
         facts |= _span(way)
     else:
-        facts["counts"] = [round(way.data.counts[c]) for c in targets.classes.tolist()]
+        facts["counts"] = [round(fit.counts[c]) for c in targets.classes.tolist()]
     return facts
 
 
 def _span(way: FittedWay) -> dict[str, Any]:
     """The smallest and the largest label of each target, by which scores are clipped; nothing where they are not."""
-    problem, span = way.problem.problem, way.data.survey.span
+    problem, span = way.problem.problem, way.fit.survey.span
     is_line = way.machine is None and is_linear(problem.components.map.kernel)
     return {} if span is None or is_line or isinstance(problem.loss, Quantile) else {"span": span.tolist()}
 
 
 def _figures_of_holdout(way: FittedWay) -> dict[str, float]:
     """The figures of the holdout, in place of the loss the score that was asked for."""
-    scoring, targets, figures = way.data.recipe.scoring, way.data.targets, dict(way.holdout)
+    scoring, targets, figures = way.fit.recipe.scoring, way.fit.targets, dict(way.holdout)
     if scoring == BY_LOSS:
         return figures
     return {scoring: SCORERS[scoring].score(figures.pop("loss"), targets.unit), **figures}

@@ -13,8 +13,10 @@ from dkernel.data.block import Block
 from dkernel.data.scratch import Scratch
 from dkernel.data.source import Source
 from dkernel.errors import DataError
+from dkernel.features import by_landmarks
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
+from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.fused import gradient, products, scores, wide_scores
 from dkernel.numerics.loops import CompiledLoop, load_beside
@@ -32,6 +34,7 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.execution.base import Call, Executor
 from dkernel.streaming.progress import Progress, group_of
 from dkernel.streaming.read_groups import join_units
+from dkernel.training.ask import Ask, check_together, settle_source, with_solver
 from dkernel.training.build_model import FittedWay, build_folds, build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checkpoint import Checkpoint
@@ -40,19 +43,17 @@ from dkernel.training.holdout_losses import best_fit
 from dkernel.training.local_stages import LOCAL_STAGES, fit_local, learns_rest, local_pieces
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.planning.memory_plan import Plan
-from dkernel.training.request import FitRequest, check_together, settle_source, with_solver
 from dkernel.training.residual import Residual
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.ways import GRIDS_ALONE, Way, ways_of
 from dkernel.training.stage_result import LocalStage
 from dkernel.training.stages import (
-    FitData,
+    Fit,
     choose_model,
     learn_labels,
     prepare_problem,
     read_survey,
-    split_rows,
 )
 
 MANY_FOR_GRIDS = 2**16  # above which grids are tried on all rows, whatever a race predicts
@@ -164,14 +165,14 @@ def train(
         source, judges, held = with_judges(source, recipe, executor, validation)
         source, recipe = settle_source(source, recipe, executor, chosen, judges)
         with one_blas_thread(), progress or Progress("none") as shown:
-            request = FitRequest.of(source, recipe, executor, landmarks, chosen, judges)
+            ask = Ask.of(source, recipe, executor, landmarks, chosen, judges)
             executor.group = lambda: group_of(shown.now)
-            run = FitRun(executor, request.key, shown, scratch=Scratch.of(scratch))
+            run = FitRun(executor, ask.key, shown, scratch=Scratch.of(scratch))
             run.listen(callback)
             if held:
                 run.note("holdout", held)
-            with _limit_workers(request, run):
-                return _resume_or_fit(request, run, checkpoint)
+            with _limit_workers(ask, run):
+                return _resume_or_fit(ask, run, checkpoint)
 
     return with_missing_values(fit, source, recipe, checkpoint, progress)
 
@@ -186,49 +187,48 @@ def with_judges(
     return divide_source(source, recipe, executor)
 
 
-def _limit_workers(request: FitRequest, run: FitRun) -> AbstractContextManager[None]:
+def _limit_workers(ask: Ask, run: FitRun) -> AbstractContextManager[None]:
     """A context in which a fit uses no more of a cluster than it gains from; all of it if the workers hold the rows."""
-    executor, used = run.executor, request.plan.slots
+    executor, used = run.executor, ask.plan.slots
     there = executor.slots
-    if used >= there or any(executor.holders([unit.task for unit in request.source.units])):
+    if used >= there or any(executor.holders([unit.task for unit in ask.source.units])):
         return nullcontext()
     run.progress.message(f"{used} of {there} threads of workers are used: with more, calls cost more than they save")
     return executor.using(used)
 
 
-def _resume_or_fit(request: FitRequest, run: FitRun, checkpoint: Checkpoint | None) -> TrainResult:
+def _resume_or_fit(ask: Ask, run: FitRun, checkpoint: Checkpoint | None) -> TrainResult:
     """The result, from the checkpoint if that has it; resources opened on the way are closed."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
-            kept = checkpoint.open(request.identity, request.plan.checkpoint_bytes, run.progress)
+            kept = checkpoint.open(ask.identity, ask.plan.checkpoint_bytes, run.progress)
             run.journal = opened.enter_context(kept)
         result = run.journal.stored("result")
         if result is not None:
             run.progress.message("the checkpoint holds the result: nothing was done")
             run.journal.tidy()
         else:
-            result = _fit(request, run, opened)
+            result = _fit(ask, run, opened)
             run.journal.finish(result)
             result = {**result, "resumed": run.journal.resumed}
-        return TrainResult(**{"resumed": "its result", **result}, plan=request.plan.as_dict())
+        return TrainResult(**{"resumed": "its result", **result}, plan=ask.plan.as_dict())
 
 
-def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
-    source = request.source
-    reader = BlockReader(run.executor, source, request.plan.kept, request.mixed)
+def _fit(ask: Ask, run: FitRun, opened: ExitStack) -> dict[str, Any]:
+    source = ask.source
+    reader = BlockReader(run.executor, source, ask.plan.kept, ask.mixed)
     opened.callback(reader.close)
-    load_beside(_compiled_loops(request))
-    survey = read_survey(request, run, reader)
-    data = learn_labels(request, run, survey)
-    for name, text in (
-        *source.notes.items(),
-        *cautions(survey, data.counts, source, data.targets, request.recipe.seed),
-    ):
+    load_beside(_compiled_loops(ask))
+    survey = read_survey(ask, run, reader)
+    known = learn_labels(ask, run, survey, reader)
+    targets = known.targets
+    warned = cautions(survey, known.counts, source, targets, ask.recipe.seed)
+    for name, text in (*source.notes.items(), *warned):
         run.note(name, text)
-    ways = ways_of(data.recipe, request.local_stages(run.executor, data.targets.outputs))
-    if len(data.targets.constant) == data.targets.outputs:  # all ways predict the same
+    ways = ways_of(known.recipe, ask.local_stages(run.executor, targets.outputs))
+    if len(targets.constant) == targets.outputs:  # all ways predict the same
         ways = tuple(way for way in ways if way.features == "kernel")[:1]
-    best = _fit_ways(request, run, data, ways, reader, opened)
+    best = _fit_ways(known, ways, opened)
     run.progress.phase("finish")
     problem, local, model = best.problem, best.local, build_model(best)
     folds = build_folds(best, model)
@@ -243,14 +243,13 @@ def _fit(request: FitRequest, run: FitRun, opened: ExitStack) -> dict[str, Any]:
     }
 
 
-def _fit_ways(
-    request: FitRequest, run: FitRun, data: FitData, ways: Sequence[Way], reader: BlockReader, opened: ExitStack
-) -> FittedWay:
+def _fit_ways(known: Fit, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
     """Fit the ways that the race leaves of these, and return the one of the smallest loss on the holdout.
 
     Of many rows grids alone are fitted first, since few rows tell too little of what they learn from all.
     """
     fitted: list[FittedWay] = []
+    run, survey = known.run, known.survey
     notes = dict(run.chosen)
 
     def fit(ways: Sequence[Way], chosen: SelectedModel | None = None) -> None:
@@ -261,14 +260,14 @@ def _fit_ways(
         if way.features != "kernel" or fitted:
             name = f"{way.features}-rest" if way.features == "kernel" and learns_rest(way.local) else way.features
             own = replace(run, key=f"{run.key}-{name}", journal=run.journal.within(name), chosen=dict(notes))
-        fitted.append(_fit_way(request, own, data, chosen, ways, reader, opened))
+        fitted.append(_fit_way(replace(known, run=own), chosen, ways, opened))
 
-    split = split_rows(request, data.survey, request.sizes)
-    judged = len(split.holdout.X) > 0 and exchangeable(data.survey).alike  # one way alone puts rows into its order
-    if judged and data.survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
+    split = known.split(known.sizes)
+    judged = len(split.holdout.X) > 0 and exchangeable(survey).alike  # one way alone puts rows into its order
+    if judged and survey.moments.n > MANY_FOR_GRIDS and len(ways) > 1 and GRIDS_ALONE in ways:
         fit([GRIDS_ALONE])
     reached = fitted[0].holdout["loss"] if fitted else inf
-    chosen = choose_model(request, run, data, split, ways, reached=reached)
+    chosen = choose_model(known, split, ways, reached=reached)
     chosen = chosen if chosen.ways or fitted else replace(chosen, ways=tuple(ways))  # a search chooses no way
     by_stage: dict[tuple[str, bool], list[Way]] = {}
     for way in chosen.ways:  # ways with the same global stage and number of components share it
@@ -285,15 +284,7 @@ def _fit_ways(
     return best
 
 
-def _fit_way(
-    request: FitRequest,
-    run: FitRun,
-    data: FitData,
-    chosen: SelectedModel | None,
-    ways: Sequence[Way],
-    reader: BlockReader,
-    opened: ExitStack,
-) -> FittedWay:
+def _fit_way(known: Fit, chosen: SelectedModel | None, ways: Sequence[Way], opened: ExitStack) -> FittedWay:
     """Fit a global stage, and of the local stages that these ways have behind it the best.
 
     Parameters
@@ -302,27 +293,28 @@ def _fit_way(
     """
     stages, features = [way.local for way in ways], ways[0].features
     way = Way(features, "auto" if len(ways) > 1 else stages[0])
-    request, data = request.of_way(way.of(request.recipe)), replace(data, recipe=way.of(data.recipe))
+    fit = replace(known, recipe=way.of(known.recipe))
     if features != "kernel":
-        own = choose_model(request, run, data, split_rows(request, data.survey, request.sizes))
+        own = choose_model(fit, fit.split(fit.sizes))
         if chosen is not None:
             own = replace(own, why=own.why | {"way": chosen.why["way"]}, findings=chosen.findings)
         chosen = own
     assert chosen is not None
-    problem = prepare_problem(request, run, data, chosen, reader)
+    problem = prepare_problem(fit, chosen)
     opened.callback(problem.reader.close)
-    outcome = _solve(request, problem)
+    outcome = _solve(fit, problem)
     findings = {way.local: chosen.findings.get(way) for way in ways if way.local != "none"}
-    residual = _residual_of(request, data, problem, outcome)
-    local = _fit_local(residual, data, findings) if findings else None
-    return FittedWay(" or ".join(way.text for way in ways), request, data, chosen, problem, outcome, residual, local)
+    residual = _residual_of(fit, problem, outcome)
+    local = _fit_local(fit, residual, findings) if findings else None
+    return FittedWay(" or ".join(way.text for way in ways), fit, chosen, problem, outcome, residual, local)
 
 
-def _compiled_loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
+def _compiled_loops(ask: Ask) -> tuple[CompiledLoop, ...]:
     """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
-    if not request.solver.in_rounds or request.drawing(request.features) is not None or request.source.objects:
+    drawn = not by_landmarks(ask.features)
+    if drawn or not SOLVERS[ask.recipe.solver].in_rounds or ask.source.objects:
         return ()
-    local = [loop for kind in request.plan.local for loop in LOCAL_STAGES[kind].loops]
+    local = [loop for kind in ask.plan.local for loop in LOCAL_STAGES[kind].loops]
     return (
         products.product_walks["exp2"],
         *thin_linalg.LINALG_LOOPS,
@@ -333,10 +325,10 @@ def _compiled_loops(request: FitRequest) -> tuple[CompiledLoop, ...]:
     )
 
 
-def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
+def _solve(fit: Fit, problem: FitProblem) -> SolverResult:
     """Solve by the recipe's solver, and polish the result where that is asked for."""
     run = problem.run
-    with closing(SOLVER_CLASSES[request.recipe.solver](problem)) as solver:
+    with closing(SOLVER_CLASSES[fit.recipe.solver](problem)) as solver:
         outcome = solve(solver, run.journal, run.callback)
     if problem.alpha == "auto":
         run.note("alpha", format_alpha(outcome.alpha, outcome.tried, problem.setup.sample_path))
@@ -346,21 +338,21 @@ def _solve(request: FitRequest, problem: FitProblem) -> SolverResult:
     return outcome
 
 
-def _residual_of(request: FitRequest, data: FitData, problem: FitProblem, outcome: SolverResult) -> Residual:
-    weighted = request.source.weight is not None or problem.problem.class_weights is not None
-    weight = data.targets.weight(data.recipe.class_weight, data.counts, data.survey.weight) if weighted else None
-    pieces = local_pieces(request.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
-    return Residual.of(problem, outcome.v, pieces, data.survey, weight)
+def _residual_of(fit: Fit, problem: FitProblem, outcome: SolverResult) -> Residual:
+    weighted = fit.ask.source.weight is not None or problem.problem.class_weights is not None
+    weight = fit.targets.weight(fit.recipe.class_weight, fit.counts, fit.survey.weight) if weighted else None
+    pieces = local_pieces(fit.ask.units, problem.schedules[0].rounds if problem.reader.on_disk else ())
+    return Residual.of(problem, outcome.v, pieces, fit.survey, weight)
 
 
-def _fit_local(residual: Residual, data: FitData, stages: Mapping[str, Place | None]) -> LocalStage:
+def _fit_local(fit: Fit, residual: Residual, stages: Mapping[str, Place | None]) -> LocalStage:
     """Fit these local stages to the residual, and return the best.
 
     Parameters
     ----------
     stages : each with the settings from which its search begins
     """
-    local = fit_local(residual, data.survey, data.recipe, stages)
+    local = fit_local(residual, fit.survey, fit.recipe, stages)
     residual.run.note("local", local.why)
     return local
 

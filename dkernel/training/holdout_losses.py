@@ -74,17 +74,17 @@ class JudgedFit(Protocol):
     def losses(self) -> HoldoutLosses | None: ...
 
 
-Fit = TypeVar("Fit", bound=JudgedFit)
+Judged = TypeVar("Judged", bound=JudgedFit)
 
 
-def best_fit(fits: Sequence[Fit]) -> Fit:
+def best_fit(fits: Sequence[Judged]) -> Judged:
     """The fit of the smallest loss, or where losses differ in kind of the fewest wrong labels.
 
     A loss may fall while more labels become wrong, so a fit that spoils the labels of another one is passed over.
     """
     if len(fits) < 2:
         return fits[0]
-    judged = [(fit, fit.losses) for fit in fits if fit.losses is not None]
+    judged = [(fit, own) for fit in fits if (own := fit.losses) is not None]
     kept = [(fit, own) for fit, own in judged if not any(own.spoils_labels(other) for _, other in judged)]
     differ = len({own.loss for _, own in judged}) > 1
 

@@ -37,7 +37,7 @@ from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.execution.versions import versions
 from dkernel.streaming.kept_block import KeptBlock, pieces_of
 from dkernel.streaming.progress import Progress
-from dkernel.training.request import digest_of_rows
+from dkernel.training.ask import digest_of_rows
 
 ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
 

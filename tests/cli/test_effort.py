@@ -14,8 +14,8 @@ from dkernel.model.recipe import Recipe
 from dkernel.solvers.budget import choice_flops
 from dkernel.solvers.sizes import Sizes
 from dkernel.streaming.execution.local import SerialExecutor
+from dkernel.training.ask import Ask
 from dkernel.training.fit import plan
-from dkernel.training.request import FitRequest
 
 
 def rows(n=3000, p=3):
@@ -68,7 +68,7 @@ def test_a_local_stage_is_tried_within_its_budget():
     def tried(n, classes, **given):
         source = from_arrays(*rows(n, 16))
         executor = SerialExecutor()
-        return FitRequest.of(source, Recipe(solver="psgd", **given), executor).local_stages(executor, classes)
+        return Ask.of(source, Recipe(solver="psgd", **given), executor).local_stages(executor, classes)
 
     assert tried(3900, 1) == ()  # 195 rows are held out
     assert tried(8000, 1) == ("grids", "cells")

@@ -15,8 +15,8 @@ from dkernel.model.journal import Journal
 from dkernel.model.recipe import Recipe
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress
+from dkernel.training.ask import Ask, digest_of_rows
 from dkernel.training.checkpoint import run_of
-from dkernel.training.request import FitRequest, digest_of_rows
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.tuning.search_space import Budget, SearchCandidate, candidates_of, scale_gammas
 
@@ -58,9 +58,9 @@ class ParameterSearch(ABC):
         recipe, source = asked.recipe.for_columns(asked.source.columns), asked.source
         self.candidates = candidates_of(recipe, asked.grid, source.n_in, bool(source.objects), self.fitted)
         # Everything that a fit would refuse is refused now, for every candidate.
-        self.requests = {c.of_map: self._request(c.recipe) for c in self.candidates}
-        kernels = [request.recipe.kernels[0] for request in self.requests.values()]
-        for gamma in {request.recipe.gamma: None for request in self.requests.values()}:
+        self.asks = {c.of_map: self._ask(c.recipe) for c in self.candidates}
+        kernels = [ask.recipe.kernels[0] for ask in self.asks.values()]
+        for gamma in {ask.recipe.gamma: None for ask in self.asks.values()}:
             check_gamma(kernels, gamma)
         self.identity = run_of(source, recipe, digest_of_rows(self.judges))
         values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
@@ -68,8 +68,8 @@ class ParameterSearch(ABC):
         self.identity["recipe"] |= {"grid": words, "budget": repr(self.budget)}
 
     @abstractmethod
-    def _request(self, recipe: Recipe) -> FitRequest:
-        """The request of a fit by this recipe; one that cannot be met is refused."""
+    def _ask(self, recipe: Recipe) -> Ask:
+        """A fit by this recipe; one that cannot be is refused."""
 
     @property
     @abstractmethod

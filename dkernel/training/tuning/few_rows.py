@@ -16,10 +16,10 @@ from dkernel.model.recipe import Recipe
 from dkernel.model.solver_table import SOLVERS
 from dkernel.solvers.fit_problem import FitRun
 from dkernel.streaming.block_reader import BlockReader
+from dkernel.training.ask import Ask, settle_source, with_solver
 from dkernel.training.fit import train
-from dkernel.training.request import FitRequest, settle_source, with_solver
 from dkernel.training.selection.candidates import SelectedModel
-from dkernel.training.stages import choose_model, learn_labels, read_survey, split_rows
+from dkernel.training.stages import choose_model, learn_labels, read_survey
 from dkernel.training.tuning.base import ParameterSearch
 from dkernel.training.tuning.search_space import SearchCandidate
 
@@ -40,9 +40,9 @@ class FewRowsSearch(ParameterSearch):
 
     fitted = True
 
-    def _request(self, recipe: Recipe) -> FitRequest:
+    def _ask(self, recipe: Recipe) -> Ask:
         settled = settle_source(self.source, recipe, self.executor, None, self.judges)
-        return FitRequest.of(*settled, self.executor, validation=self.judges)
+        return Ask.of(*settled, self.executor, validation=self.judges)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -90,14 +90,13 @@ class FewRowsSearch(ParameterSearch):
 
     def _choose_model(self, candidate: SearchCandidate) -> SelectedModel:
         """The candidate with numbers for its words, as a fit chooses them."""
-        request = self.requests[candidate.of_map]
+        ask = self.asks[candidate.of_map]
 
         def choose() -> SelectedModel:
-            run = FitRun(self.executor, request.key, self.progress, scratch=self.scratch)
-            with closing(BlockReader(self.executor, request.source, request.plan.kept)) as reader:
-                survey = read_survey(request, run, reader)
-            data, split = learn_labels(request, run, survey), split_rows(request, survey, request.sizes)
-            return choose_model(request, run, data, split)
+            run = FitRun(self.executor, ask.key, self.progress, scratch=self.scratch)
+            with closing(BlockReader(self.executor, ask.source, ask.plan.kept)) as reader:
+                fit = learn_labels(ask, run, read_survey(ask, run, reader), reader)
+            return choose_model(fit, fit.split(fit.sizes))
 
         return self._choose_once(candidate, candidate.recipe.to_text(), choose)
 

@@ -37,14 +37,13 @@ from dkernel.solvers.sgd_setup import load_or_prepare, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.survey import SurveyResult
+from dkernel.training.ask import Ask, merge_copies
 from dkernel.training.checkpoint import FIT, SEARCH, Checkpoint
 from dkernel.training.fit import TrainResult, Validation, train, with_judges
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.request import FitRequest, merge_copies
 from dkernel.training.selection.candidates import SelectedModel
 from dkernel.training.selection.metric_learning import check_metric
-from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey, split_rows
+from dkernel.training.stages import Fit, choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.training.tuning.base import ParameterSearch, SearchRequest
 from dkernel.training.tuning.few_rows import SEARCH_PASSES, FewRowsSearch, judges_by_rows_left_out
 from dkernel.training.tuning.search_space import Budget, SearchCandidate
@@ -174,23 +173,23 @@ class HalvingSearch(ParameterSearch):
                 "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
             )
         self.alpha_asked = recipe.alpha != "auto" or "alpha" in asked.grid
-        for request in self.requests.values():
-            kernel = request.recipe.kernels[0]
+        for ask in self.asks.values():
+            kernel = ask.recipe.kernels[0]
             check_source(kernel, self.source)
-            check_metric(request.recipe.metric, kernel, self.source.layout)
-        most = max(request.sizes.components for request in self.requests.values())
+            check_metric(ask.recipe.metric, kernel, self.source.layout)
+        most = max(ask.plan.sizes.components for ask in self.asks.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
         passes = SEARCH_PASSES + -(-self.shares // RACE_ROUNDS)
-        self.base = self._request(
+        self.base = self._ask(
             recipe.replace(n_components=self._columns_in_race(most), rounds=RACE_ROUNDS, passes=passes)
         )
         texts = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:12]}"
 
-    def _request(self, recipe: Recipe) -> FitRequest:
-        return FitRequest.of(self.source, recipe, self.executor, validation=self.judges)
+    def _ask(self, recipe: Recipe) -> Ask:
+        return Ask.of(self.source, recipe, self.executor, validation=self.judges)
 
     def _run_of(self, key: str) -> FitRun:
         return FitRun(self.executor, key, self.progress, self.journal, scratch=self.scratch)
@@ -203,55 +202,52 @@ class HalvingSearch(ParameterSearch):
     @property
     def checkpoint_bytes(self) -> int:
         """Bytes on disk: preconditioners and coefficients of every map."""
-        return int(len(self.requests) * self.base.plan.checkpoint_bytes)
+        return int(len(self.asks) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
         base, run = self.base, self._run_of(self.base.key)
         reader = BlockReader(self.executor, base.source, base.plan.kept)
         try:
-            survey = read_survey(base, run, reader)
-            self.targets = learn_labels(base, run, survey).targets
+            fit = learn_labels(base, run, read_survey(base, run, reader), reader)
+            self.targets = fit.targets
             if self.judges is None and base.recipe.scoring != BY_LOSS:
-                self.judges = split_rows(base, survey, base.sizes).holdout
+                self.judges = fit.split(fit.sizes).holdout
                 if not len(self.judges.X):
                     raise RecipeError(
                         f"scoring={base.recipe.scoring!r} judges rows that are left out, and holdout=0 leaves none. "
                         "Give a holdout, or rows to judge by."
                     )
             base.local_stages(self.executor, self.targets.outputs)  # refuses what does not fit
-            maps = self._make_maps(survey, reader)
-            schedules, reader, _ = choose_order(base, run, survey, base.sizes, reader)
+            maps = self._make_maps(fit)
+            schedules, reader, _ = choose_order(fit, fit.sizes)
             return self._race(maps, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), reader)
         finally:
             reader.close()
 
-    def _make_maps(self, survey: SurveyResult, reader: BlockReader) -> list[RacedMap]:
+    def _make_maps(self, fit: Fit) -> list[RacedMap]:
         """The maps of the race, the candidates of each prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         maps = []
-        for i, of_map in enumerate(self.requests):
+        for i, of_map in enumerate(self.asks):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
-            self.chosen[of_map] = self._choose_model(self.candidates[mine[0]], survey)
-            self.progress.phase(f"prepare {i + 1}/{len(self.requests)}")
-            maps.append(self._make_map(i, of_map, mine, survey, reader))
+            self.chosen[of_map] = self._choose_model(self.candidates[mine[0]], fit)
+            self.progress.phase(f"prepare {i + 1}/{len(self.asks)}")
+            maps.append(self._make_map(i, of_map, mine, fit))
         return maps
 
-    def _choose_model(self, candidate: SearchCandidate, survey: SurveyResult) -> SelectedModel:
+    def _choose_model(self, candidate: SearchCandidate, base: Fit) -> SelectedModel:
         """The candidate with numbers for its words."""
-        request, recipe = self.requests[candidate.of_map], candidate.recipe
+        recipe = candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
-        run = self._run_of(self.key)
-        data = learn_labels(request, run, survey)
-        data = replace(data, recipe=data.recipe.replace(loss=parse_loss(data.recipe.loss).text))
-        split = split_rows(self.base, survey, self.base.sizes)
-        return self._choose_once(candidate, name, lambda: choose_model(request, run, data, split, stage=name))
+        fit = learn_labels(self.asks[candidate.of_map], self._run_of(self.key), base.survey, base.reader)
+        fit = replace(fit, recipe=fit.recipe.replace(loss=parse_loss(fit.recipe.loss).text))
+        split = base.split(base.sizes)
+        return self._choose_once(candidate, name, lambda: choose_model(fit, split, stage=name))
 
-    def _make_map(
-        self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult, reader: BlockReader
-    ) -> RacedMap:
-        chosen, full = self.chosen[of_map], self.requests[of_map]
+    def _make_map(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], base: Fit) -> RacedMap:
+        chosen, full = self.chosen[of_map], self.asks[of_map]
         raced_map: RacedMap | None = None
         entries: list[RacedHeads] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
@@ -260,10 +256,11 @@ class HalvingSearch(ParameterSearch):
                 kernel=repr(chosen.kernel),
                 loss=loss,
                 features=full.features,
-                n_components=self._columns_in_race(full.sizes.components),
+                n_components=self._columns_in_race(full.plan.sizes.components),
             )
-            request, run = self._request(recipe), FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
-            fit = pose_problem(request, run, learn_labels(request, run, survey), chosen, request.sizes, reader)
+            run = FitRun(self.executor, f"{self.key}-{i}-{loss}", Progress("none"))
+            known = learn_labels(self._ask(recipe), run, base.survey, base.reader)
+            fit = pose_problem(known, chosen, known.sizes)
             if raced_map is None:
                 raced_map = RacedMap(fit.problem, fit.coordinates, ())
             # All losses share one map.
@@ -338,13 +335,13 @@ class HalvingSearch(ParameterSearch):
         )
         board = [self._line(rank, number, last.get(number)) for rank, number in enumerate(order, start=1)]
         best = self.candidates[alive[0]]
-        chosen, request = self.chosen[best.of_map], self.requests[best.of_map]
+        chosen, asked = self.chosen[best.of_map], self.asks[best.of_map]
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
         # The alpha of small maps is no rule at full size: unless it was searched, the fit chooses it once more.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
-        recipe = request.recipe.replace(
+        recipe = asked.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
         )
         return {

@@ -2,17 +2,17 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.features import Drawing, by_landmarks, features_of_sparse, resolve_features
+from dkernel.features import features_of_sparse, resolve_features
 from dkernel.losses.losses import parse_loss
 from dkernel.model.recipe import Recipe
-from dkernel.model.solver_table import SOLVERS, SolverEntry
+from dkernel.model.solver_table import SOLVERS
 from dkernel.numerics.rows import array_digest
 from dkernel.solvers.exact import deduplicate, is_few
 from dkernel.solvers.reservoir_split import count_weighted
@@ -39,17 +39,16 @@ OF_ANY_SOLVER: Mapping[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class FitRequest:
+class Ask:
     """Data and settings of a fit, as they were asked for.
 
     Parameters
     ----------
     recipe : of the user
-    sizes : before the sample has said how many components are enough
+    features : the word of FEATURES that recipe.features stands for here
     landmarks : an array of them, None where a rule chooses them
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
     validation : rows to judge by, in place of a holdout
-    features : the word of FEATURES that recipe.features stands for here
     key : of all tasks
     identity : what decides the result, for a checkpoint
     """
@@ -57,7 +56,6 @@ class FitRequest:
     source: Source
     recipe: Recipe
     plan: Plan
-    sizes: Sizes
     features: str
     key: str
     identity: dict[str, Any]
@@ -74,8 +72,8 @@ class FitRequest:
         landmarks: Any = None,
         chosen: SelectedModel | None = None,
         validation: Block | None = None,
-    ) -> "FitRequest":
-        """The request; one that cannot be met is refused."""
+    ) -> "Ask":
+        """The fit that is asked for; one that cannot be is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         source = join_units(source)
         recipe, landmarks = given_landmarks(recipe.for_columns(source.columns), landmarks, source)
@@ -89,20 +87,13 @@ class FitRequest:
             source=source,
             recipe=recipe,
             plan=plan,
-            sizes=plan.sizes,
-            features=_resolve_map(source, recipe, plan.sizes, landmarks),
+            features=resolve_map(source, recipe, plan.sizes, landmarks),
             key=f"dkernel-{key}",
             identity=run_of(source, recipe, digests),
             landmarks=landmarks,
             chosen=chosen,
             validation=validation,
         )
-
-    def of_way(self, recipe: Recipe) -> "FitRequest":
-        """The request of one of the ways to fit the machine, with a recipe of its own."""
-        sizes = Sizes.of(self.source.n_counted, self.source.n_terms, recipe)
-        features = _resolve_map(self.source, recipe, sizes, self.landmarks)
-        return replace(self, recipe=recipe, sizes=sizes, features=features)
 
     @property
     def units(self) -> list[tuple[int, ...]]:
@@ -113,24 +104,8 @@ class FitRequest:
     def mixed(self) -> list[list[list[int]]]:
         """Of each pass the units that its rounds mix with each other; none of a solver without rounds."""
         bundle = bundle_size(self.units, self.source.row_bytes)
-        passes = range(self.sizes.passes if self.solver.in_rounds else 0)
+        passes = range(self.plan.sizes.passes if SOLVERS[self.recipe.solver].in_rounds else 0)
         return [bundles(self.units, self.recipe.seed, epoch, bundle) for epoch in passes]
-
-    @property
-    def solver(self) -> SolverEntry:
-        """The entry of the recipe's solver in the catalogue."""
-        return SOLVERS[self.recipe.solver]
-
-    def features_of(self, chosen: SelectedModel) -> str:
-        """The word of FEATURES of the map: with a loss of all classes at once they are the features themselves."""
-        return self.features if chosen.loss is None else "exact"
-
-    def drawing(self, features: str) -> Drawing | None:
-        """Drawing of the map of these features; None for landmarks."""
-        if by_landmarks(features):
-            return None
-        recipe, source = self.recipe, self.source
-        return Drawing(features, source.n_in, recipe.sampling, recipe.form, recipe.seed, source.sparse)
 
     def local_stages(self, executor: Executor, outputs: int) -> tuple[str, ...]:
         """Plan again, once the number of classes is known, and return the local stages that fit into memory.
@@ -205,7 +180,7 @@ def digest_of_rows(rows: Block | None) -> str:
     return "".join(array_digest(values) for values in beside if values is not None)
 
 
-def _resolve_map(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
+def resolve_map(source: Source, recipe: Recipe, sizes: Sizes, landmarks: Any) -> str:
     """The kind of the map: Nystrom for given landmarks, a rule for them, or a rank; a kernel without it is refused."""
     if recipe.features == "auto" and (landmarks is not None or recipe.landmarks != "uniform" or recipe.rank):
         return "nystrom"
