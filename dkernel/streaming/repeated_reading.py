@@ -14,6 +14,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.execution import process_cache
 from dkernel.streaming.execution.base import Call, Handle
 from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.shares import split_evenly
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
 T = TypeVar("T")
@@ -133,7 +134,7 @@ class RepeatedReading:
         """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
         threads = self.reader.executor.processes()
         if not threads:
-            return [(None, some) for some in _even(pieces, self.reader.executor.slots)]
+            return [(None, some) for some in _cut(pieces, self.reader.executor.slots)]
         rows = dict.fromkeys(sorted(threads), 0)
         mine: dict[str, list[RowSlice]] = {worker: [] for worker in rows}
         places = {piece.place.unit: self.reader.place(piece.place.unit) for piece in pieces}
@@ -148,7 +149,7 @@ class RepeatedReading:
             assert home is not None
             rows[home] += piece.n
             mine[home].append(piece)
-        return [(at, some) for at, own in mine.items() if own for some in _even(own, threads[at])]
+        return [(at, some) for at, own in mine.items() if own for some in _cut(own, threads[at])]
 
     def __enter__(self) -> "RepeatedReading":
         return self
@@ -162,11 +163,5 @@ class RepeatedReading:
             self.reader.executor.compute(calls)
 
 
-def _even(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
-    """The pieces in their order, in at most `parts` runs of about as many rows."""
-    total, before = sum(piece.n for piece in pieces), 0
-    parts_of: dict[int, list[RowSlice]] = {}
-    for piece in pieces:
-        parts_of.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
-        before += piece.n
-    return list(parts_of.values())
+def _cut(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
+    return split_evenly(pieces, [piece.n for piece in pieces], parts)

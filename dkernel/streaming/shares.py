@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
-from typing import Any
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from dkernel.data.block import Block
 from dkernel.streaming.execution.base import Call, Executor, Handle
@@ -12,6 +13,7 @@ from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_node
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.stored_rows import StoredBlock, load_piece
 
+T = TypeVar("T")
 BlockPiece = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
 
@@ -193,21 +195,23 @@ def _is_shared(own: Mapping[str | None, Sequence[int]], sizes: PieceRows, thread
     return is_even(rows, threads)
 
 
+def split_evenly(items: Sequence[T], rows: Sequence[int], parts: int) -> list[list[T]]:
+    """The items in their order, in at most `parts` parts of about as many rows each."""
+    total, before = sum(rows), 0
+    cut: dict[int, list[T]] = {}
+    for item, n in zip(items, rows, strict=True):
+        cut.setdefault(min(parts - 1, int((before + n / 2) * parts / max(1, total))), []).append(item)
+        before += n
+    return list(cut.values())
+
+
 def _even(sizes: PieceRows, chunks: Sequence[int], parts: int) -> list[tuple[PieceRun, ...]]:
-    """The pieces of these chunks in their order, cut into `parts` parts of about as many rows each."""
-    total = sum(sum(sizes[chunk]) for chunk in chunks)
-    cut: dict[int, list[PieceRun]] = {}
-    before = 0
-    for chunk in chunks:
-        for first, last in _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))]:
-            rows = sum(sizes[chunk][first:last])
-            runs = cut.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
-            if runs and runs[-1].chunk == chunk:
-                runs[-1] = PieceRun(chunk, runs[-1].first, last)
-            else:
-                runs.append(PieceRun(chunk, first, last))
-            before += rows
-    return [tuple(runs) for runs in cut.values()]
+    """The runs of pieces of these chunks, in at most `parts` parts of about as many rows each."""
+    ends = {chunk: _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))] for chunk in chunks}
+    grains = [PieceRun(chunk, first, last) for chunk in chunks for first, last in ends[chunk]]
+    cut = split_evenly(grains, [sum(sizes[run.chunk][run.first : run.last]) for run in grains], parts)
+    alike = ([list(run) for _, run in groupby(part, attrgetter("chunk"))] for part in cut)
+    return [tuple(PieceRun(run[0].chunk, run[0].first, run[-1].last) for run in part) for part in alike]
 
 
 def _grains(pieces: int) -> list[tuple[int, int]]:
