@@ -30,7 +30,7 @@ from dkernel.streaming.survey import Survey
 from dkernel.streaming.unseen_rows import WithUnseen
 from dkernel.training.incremental import start_stream, update_stream, weight_classes
 from dkernel.training.local_stages import LOCAL_STAGES
-from dkernel.training.selection.local_stage import NewRows
+from dkernel.training.residual import ResidualRows
 from dkernel.training.uncertainty import errors_of
 
 ROWS_A_COMPONENT = 8  # new rows for each component of a model without a local stage: a preconditioner is made of them
@@ -77,8 +77,8 @@ def update_model(model: Model, new: Block, executor: Executor, old: Block | None
         if model.local is None:
             learned = _learn_by_rounds(model, new, counts, executor)
         else:
-            rows = _residual_rows(model, model.local, new, counts, old)
-            updated = LOCAL_STAGES[model.local.kind].update(model.local, model, rows, executor)
+            rows = _residual_rows(model, model.local, new, counts)
+            updated = LOCAL_STAGES[model.local.kind].update(model.local, model, rows, old, executor)
             learned = replace(model, local=updated, variance=None)
         learned = replace(learned, conformal=_add_conformity(model, new))
     n = model.facts["rows"] + len(new.X)
@@ -125,9 +125,7 @@ def _learn_by_rounds(model: Model, new: Block, counts: Mapping[Any, float], exec
     return update_stream(stream, new, counts, executor).model
 
 
-def _residual_rows(
-    model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float], old: Block | None
-) -> NewRows:
+def _residual_rows(model: Model, machine: LocalMachine, new: Block, counts: Mapping[Any, float]) -> ResidualRows:
     unit = getattr(machine, "unit")  # noqa: B009 - of both kinds
     center = model.intercept if model.classes is None else 0.0
     targets = Targets(model.classes, model.recipe.positive, center, unit)
@@ -138,4 +136,4 @@ def _residual_rows(
     X, Y, weight, keep = problem.all_rows(new, whole)
     S = replace(model, local=None).unclipped_scores(X).astype(np.float64)
     ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-    return NewRows(X[keep], Y[keep], ((S - center) / unit).astype(np.float32)[keep], ones[keep], old)
+    return ResidualRows(X[keep], Y[keep], ones[keep], ((S - center) / unit).astype(np.float32)[keep])

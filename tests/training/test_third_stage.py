@@ -97,6 +97,9 @@ class MeanStage(Stage):
         machine = MeanMachine.of(split.X[:rows], steps, np.ones(rows), 16, np.ones(steps.shape[1]))
         return problem.losses(split, start.judged + machine.scores(split.X_judged)), None
 
+    def update(self, *_):
+        raise UnsupportedError("Means learn no new rows.")
+
     def fit(self, residual, _, recipe, *__):
         rows, loss, unit = residual.sample, residual.problem.loss, residual.problem.targets.widths
         bins, steps = recipe.settings(Means).bins, -loss.derivative(rows.Y, rows.scores) / loss.curvature

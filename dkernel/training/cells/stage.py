@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.losses.metrics import paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.local.cell_machine import CellInputs, CellMachine
@@ -26,10 +27,10 @@ from dkernel.training.cells.fit import CellProblem, fit_cells, judge_settings
 from dkernel.training.cells.rows import RowRouter, SortedRows, run_dtype
 from dkernel.training.cells.settings import SIZES, best_cells_anywhere, cell_settings, search_cells
 from dkernel.training.cells.update import CellUpdate, update_cell_machine
-from dkernel.training.residual import Residual
+from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import NewRows, RaceProblem, Stage
+from dkernel.training.selection.local_stage import RaceProblem, Stage
 from dkernel.training.selection.metric_learning import MOST_METRIC_COLUMNS
 from dkernel.training.stage_result import LocalStage
 
@@ -198,8 +199,15 @@ class CellStage(Stage):
         machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, residual.problem.targets.widths)
         return _judge(residual, machine, fit.history, settings)
 
-    def update(self, machine: CellMachine, model: Model, rows: NewRows, executor: Executor) -> CellMachine:
-        """Let each cell learn the new rows that fall into it; cells keep their old ones."""
+    def update(
+        self,
+        machine: CellMachine,
+        model: Model,
+        rows: ResidualRows,
+        old: Block | None,  # noqa: ARG002 - cells keep their rows
+        executor: Executor,
+    ) -> CellMachine:
+        """Let each cell learn the new rows that fall into it."""
         (limit, overlap, _), ridge = cell_sizes(model.recipe), float(model.facts["local"]["ridge"])
         shared = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, model.recipe.seed)
         return update_cell_machine(machine, shared, rows, executor)

@@ -13,7 +13,7 @@ from dkernel.model.local.partition import CellTree
 from dkernel.numerics.array_types import F32
 from dkernel.numerics.rows import array_digest
 from dkernel.streaming.execution.base import Call, Executor
-from dkernel.training.selection.local_stage import NewRows
+from dkernel.training.residual import ResidualRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,16 @@ def update_task(
     return divide_cell(grown, problem.ridge, problem.limit, problem.overlap, problem.seed + number)
 
 
-def update_cell_machine(machine: CellMachine, problem: CellUpdate, rows: NewRows, executor: Executor) -> CellMachine:
+def update_cell_machine(
+    machine: CellMachine, problem: CellUpdate, rows: ResidualRows, executor: Executor
+) -> CellMachine:
     """Let each cell learn the new rows that fall into it."""
     Z, calls = machine.inputs(rows.X), {}
     key = hashlib.sha256(array_digest(Z).encode() + array_digest(rows.Y).encode()).hexdigest()[:16]
     for number, visit in machine.tree.visits(Z):
         if len(visit.rows):
             some = visit.rows
-            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.S[some], rows.weight[some]
+            own = np.ascontiguousarray(Z[some]), rows.Y[some], rows.scores[some], rows.weight[some]
             cell, n = machine.cells[number], len(machine.Z)
             name = f"dkernel-update-{key}-{n}-{array_digest(cell.coef)}-{number}"
             calls[number] = Call(name, update_task, (problem, cell, own, number))

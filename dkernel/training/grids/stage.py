@@ -38,10 +38,10 @@ from dkernel.training.grids.search import (
     search_settings,
 )
 from dkernel.training.grids.update import update_grid_machine
-from dkernel.training.residual import GROUP_SAMPLE, Residual
+from dkernel.training.residual import GROUP_SAMPLE, Residual, ResidualRows
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import Fidelity, FitValidationSplit, StageScores
-from dkernel.training.selection.local_stage import NewRows, RaceProblem, Stage, constant_scores
+from dkernel.training.selection.local_stage import RaceProblem, Stage, constant_scores
 from dkernel.training.stage_result import LocalStage
 
 GRID_ROWS = 2**31  # rows times grids that n_grids="auto" asks for, some ten seconds of one core
@@ -215,9 +215,16 @@ class GridStage(Stage):
         words += f", categories {named}" if (named := _in_words(groups, feature_names(source))) else ""
         return LocalStage.judge(machine, fit.history, facts, words, residual, fit.scores)
 
-    def update(self, machine: GridMachine, model: Model, rows: NewRows, executor: Executor) -> GridMachine:  # noqa: ARG002
+    def update(
+        self,
+        machine: GridMachine,
+        model: Model,
+        rows: ResidualRows,
+        old: Block | None,
+        executor: Executor,  # noqa: ARG002 - all rows are here
+    ) -> GridMachine:
         """Make one more sweep over the new rows, in which old rows hold the grids where they are."""
-        return update_grid_machine(machine, model, rows)
+        return update_grid_machine(machine, model, rows, old)
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:

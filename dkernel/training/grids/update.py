@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.block import Block
 from dkernel.errors import UnsupportedError
 from dkernel.losses.smoothing import smooth_loss
 from dkernel.model.local.binning import add_sums
@@ -15,15 +16,15 @@ from dkernel.model.model import Model
 from dkernel.numerics.array_types import F32
 from dkernel.training.grids.fit import RESIDUAL_WIDTHS
 from dkernel.training.grids.search import SAMPLED_ROWS
-from dkernel.training.selection.local_stage import NewRows
+from dkernel.training.residual import ResidualRows
 
 LIGHT = 8  # an old row weighs at most an eighth of the penalty of a coefficient
 RESIDUALS = 4.0  # times the largest residual at first, up to which a residual counts
 
 
-def update_grid_machine(machine: GridMachine, model: Model, rows: NewRows) -> GridMachine:
+def update_grid_machine(machine: GridMachine, model: Model, rows: ResidualRows, old: Block | None) -> GridMachine:
     """Make one more sweep, in which the target is 0 for old rows and the residual of the model for new rows."""
-    old, ridge = rows.old, float(model.facts["local"]["ridge"])
+    ridge = float(model.facts["local"]["ridge"])
     if old is None or not len(old.X):
         raise UnsupportedError(
             "Grids do not keep which rows their bins have, and new ones alone would move them too far. Give rows of "
@@ -36,7 +37,7 @@ def update_grid_machine(machine: GridMachine, model: Model, rows: NewRows) -> Gr
     X = np.ascontiguousarray(np.hstack([machine.inputs(held), machine.inputs(rows.X)]))
     weight = np.concatenate([np.full(first_new, n / first_new), rows.weight])
     smooth = smooth_loss(loss, RESIDUAL_WIDTHS[-1])
-    S = rows.S + (machine.scores(rows.X) / machine.unit).astype(np.float32)
+    S = rows.scores + (machine.scores(rows.X) / machine.unit).astype(np.float32)
     moved = np.zeros((X.shape[1], outputs), np.float32)
 
     def residual() -> F32:

@@ -78,42 +78,25 @@ class Peaks(NamedTuple):
         worker, client = executor.base_bytes
         worker += sum(cost.throughout_bytes for cost in costs.values())
         client += sum(cost.client_throughout_bytes for cost in costs.values())
-        phases, kept = list(_list_phases(costs, rows, executor)), rows.kept_bytes(executor.workers)
-        of_client = [phase.client for phase in phases]
-        read = [phase.worker + phase.units for phase in phases]
-        held = [phase.worker + max(phase.units, kept) + phase.kept for phase in phases]
+        read, with_rows, of_client = zip(*_list_phases(costs, rows, executor), strict=True)
         return cls(
             worker + executor.worker_peak(read, of_client),
-            worker + executor.worker_peak(held, of_client),
+            worker + executor.worker_peak(with_rows, of_client),
             client + max(of_client),
         )
 
 
-class Phase(NamedTuple):
-    """Bytes in use at one time in a phase of a fit, beside the bytes that all phases have.
-
-    Parameters
-    ----------
-    worker, client : of each worker, and of the client
-    units : of the source in a worker, where it is not kept
-    kept : more of a worker, where the source is kept
-    """
-
-    worker: int
-    client: int = 0
-    units: int = 0
-    kept: int = 0
-
-
-def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Phase]:
-    workers, left = executor.workers, 0
+def _list_phases(costs: Mapping[str, Cost], rows: RowMemory, executor: Executor) -> Iterator[Peaks]:
+    """Bytes in use in each phase of a fit, beside the bytes that all phases have."""
+    workers, left, kept = executor.workers, 0, rows.kept_bytes(executor.workers)
     for cost in costs.values():
         reads = cost.readings > 0
         worker, beside = executor.tasks_bytes(cost)
         worker += cost.row_bytes * rows.n // workers + reads * executor.worker_threads * rows.reading_bytes
         client = left + cost.client_bytes + beside + executor.received_bytes(cost.result_bytes)
-        yield Phase(worker, client, reads * rows.ahead, cost.kept_bytes * rows.n // workers)
-        yield Phase(0, left + cost.alone_bytes)
+        units, more = reads * rows.ahead, cost.kept_bytes * rows.n // workers
+        yield Peaks(worker + units, worker + max(units, kept) + more, client)
+        yield Peaks(0, kept, left + cost.alone_bytes)
         left += cost.left_bytes
 
 

@@ -16,14 +16,14 @@ from dkernel.model.local.base import LocalMachine
 from dkernel.model.local_settings import LocalSettings
 from dkernel.model.model import Model
 from dkernel.model.recipe import Recipe
-from dkernel.numerics.array_types import F32, F64
+from dkernel.numerics.array_types import F64
 from dkernel.numerics.loops import CompiledLoop
 from dkernel.solvers.fit_problem import Callback
 from dkernel.solvers.targets import Targets
 from dkernel.streaming.cost import Cost
 from dkernel.streaming.execution.base import Executor
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.residual import Residual
+from dkernel.training.residual import Residual, ResidualRows
 from dkernel.training.selection.descent import Place
 from dkernel.training.selection.evaluation import FitValidationSplit, StageScores
 from dkernel.training.stage_result import LocalStage
@@ -53,25 +53,6 @@ def constant_scores(split: FitValidationSplit, targets: Targets, rows: int) -> S
     weight = None if split.weight is None else split.weight[:rows]
     mean = np.average(targets.of(split.y[:rows]), axis=0, weights=weight).astype(np.float32)
     return StageScores(np.tile(mean, (rows, 1)), np.tile(mean, (len(split.y_judged), 1)))
-
-
-@dataclass(frozen=True, eq=False)
-class NewRows:
-    """New rows of an update.
-
-    Parameters
-    ----------
-    X : raw inputs (n, p)
-    Y : targets (n, outputs);  S : scores of the global stage (n, outputs), both in the machine's unit
-    weight : float64 (n,)
-    old : rows of the training, all or a sample of them; None for none
-    """
-
-    X: NDArray[Any]
-    Y: F32
-    S: F32
-    weight: NDArray[np.float64]
-    old: Block | None
 
 
 class Stage(ABC):
@@ -153,6 +134,14 @@ class Stage(ABC):
         place : of the settings that a race has found; None without one
         """
 
-    def update(self, machine: Any, model: Model, rows: NewRows, executor: Executor) -> LocalMachine:  # noqa: ARG002
-        """Learn new rows; a stage that cannot refuses them."""
-        raise UnsupportedError(f"A local stage of {machine.kind} learns no new rows. Fit a new model of all rows.")
+    @abstractmethod
+    def update(
+        self, machine: Any, model: Model, rows: ResidualRows, old: Block | None, executor: Executor
+    ) -> LocalMachine:
+        """Learn new rows, or refuse them.
+
+        Parameters
+        ----------
+        rows : targets and scores in the machine's unit
+        old : rows of the training, all or a sample of them; None for none
+        """
