@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.losses.metrics import ScoreHistogram, area_under_curve, average_precision, class_of_scores
+from dkernel.losses.metrics import (
+    ScoreHistogram,
+    area_under_curve,
+    average_precision,
+    class_of_scores,
+    paired_difference,
+)
 from dkernel.model.model import Model
 from dkernel.numerics.array_types import F64
 from dkernel.numerics.linalg import solve_here
@@ -32,7 +38,6 @@ from dkernel.solvers.reservoir_split import part_of
 from dkernel.solvers.targets import LEAST_WIDTH, Targets
 from dkernel.streaming.cost import Cost
 from dkernel.training.fit import TrainResult
-from dkernel.training.selection.evaluation import paired_difference
 
 BASELINES = ("off", "linear", "all")
 MOST_BASELINE_ROWS, LEAST_BASELINE_ROWS = 65_536, 4096  # rows of the sample that baselines learn from
