@@ -58,7 +58,7 @@ def rows_of(n, p=28):
 def test_with_nothing_given_a_plan_of_any_rows_is_that_of_the_first_page(n, monkeypatch):
     monkeypatch.setattr("dkernel.training.planning.memory_plan.available_memory", lambda: 0)  # no rows are kept here
     page = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
-    assert "Of some 30 features the client and each worker need at most 1 GiB, for any number of rows." in page
+    assert "the client and each worker keep within it, for any number of rows of some 30 columns." in page
     source, data = rows_of(n), 4 * 28 * n
     apart, here = (
         Plan.of(source, Recipe(solver="psgd"), Apart(GIB)),
