@@ -94,13 +94,13 @@ def baselines(result: TrainResult, which: str = "linear") -> dict[str, Any]:
     return found
 
 
-Fit = Callable[[Block, Any], F64]
+FitFunction = Callable[[Block, Any], F64]
 """Rows to learn from and rows to score -> scores (rows, outputs)."""
 
 
-def _simpler(model: Model, targets: Targets, which: str) -> dict[str, Fit]:
+def _simpler(model: Model, targets: Targets, which: str) -> dict[str, FitFunction]:
     """The models to compare with, the simplest first."""
-    fits: dict[str, Fit] = {}
+    fits: dict[str, FitFunction] = {}
     if which != "off":
         fits["constant"] = partial(_constant, targets)
         if not model.objects and len(model.inputs) <= MOST_LINEAR_COLUMNS:
@@ -110,7 +110,7 @@ def _simpler(model: Model, targets: Targets, which: str) -> dict[str, Fit]:
     return fits
 
 
-def _scores(fit: Fit, parts: Sequence[tuple[Model, Block, Block]]) -> F64:
+def _scores(fit: FitFunction, parts: Sequence[tuple[Model, Block, Block]]) -> F64:
     """Scores of all rows that were left out, each by a model of the rows beside its own."""
     return np.concatenate([fit(_some(learned), rows.X) for _, rows, learned in parts])
 
