@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any, TextIO
 
 from dkernel.errors import RecipeError, mask_urls
@@ -60,10 +59,6 @@ class Progress:
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
 
-    Attributes
-    ----------
-    trail : (phase, seconds since the first phase, rows of the phase so far) at every step, whatever is shown
-
     Examples
     --------
     >>> with Progress("log", sys.stdout, clock=iter(range(0, 99, 11)).__next__) as progress:
@@ -96,8 +91,7 @@ class Progress:
         self._began = self._shown = 0.0
         self._figures: dict[str, Any] = {}
         self._drawn = 0
-        self._first: float | None = None
-        self.trail: list[tuple[str, float, int]] = []
+        self._ended: dict[str, float] = {}
         self._stop = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -107,7 +101,6 @@ class Progress:
             self._end_phase()
             self._name, self._total, self._rows, self._figures = name, total_rows, 0, dict(figures)
             self._began = self._shown = self._clock()
-            self._mark(self._began)
             if self.kind == "json":
                 self._object({"event": "phase", "phase": name, "total_rows": total_rows, **figures})
             elif self.kind == "bar":
@@ -119,7 +112,6 @@ class Progress:
             self._rows += rows
             self._figures.update(figures)
             now = self._clock()
-            self._mark(now)
             if now - self._shown >= self._every:
                 self._show(now)
 
@@ -135,15 +127,12 @@ class Progress:
 
     def seconds(self) -> dict[str, float]:
         """Phase -> seconds of it so far, in the order of the first of each."""
-        by_phase: dict[str, float] = {}
         with self._lock:
-            trail = list(self.trail)
-            if self._name:
-                trail.append((self._name, self._clock() - (self._first or 0.0), self._rows))
-        for (name, begin, _), (following, end, _) in pairwise(trail):
-            if name == following:
-                by_phase[name] = round(by_phase.get(name, 0.0) + end - begin, 3)
-        return by_phase
+            return self._with_this(self._clock()) if self._name else dict(self._ended)
+
+    def _with_this(self, now: float) -> dict[str, float]:
+        before = self._ended.get(self._name, 0.0)
+        return {**self._ended, self._name: round(before + now - self._began, 3)}
 
     def message(self, text: str) -> None:
         """One line of its own, above a bar."""
@@ -189,12 +178,6 @@ class Progress:
                 if self._name and not self._stop.is_set() and now - self._shown >= every:
                     self._show(now)
 
-    def _mark(self, now: float) -> None:
-        if self._first is None:
-            self._first = now
-        if len(self.trail) < 20_000:  # steps that a report can draw
-            self.trail.append((self._name, now - self._first, self._rows))
-
     def _show(self, now: float) -> None:
         self._shown = now
         state = self._state(now - self._began)
@@ -209,7 +192,7 @@ class Progress:
         if not self._name:
             return
         now = self._clock()
-        self._mark(now)
+        self._ended = self._with_this(now)
         state = self._state(now - self._began)
         if self.kind == "json":
             self._object({"event": "end", **state})
