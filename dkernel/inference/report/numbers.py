@@ -77,8 +77,10 @@ class Quality:
 
     @property
     def per_class(self) -> list[tuple[str, float, float | None, float | None]]:
-        """Class, weight of its rows, and its precision and recall, None where there are no rows."""
-        counts, names = self.confusion, self.classes or []
+        """Class, weight of its rows, and its precision and recall, None of no rows; nothing of a number."""
+        if self.classes is None:
+            return []
+        counts, names = self.confusion, self.classes
         right, there, called = counts.diagonal(), counts.sum(axis=1), counts.sum(axis=0)
         shares = ((float(r / n) if n else None for r, n in zip(right, of, strict=True)) for of in (called, there))
         return list(zip(names, there.tolist(), *shares, strict=True))

@@ -63,6 +63,8 @@ th { color: var(--soft); font-weight: 400; }
 @media (max-width: 700px) { .tiles { grid-template-columns: 1fr 1fr; gap: 10px; } .tiles b { font-size: 18px; } }
 """
 
+CLASS_FIGURES = ("n", "precision", "recall")
+
 Texts = Sequence[tuple[str, ...]]
 Bars = Sequence[tuple[str, float]]
 
@@ -81,7 +83,8 @@ def page(result: Any, summary: FitSummary, record: Mapping[str, Any]) -> str:
     tiles = [*_merits(summary.judged, quality), (f"{model.facts['rows']:,}", "rows learned from")]
     tiles += [(_seconds(seconds), "for the training")] if seconds else []
     # An order that fills two columns: with classes there is as much after the importances as before them.
-    columns, others = _importances(model, parts, lost), chain(_sure(summary), _check(summary.checks), _classes(quality))
+    sure, classes = chain(_sure(summary), _check(summary.checks)), [] if quality is None else quality.per_class
+    columns, others = _importances(model, parts, lost), chain(sure, _classes(classes))
     top = chain(_beside(summary), *((others, columns) if model.classes is None else (columns, others)))
     details = chain(_pictures(parts, quality), _search(record), _learning(result), _resources(result, record))
     body = [
@@ -107,11 +110,12 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     names = {"error": "wrong labels", "auc": "AUC", "log_loss": "log loss", "rmse": "RMSE", "mae": "MAE", "r2": "R²"}
     tiles = [(format_figure(name, found[name]), text) for name, text in names.items() if found.get(name) is not None]
     shown = 0 if quality is None else len(quality.truth)
-    top = chain(_classes(quality), _importances(model, parts, lost))
+    classes = [[str(line["label"]), *(line[name] for name in CLASS_FIGURES)] for line in found.get("per_class", ())]
+    top = chain(_classes(classes), _covered(found), _importances(model, parts, lost))
     run = [
         (name.replace("_", " "), str(record[name])) for name in ("model", "model_sha256", "started") if name in record
     ]
-    note = f"{record['rows_in']:,} rows of {_paths(record)}; classes and pictures are of {shown:,} of them"
+    note = f"{record['rows_in']:,} rows of {_paths(record)}; columns and pictures are of {shown:,} of them"
     tiles = [*tiles, (f"{found['n']:,}", "rows")][-4:]
     details = _fold(chain(_pictures(parts, quality), [_table("Run", run)]))
     return _document(model, record, note, [_tiles(tiles), _flow(top), _dependences(model, parts, lost), details])
@@ -189,16 +193,25 @@ def _sure(summary: FitSummary) -> Iterator[str]:
         yield _box("How sure", "".join(f"<p>{escape(line)}</p>" for line in sure))
 
 
+def _covered(found: Mapping[str, Any]) -> Iterator[str]:
+    """How sure a model is of rows that were evaluated."""
+    for name, what, size in (("interval", "Intervals", "width"), ("set", "Sets of classes", "size")):
+        if name in found:
+            asked, there = (format_share(found[name][share]) for share in ("coverage", "covered"))
+            text = (
+                f"{what} for {asked} of the rows cover {there}; mean {size} {format_figure(size, found[name][size])}."
+            )
+            yield _box("How sure", f"<p>{escape(text)}</p>")
+
+
 def _check(checks: Mapping[str, str]) -> Iterator[str]:
     title, nothing = "What to check", "<p>Nothing was found.</p>"
     yield _table(title, list(checks.items())) if checks else _box(title, nothing)
 
 
-def _classes(quality: Quality | None, most: int = MOST_BARS) -> Iterator[str]:
-    """Figures of each class; of many those of the lowest recall."""
-    if quality is None or quality.classes is None:
-        return
-    found, title = quality.per_class, "Classes"
+def _classes(found: Sequence[Any], most: int = MOST_BARS) -> Iterator[str]:
+    """Rows, precision and recall of each class; of many those of the lowest recall."""
+    title = "Classes"
     if len(found) > most:
         title = f"Classes: the {most} of {len(found)} with the lowest recall"
         found = sorted(found, key=lambda each: 1.0 if each[3] is None else each[3])[:most]
@@ -206,7 +219,8 @@ def _classes(quality: Quality | None, most: int = MOST_BARS) -> Iterator[str]:
         (name, f"{n:,.0f}", *("-" if share is None else format_share(share) for share in shares))
         for name, n, *shares in found
     ]
-    yield _grid(title, [("class", "rows", "precision", "recall"), *lines])
+    if lines:
+        yield _grid(title, [("class", "rows", "precision", "recall"), *lines])
 
 
 def _importances(model: Any, parts: Parts, lost: Bars) -> Iterator[str]:
@@ -258,7 +272,7 @@ def _pictures(parts: Parts, quality: Quality | None) -> Iterator[str]:
         yield _draw("Residuals", figures.residuals(quality), "The widest 0.4 % are left out.")
     else:
         if len(quality.classes) > MOST_BARS:
-            yield from _classes(quality, len(quality.classes))
+            yield from _classes(quality.per_class, len(quality.classes))
         yield _confusion(quality)
         if any(quality.one_against_rest()):
             text = "One class against the rest." if len(quality.classes) > 2 else f"Of {quality.classes[1]}, by score."
