@@ -433,6 +433,10 @@ def connect_arguments(ctx: click.Context, values: Mapping[str, Any]) -> dict[str
         raise click.UsageError("TLS needs both --tls-ca-file and --tls-cert (and --tls-key unless it is in it).", ctx)
     if values["workers"] and values["memory_limit"]:
         _check_limit(values["memory_limit"])
+    if values["workers"]:
+        from dkernel.streaming.execution.connect import start_fork_server
+
+        start_fork_server()  # its imports and those of this process take as long, so they go side by side
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
     if values.get("client_memory_limit"):
         place["client_memory_limit"] = values["client_memory_limit"]

@@ -22,13 +22,10 @@ from dkernel.numerics.column_stats import tally
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import contiguous, largest, like_numbers, stack
 from dkernel.streaming.cost import PARSED_BYTES, READ_BYTES, SURVEY_FLOPS, Cost
-from dkernel.streaming.execution.process import import_ahead
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.row_memory import held_row_bytes
 from dkernel.streaming.schedule import RowSlice
-
-import_ahead(__name__)
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000

@@ -185,8 +185,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
     distributed = _distributed()
     try:
         with dask.config.set(OWN), _without_interrupts():
-            if FORKED:
-                _start_fork_server()
+            start_fork_server()
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -209,14 +208,18 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             cluster.close(timeout=CLOSE_TIMEOUT)
 
 
-def _start_fork_server() -> None:
-    """Start the process that workers are forked from; it imports what they need while this one starts a scheduler."""
+def start_fork_server() -> None:
+    """Start the process that workers are forked from, unless it runs; it imports what they need meanwhile."""
+    if not FORKED:
+        return
+    _distributed()  # has the defaults of what Dask sets in the environment
     server.set_forkserver_preload(["distributed", tasks.__name__, *task_modules()])
+    asked = dask.config.get("distributed.nanny.pre-spawn-environ")
     before = dict(os.environ)
-    for name, value in {**dask.config.get("distributed.nanny.pre-spawn-environ"), **ENVIRONMENT}.items():
-        os.environ[name] = str(value)
+    os.environ.update({name: str(value) for name, value in {**asked, **ONE_HEAP, **ENVIRONMENT}.items()})
     try:
-        server.ensure_running()
+        with _without_interrupts():
+            server.ensure_running()
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -30,8 +30,13 @@ from dkernel.streaming.execution.versions import require_equal, versions
 T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
-_task_modules = ["dkernel.data.readers.npy", "dkernel.data.readers.parquet", "dkernel.numerics.tiling"]
-"""Modules that tasks need: readers, and those that call `import_ahead`."""
+_task_modules = [
+    "dkernel.data.readers.npy",
+    "dkernel.data.readers.parquet",
+    "dkernel.numerics.tiling",
+    "dkernel.streaming.survey",
+]
+"""Modules that tasks need: these, and those that call `import_ahead`."""
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (

@@ -71,7 +71,9 @@ def ignores_interrupts():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
-def test_own_workers_start_with_one_heap_and_keep_their_calls(executor):
+def test_own_workers_are_forked_with_one_heap_and_keep_their_calls(executor):
+    (server,) = set(executor.client.run(os.getppid).values())
+    assert server != os.getpid()
     for found in executor.client.run(first_environment).values():
         assert ONE_HEAP.items() <= found.items()
         assert found["MALLOC_TRIM_THRESHOLD_"]  # Dask's own settings stand
