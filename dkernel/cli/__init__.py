@@ -25,7 +25,6 @@ _COMMANDS = (
     "update",
     "conformalize",
     "show",
-    "card",
     "export",
     "doctor",
     "watch",
@@ -51,9 +50,11 @@ class _Table(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from dkernel.model.parameters import hint_for_removed
             from dkernel.numerics.validation import nearest_name
 
-            ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
+            hint = hint_for_removed(args[0]) or nearest_name(args[0], _COMMANDS)
+            ctx.fail(f"There is no command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -87,7 +88,7 @@ def main() -> None:
     dkernel update model.safetensors new.parquet --out model-2.safetensors
     dkernel conformalize model.safetensors known.parquet --group site --out model-3.safetensors
     dkernel show model.safetensors
-    dkernel card model.safetensors --out README.md
+    dkernel show model.safetensors --markdown --out README.md
     dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786
     dkernel watch model.safetensors

@@ -1,16 +1,12 @@
-"""`dkernel card`: a page about a model, for people and for a model hub."""
+"""The page of `dkernel show --markdown` about a model, for people and for a model hub."""
 
 import html
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
-
-from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
-from dkernel.cli.outputs import check_model_place, check_outputs
 from dkernel.errors import mask_urls
+from dkernel.inference.summary import FitSummary
 
 SHOWN_COLUMNS = 50  # listed by name
 _LIMITS = (
@@ -19,30 +15,15 @@ _LIMITS = (
 )
 
 
-@click.command("card", cls=ExitCodeCommand, short_help="Write a model card: data, choices, figures, limits.")
-@click.argument("model", type=READ)
-@setting("--out", type=WRITTEN, metavar="FILE", help="Write the page there; it is printed if this is not given.")
-@overwrite_option(help="Replace FILE.")
-@debug_option
-def card_command(model: str, out: str | None, overwrite: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
-    """Write a card of MODEL in Markdown, as model hubs show it: data, choices, figures and limits.
+def card_of(path: str, header: Mapping[str, Any]) -> str:
+    """The page of a model.
 
-    Only the header of the file is read. What the model is for, and who made it, is for you to add.
-
-    \b
-    dkernel card model.safetensors --out README.md
+    Parameters
+    ----------
+    path : of the model, as the page names it
+    header : of its file
     """
-    from dkernel.data.store import write_whole
-    from dkernel.model.model_file import read_header
-
-    if out is not None:
-        check_outputs()
-        check_model_place({"out": out, "overwrite": overwrite})
-    page = "\n".join([*_front_matter(header := read_header(model)), *_page(model, header)]) + "\n"
-    if out is None:
-        click.echo(page, nl=False)
-    else:
-        write_whole(out, page.encode("utf-8", "backslashreplace"))
+    return "\n".join([*_front_matter(header), *_page(path, header)]) + "\n"
 
 
 def _front_matter(header: Mapping[str, Any]) -> Iterator[str]:
@@ -70,10 +51,8 @@ def _page(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     names = _names(header["columns"])
     what = "A regression" if classes is None else f"A classifier of {len(classes['values'])} classes"
     yield from (f"# {_escape(header['label'])}", "")
-    yield from (
-        f"{what} by dkernel, a kernel machine: {_escape(recipe['kernel'])}, {_count(facts.get('columns'))} components.",
-        "",
-    )
+    form = f"{FitSummary.of_header(header).model}, {recipe['kernel']}"
+    yield from (f"{what} by dkernel, a kernel machine: {_escape(form)}.", "")
     yield from ("## Data", "")
     rows = {"rows": _count(facts.get("rows")), "label": header["label"]}
     if classes is not None:

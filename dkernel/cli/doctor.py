@@ -138,8 +138,7 @@ def _lines(diagnosis: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(diagnosis["processes"])
     if diagnosis["plan"] is not None:
         words = dict(format_plan(diagnosis["plan"]))
-        names = ("rows", "features", "components", "memory, each worker", "memory, client", "seconds of a usual core")
-        yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
+        yield "\nplan: " + "; ".join(words[name] for name in ("rows", "model", "memory", "time"))
     if diagnosis["limits"]:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in diagnosis["limits"].items())
         yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"

@@ -7,37 +7,56 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import ExitCodeCommand
-from dkernel.cli.options import READ, debug_option, setting
+from dkernel.cli.options import READ, WRITTEN, debug_option, overwrite_option, setting
+from dkernel.cli.outputs import check_model_place, check_outputs
 from dkernel.errors import mask_urls
 
-_SHOWN_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who look into it
 
 
 @click.command("show", cls=ExitCodeCommand, short_help="Describe a model, from the header of its file.")
 @click.argument("model", type=READ)
-@setting("--all", is_flag=True, help="Print the inner figures of the solver too.")
+@setting("--all", is_flag=True, help="Print all of the header: recipe, tensors and the figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
+@setting("--markdown", is_flag=True, help="Print a page, as model hubs show it: data, choices, figures, limits.")
+@setting("--out", type=WRITTEN, metavar="FILE", help="With --markdown: write the page there.")
+@overwrite_option(help="Replace FILE.")
 @debug_option
-def show_command(model: str, all: bool, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for ExitCodeCommand
-    """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
+def show_command(model: str, json: bool, markdown: bool, out: str | None, **values: Any) -> None:
+    """Print what MODEL is: its columns and classes, how good it is, what to check and what was chosen.
 
-    Only the header of the file is read, however large the model.
+    Only the header of the file is read, however large the model. On a page of --markdown, what the model is for, and
+    who made it, is for you to add.
 
     \b
     dkernel show model.safetensors
     dkernel show model.safetensors --json | jq .recipe
+    dkernel show model.safetensors --markdown --out README.md
     """
+    from dkernel.cli.card import card_of
+    from dkernel.data.store import write_whole
     from dkernel.model.model_file import read_header
 
+    if out is not None:
+        if not markdown:
+            raise click.UsageError("--out is for the page of --markdown: give both.")
+        check_outputs()
+        check_model_place({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)
-    click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, all)))
+    if out is not None:
+        write_whole(out, card_of(model, header).encode("utf-8", "backslashreplace"))
+    elif markdown:
+        click.echo(card_of(model, header), nl=False)
+    else:
+        click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header, values["all"])))
 
 
 def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
-    recipe, classes, columns = header["recipe"], header["classes"], header["columns"]
+    from dkernel.inference.summary import FitSummary
+
+    classes, columns = header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
-    yield f"{mask_urls(path)}: {what}, protocol {header['protocol']}"
+    yield f"{mask_urls(path)}: {what}, {header['facts'].get('rows', 0):,} rows"
     yield from _fact("label", header["label"])
     if classes is not None:
         yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({classes['dtype']})")
@@ -46,22 +65,27 @@ def _lines(path: str, header: Mapping[str, Any], every: bool) -> Iterator[str]:
         yield from _fact("features", f"{columns['n']:,}, of sparse rows: {columns['first']} to {last}")
     else:
         yield from _fact("features", f"{len(columns)}: {_some(columns)}")
-    yield from _fact("kernel", recipe["kernel"])
-    tensors, facts = header["tensors"], dict(header["facts"])
-    yield from _fact("map", f"{header['map'].get('kind', '')}, {tensors['coef']['shape'][0]:,} components")
-    if len(weights := facts.get("weights", ())) == len(columns) and not isinstance(columns, dict):
-        del facts["weights"]
+    weights = header["facts"].get("weights", ())
+    if len(weights) == len(columns) and not isinstance(columns, dict):
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
-    for name in _SHOWN_FIRST:
-        if name in facts:
-            yield from _fact(name, facts.pop(name))
-    yield from _fact("recipe", ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None))
+    yield from FitSummary.of_header(header).lines(verbose=True)
+    if every:
+        yield "All:"
+        yield from _rest(header)
+
+
+def _rest(header: Mapping[str, Any]) -> Iterator[str]:
+    """What the lines before have not."""
+    recipe, tensors, facts = header["recipe"], header["tensors"], header["facts"]
+    yield from _fact("protocol", header["protocol"])
+    yield from _fact("map", f"{header['map'].get('kind', '')}, {tensors['coef']['shape'][0]:,} components")
+    yield from _fact("recipe", ", ".join(f"{k}={v}" for k, v in recipe.items() if v is not None))
     yield from _fact("tensors", ", ".join(name + str(t["shape"]) for name, t in tensors.items()))
-    for name, value in facts.items():
+    for name, value in sorted(facts.items(), key=lambda item: item[0] in _LAST):
         if name == "versions":
             yield from _fact(name, ", ".join(f"{package} {version}" for package, version in value.items()))
-        elif name != "columns" and (every or name not in _LAST):  # the columns are the components, once more
+        elif name not in ("columns", "chosen", "rows", "weights"):
             yield from _fact(name.replace("_", " "), value)
 
 

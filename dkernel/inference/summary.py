@@ -69,14 +69,16 @@ class FitSummary:
     @classmethod
     def of_model(cls, model: Model) -> "FitSummary":
         """The summary of a model, of what its file has: no other model to compare with."""
-        labels = None if model.classes is None else model.classes.tolist()
-        return cls.of_header(model.recipe.to_dict(), model.facts, labels, len(model.columns))
+        classes = None if model.classes is None else {"values": model.classes.tolist()}
+        header = {"recipe": model.recipe.to_dict(), "facts": model.facts, "classes": classes, "columns": model.columns}
+        return cls.of_header(header)
 
     @classmethod
-    def of_header(
-        cls, recipe: Mapping[str, Any], facts: Mapping[str, Any], labels: Sequence[Any] | None, columns: int
-    ) -> "FitSummary":
+    def of_header(cls, header: Mapping[str, Any]) -> "FitSummary":
         """The summary of a model by the header of its file."""
+        recipe, facts, columns = header["recipe"], header["facts"], header["columns"]
+        columns = columns["n"] if isinstance(columns, Mapping) else len(columns)
+        labels = None if header["classes"] is None else header["classes"]["values"]
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe.get("solver", "psgd")]  # left out of older files
         rare, share = _rare_classes(labels, facts.get("counts", ()))
         asked, held = recipe.get("scoring", BY_LOSS), facts.get("holdout", {})

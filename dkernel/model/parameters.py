@@ -359,6 +359,7 @@ REMOVED: Mapping[str, str] = {
     "rank": "NystromFeatures(rank=...) of Python, before a linear model",
     "sampling": "FourierFeatures(sampling=...) of Python, before a linear model",
     "form": "FourierFeatures(form=...) of Python, before a linear model",
+    "card": "dkernel show --markdown, which prints or writes the page",
     "warm_start": "partial_fit, which goes on from a fit with new rows",
 }
 """Name that is no more, of a function, method or parameter -> what takes its place."""

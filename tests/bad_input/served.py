@@ -91,9 +91,9 @@ def no_label_of_importance(at: Doors) -> None:
 @bad("in service", "a card, or an export, of what is no model", REFUSED, "the file is named; no page is written")
 def no_model(at: Doors) -> None:
     rows = _file(at, frame())
-    at.asked_refuses(65, ("new.parquet",), "card", rows, "--out", "c.md")
+    at.asked_refuses(65, ("new.parquet",), "show", rows, "--markdown", "--out", "c.md")
     at.asked_refuses(65, ("new.parquet",), "export", rows, "--out", "m.onnx")
-    at.asked_refuses(65, ("nosuch",), "card", "nosuch", "--out", "c.md")
+    at.asked_refuses(65, ("nosuch",), "show", "nosuch", "--markdown", "--out", "c.md")
 
 
 @bad("in service", "a kernel that ONNX has no operators for", REFUSED, "with those that it has")

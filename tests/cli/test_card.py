@@ -16,7 +16,7 @@ def front_matter(page):
 
 
 def test_a_hub_reads_task_and_figures(run, model):
-    result = run("card", model)
+    result = run("show", model, "--markdown")
     assert result.exit_code == 0, result.output
     header, found = json.loads(run("show", model, "--json").stdout), front_matter(result.stdout)
     assert (found["library_name"], found["pipeline_tag"]) == ("dkernel", "tabular-classification")
@@ -26,7 +26,7 @@ def test_a_hub_reads_task_and_figures(run, model):
 
 
 def test_a_person_reads_data_choices_figures_and_limits(run, model):
-    page = run("card", model).stdout
+    page = run("show", model, "--markdown").stdout
     for words in (
         "## Data",
         "in (",
@@ -43,26 +43,26 @@ def test_a_person_reads_data_choices_figures_and_limits(run, model):
 
 def test_a_file_is_replaced_only_when_asked(run, model, tmp_path):
     place = tmp_path / "README.md"
-    assert run("card", model, "--out", place).exit_code == 0
+    assert run("show", model, "--markdown", "--out", place).exit_code == 0
     before = place.read_text()
-    again = run("card", model, "--out", place)
+    again = run("show", model, "--markdown", "--out", place)
     assert again.exit_code == 65
     assert "--overwrite" in again.output
-    assert run("card", model, "--out", place, "--overwrite").exit_code == 0
+    assert run("show", model, "--markdown", "--out", place, "--overwrite").exit_code == 0
     assert place.read_text() == before
 
 
 def test_a_card_lies_in_a_store_too(run, model):
-    assert run("card", model, "--out", "memory://cards/README.md").exit_code == 0
+    assert run("show", model, "--markdown", "--out", "memory://cards/README.md").exit_code == 0
     assert fsspec.filesystem("memory").cat_file("/cards/README.md").startswith(b"---\nlibrary_name: dkernel")
-    assert "already exists" in run("card", model, "--out", "memory://cards/README.md").output
+    assert "already exists" in run("show", model, "--markdown", "--out", "memory://cards/README.md").output
 
 
 def test_a_card_that_cannot_be_written_whole_leaves_the_old_one(run, model, tmp_path, monkeypatch):
     place = tmp_path / "card.md"
     place.write_text("old")
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
-    assert run("card", model, "--out", place, "--overwrite").exit_code == 75
+    assert run("show", model, "--markdown", "--out", place, "--overwrite").exit_code == 75
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
@@ -85,7 +85,7 @@ def card_tokens(run, name):
     frame.to_parquet("x.parquet")
     words = ["--kernel", "linear", "--local", "none", "--quiet", "--out", "m", "--overwrite"]
     assert run("train", "x.parquet", "--label", f"{name}y", *words).exit_code == 0
-    page = run("card", "m").stdout.split("---\n", 2)[2]
+    page = run("show", "m", "--markdown").stdout.split("---\n", 2)[2]
     blocks = markdown_it.MarkdownIt("commonmark", {"html": True}).enable("table").parse(page)
     return [each for block in blocks for each in (block, *(block.children or []))]
 

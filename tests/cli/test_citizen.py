@@ -165,7 +165,7 @@ def test_a_dry_run_has_no_side_effects_and_tells_memory_and_work(run, data, tmp_
         job = ["train", source, "--label", "y", "--out", "m", "--report", "r.html", "--scratch", "scratch"]
         result = run(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
         assert result.exit_code == 0, result.output
-        for words in ("memory, each worker", "memory, client", "readings of the data", "seconds of a usual core"):
+        for words in ("MiB each worker", "MiB client", "readings", "s of one usual core"):
             assert words in result.stdout
     assert (hash_of(tmp_path), hash_of(data)) == (before, beside)
 

@@ -36,7 +36,7 @@ def test_a_sound_machine(run, data, tmp_path):
     assert result.exit_code == 0, result.output
     assert "No problem found" in result.stdout
     assert "client" in result.stdout
-    assert "rows 3,000" in result.stdout
+    assert "plan: 3,000 of" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 

@@ -69,7 +69,7 @@ COMMANDS = {
     "evaluate": ["evaluate", "m", "x.csv", "--allow-extra", "--record", "r.json", "--report", "r.html"],
     "conformalize": ["conformalize", "m", "x.csv", "--allow-extra", "--out", "n"],
     "export": ["export", "m", "--out", "m.onnx"],
-    "card": ["card", "m", "--out", "card.md"],
+    "card": ["show", "m", "--markdown", "--out", "card.md"],
 }
 
 

@@ -299,7 +299,7 @@ def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run, place):
     assert first.exit_code == 0, first.output
     assert run("export", "in/model", "--out", "in/model.onnx").exit_code == 0
     assert run(*SCORE, "in/model", "x.csv", "--out", "in/scores", "--done", "in/done.json").exit_code == 0
-    assert run("card", "in/model", "--out", "in/card.md").exit_code == 0
+    assert run("show", "in/model", "--markdown", "--out", "in/card.md").exit_code == 0
     made = {"model", "done.json", "card.md", "fit.html", "r.json", "ck", "model.onnx", "scores", "scores.run.json"}
     assert made <= set(os.listdir("in"))
     for data in ("in", f"local://{place}/in", "in/*"):

@@ -129,7 +129,7 @@ COMMANDS = {
     "conformalize": (0, ["conformalize", "{memory}/m", "{site}/test.parquet", "--out", "{memory}/n", "--allow-extra"]),
     "export": (0, ["export", "{memory}/m", "--out", "{memory}/m.onnx"]),
     "show": (0, ["show", "{memory}/m"]),
-    "card": (0, ["card", "{memory}/m", "--out", "card.md"]),
+    "card": (0, ["show", "{memory}/m", "--markdown", "--out", "card.md"]),
     "jobs": (0, ["jobs", "{memory}"]),
     "watch": (65, ["watch", "{memory}/none", "--patience", "0"]),
     "cancel": (65, ["cancel", "{memory}/none"]),

@@ -87,7 +87,7 @@ def test_cells_are_fitted_to_the_same_bytes(hosts, stripes, run_to, tmp_path):
     job = [*JOB, "--local", "cells(rows=200)"]
     there = ["--out", tmp_path / "there", "--checkpoint", tmp_path / "kept", "--scheduler-file", hosts.scheduler_file]
     told = hosts.run("dkernel", "train", stripes, *there, *job)
-    assert "peak memory  client " in told
+    assert "peak memory client " in told
     assert "MiB, workers up to " in told
     run_to("train", stripes, "--out", tmp_path / "here", *job)
     assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()

@@ -56,7 +56,14 @@ def test_few_rows_of_a_class_bring_figures_of_its_ranking_and_a_check():
 def test_of_many_classes_of_equal_size_none_is_rare(classes, rare):
     labels, counts = list("abcdefghijklmnopqrstuvwxyz")[:classes], [100] * classes
     counts[0] = 10 if rare else 60
-    told = FitSummary.of_header({"kernel": "Linear()", "solver": "exact"}, {"counts": counts}, labels, 2)
+    told = FitSummary.of_header(
+        {
+            "recipe": {"kernel": "Linear()", "solver": "exact"},
+            "facts": {"counts": counts},
+            "classes": {"values": labels},
+            "columns": ["a", "b"],
+        }
+    )
     assert ("rare" in told.checks) == rare
 
 

@@ -22,26 +22,6 @@ FEWEST_ADVISED = 64  # components; a refusal advises no map of less
 FEW_SLOTS = 8  # slots that every fit uses: fewer would save little
 
 # The entries that people read, and their words; a record has the others too.
-_PLAN_WORDS = {
-    "n": "rows",
-    "p": "features",
-    "columns": "components",
-    "rounds": "rounds of a pass",
-    "reservoir": "rows of the sample",
-    "worker_bytes": "memory, each worker",
-    "client_bytes": "memory, client",
-    "memory_limit": "limit of each worker",
-    "client_memory_limit": "limit of the client",
-    "kept": "data kept in memory",
-    "checkpoint_bytes": "disk, with --checkpoint",
-    "scratch_bytes": "disk, scratch",
-    "core_seconds": "seconds of a usual core",
-    "local": "local stage",
-    "readings": "readings of the data",
-    "model_bytes": "model file, at most",
-    "slots": "threads that work",
-    "enough_slots": "threads that the work is worth",
-}
 
 
 class Limits(NamedTuple):
@@ -173,7 +153,7 @@ class Plan:
         return (1 if self.kept else self.readings) * reading_seconds(self.source)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON: its entries are those of _PLAN_WORDS, and for records a few more."""
+        """The plan as JSON: what `format_plan` says, and a few more figures."""
         sizes, costs = self.sizes, [*self.costs.values(), *self.after]
         return {
             "n": sizes.n,
@@ -261,19 +241,21 @@ def _whole_mib(n: int) -> str:
 
 
 def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The entries of a plan as people read them: name and value.
-
-    Examples
-    --------
-    >>> format_plan({"n": 5000, "worker_bytes": 2**30, "core_seconds": 3.2})
-    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('seconds of a usual core', '3')]
-    """
-    shown = {name: _in_words(name, plan[name]) for name in _PLAN_WORDS if name in plan}
-    if not plan.get("client_memory_limit"):
-        shown.pop("client_memory_limit", None)
-    if "readings" in shown:
-        shown["readings"] = _readings(plan)
-    return [(_PLAN_WORDS[name], value) for name, value in shown.items()]
+    """A plan as people read it: names and sentences."""
+    stages = f", then {' and '.join(plan['local'])}" if plan["local"] else ""
+    limit, client = plan["memory_limit"], plan["client_memory_limit"]
+    worker = f"{in_mib(plan['worker_bytes'])} each worker" + (f" (limit {in_mib(limit)})" if limit else "")
+    here = f"{in_mib(plan['client_bytes'])} client" + (f" (limit {in_mib(client)})" if client else "")
+    threads = f"{plan['slots']:,} thread{'s' * (plan['slots'] > 1)} work, and up to {plan['enough_slots']:,} gain"
+    return [
+        ("rows", f"{plan['n']:,} of {plan['p']:,} features"),
+        ("model", f"{plan['columns']:,} components{stages}; a file of {in_mib(plan['model_bytes'])} at most"),
+        ("readings", _readings(plan)),
+        ("memory", f"{worker}, {here}"),
+        ("time", f"{max(1, round(plan['core_seconds'])):,} s of one usual core; {threads}"),
+        ("disk", f"{in_mib(plan['checkpoint_bytes'])} with --checkpoint, {in_mib(plan['scratch_bytes'])} of scratch"),
+        ("to change", "--n-components, --local and --effort: time and memory; --memory-limit: readings; all: --json"),
+    ]
 
 
 def _readings(plan: Mapping[str, Any]) -> str:
@@ -284,20 +266,6 @@ def _readings(plan: Mapping[str, Any]) -> str:
     if not more:
         return f"{plan['readings']:,}"
     return f"{plan['readings'] - more:,}, and {more:,} of {' and '.join(plan['local'])}"
-
-
-def _in_words(name: str, value: Any) -> str:
-    if value is None:
-        return "none known"
-    if isinstance(value, list):
-        return ", ".join(value) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name.endswith(("_bytes", "memory_limit")):
-        return in_mib(value)
-    if name.endswith("seconds"):
-        return f"{max(1, round(value)):,}"
-    return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
 def in_mib(n: float) -> str:
