@@ -19,7 +19,7 @@ _LAST = ("iterate", "share_of_step", "setup")  # of the solver, for those who lo
 @setting("--all", is_flag=True, help="Print all of the header: recipe, tensors and the figures of the solver too.")
 @setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
 @setting("--markdown", is_flag=True, help="Print a page, as model hubs show it: data, choices, figures, limits.")
-@setting("--out", type=WRITTEN, metavar="FILE", help="With --markdown: write the page there.")
+@setting("--out", type=WRITTEN, metavar="FILE", help="Write the page of --markdown there.")
 @overwrite_option(help="Replace FILE.")
 @debug_option
 def show_command(model: str, json: bool, markdown: bool, out: str | None, **values: Any) -> None:
@@ -38,8 +38,6 @@ def show_command(model: str, json: bool, markdown: bool, out: str | None, **valu
     from dkernel.model.model_file import read_header
 
     if out is not None:
-        if not markdown:
-            raise click.UsageError("--out is for the page of --markdown: give both.")
         check_outputs()
         check_model_place({"out": out, "overwrite": values["overwrite"]})
     header = read_header(model)

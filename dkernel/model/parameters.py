@@ -169,7 +169,6 @@ class Parameters:
         words=("loss", *_SCORERS_OF_CLASSES, *_SCORERS_OF_NUMBERS),
         of_task={"classify": ("loss", *_SCORERS_OF_CLASSES), "regress": ("loss", *_SCORERS_OF_NUMBERS)},
         before="loss",
-        usual=True,
     )
     solver: str = parameter(
         "auto",

@@ -42,8 +42,9 @@ def test_the_tensors_are_not_read(run, model, tmp_path):
     assert run("evaluate", tmp_path / "m", "x.csv").exit_code == 65
 
 
-def test_a_page_is_written_on_request_alone(run, model, tmp_path):
+def test_a_page_is_printed_or_written(run, model, tmp_path):
     assert run("show", model, "--markdown").stdout.startswith("---\nlibrary_name: dkernel")
-    assert "--markdown" in run("show", model, "--out", tmp_path / "page").stderr
+    assert run("show", model, "--out", tmp_path / "page").stdout == ""
+    assert (tmp_path / "page").read_text() == run("show", model, "--markdown").stdout
     refused = run("card", model)
     assert (refused.exit_code, "Use dkernel show --markdown" in refused.stderr) == (2, True)
