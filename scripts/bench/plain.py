@@ -250,7 +250,8 @@ def run_one(way: str, name: str, paths: tuple[Path, Path, str, bool], seed: int,
         line = json.loads(done.stdout.splitlines()[-1])
     out.with_suffix(".model").unlink(missing_ok=True)
     found = Errors(np.load(out.with_suffix(".npy")), 1, regress)
-    line |= {"set": name, "way": way, "seed": seed, "regress": regress, **found.brief(), **machine(package)}
+    line |= {"set": name, "way": way, "seed": seed, "regress": regress}
+    line |= {"error": found.mean, "se": found.standard_error, **machine(package)}
     out.write_text(json.dumps(line))
     print(
         f"{name}, {way}, seed {seed}: {line['error']:.4g} ± {line['se']:.2g}, {line['cpu']:.1f} CPU s", file=sys.stderr

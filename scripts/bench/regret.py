@@ -1,7 +1,7 @@
 """The error of the plain command beside the best way of commit 82a4d3dd, which `regret.json` keeps.
 
-The ways there were given by name, each with the seeds that it says; LightGBM takes no chance, so has one. The regret of
-a set is the error of the plain command over that of the best way there, both means over seeds on the same test rows;
+It has the error of each way by name, its standard error and its seeds; LightGBM takes no chance, so has one. The regret
+of a set is the error of the plain command over that of the best way there, both means over seeds on the same test rows;
 half a wrong row is added to both, since a set may have none. Its standard error is that of the paired difference over
 the rows where the folder of the kept fits has them, else that of two independent errors.
 
@@ -45,13 +45,10 @@ class Errors:
         share = float(parts.std() / len(parts) ** 0.5)
         return share / max(2 * self.mean, 1e-300) if self.regress else 100 * share
 
-    def brief(self) -> dict[str, float]:
-        """What the table keeps."""
-        return {
-            "error": float(f"{self.mean:.5g}"),
-            "se": float(f"{self.spread(self.rows):.3g}"),
-            "seeds": self.seeds,
-        }
+    @property
+    def standard_error(self) -> float:
+        """Of the mean, over the rows."""
+        return self.spread(self.rows)
 
 
 def read_fits(folder: Path) -> dict[str, dict[str, Errors]]:
@@ -72,32 +69,32 @@ def best_way(ways: dict[str, float]) -> str:
     return min((way for way in ways if way != "command" and way not in TREES), key=ways.__getitem__)
 
 
-def standard_error(found: Errors, kept: Errors | None, spread: float) -> float:
+def difference_error(found: Errors, kept: Errors | None, spread: float) -> float:
     """The standard error of a difference to a kept error with this spread, paired where its rows are there."""
     if kept is not None and kept.rows.shape == found.rows.shape:
         return kept.spread(found.rows - kept.rows)
-    return float(np.hypot(found.spread(found.rows), spread))
+    return float(np.hypot(found.standard_error, spread))
 
 
-def compare(now: Path, kept: Path | None, table: dict[str, dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
+def compare(now: Path, kept: Path | None, table: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
     """A row for each set of the table whose command the folder has fitted."""
     fits, old = read_fits(now), read_fits(kept) if kept else {}
     rows: list[dict[str, Any]] = []
     for name in sorted(fits.keys() & table.keys(), key=str.lower):
         if (plain := fits[name].get("command")) is None:
             continue
-        errors, ways = {way: of["error"] for way, of in table[name].items()}, old.get(name, {})
+        errors, ways = {way: of[0] for way, of in table[name].items()}, old.get(name, {})
         best, half = best_way(errors), 0.0 if plain.regress else 50 / len(plain.rows)
         own = {way: of.mean for way, of in fits[name].items()}
         row = {"set": name, "seeds": plain.seeds, "command": plain.mean, "best": best, "its error": errors[best]}
         row["regret"] = (plain.mean + half) / (errors[best] + half)
-        spread = standard_error(plain, ways.get(best), table[name][best]["se"])
+        spread = difference_error(plain, ways.get(best), table[name][best][1])
         row["se"] = spread / (errors[best] + half)
         if own.keys() - {"command", *TREES}:
             row["own best"] = best_way(own)
             row["own regret"] = (plain.mean + half) / (own[row["own best"]] + half)
         for trees in (trees for trees in TREES if trees in errors):
-            spread = standard_error(plain, ways.get(trees), table[name][trees]["se"])
+            spread = difference_error(plain, ways.get(trees), table[name][trees][1])
             row |= {trees: errors[trees], f"- {trees[9:]}": plain.mean - errors[trees], f"se {trees[9:]}": spread}
         rows.append(row)
     return rows
@@ -126,7 +123,10 @@ def main(arguments: list[str] | None = None) -> int:
     commands = [json.loads(path.read_text()) for path in Path(folder).glob("*-command-?.json")]
     [commit] = {line["commit"] for line in commands}
     sets = {
-        name: {way: errors.brief() for way, errors in sorted(ways.items())}
+        name: {
+            way: [float(f"{of.mean:.5g}"), float(f"{of.standard_error:.3g}"), of.seeds]
+            for way, of in sorted(ways.items())
+        }
         for name, ways in sorted(read_fits(Path(folder)).items(), key=lambda each: each[0].lower())
     }
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(ways)}" for name, ways in sets.items())
