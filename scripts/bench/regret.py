@@ -54,7 +54,7 @@ class Errors:
 def read_fits(folder: Path) -> dict[str, dict[str, Errors]]:
     """Set -> way -> its errors, of all fits that a folder holds."""
     found: dict[str, dict[str, list[tuple[NDArray[np.float64], bool]]]] = {}
-    for path in sorted(folder.glob("*.npy")):
+    for path in sorted(each for each in folder.glob("*.npy") if each.with_suffix(".json").exists()):
         line = json.loads(path.with_suffix(".json").read_text())
         of_set = found.setdefault(line["set"], {})
         of_set.setdefault(line["way"], []).append((np.load(path), line["regress"]))
