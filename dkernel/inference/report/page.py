@@ -20,7 +20,15 @@ from dkernel.inference.report.effects import (
 )
 from dkernel.inference.report.numbers import Quality, calibration, judge, learning_curve, local_regions, regions
 from dkernel.inference.report.style import percent, svg, thousands
-from dkernel.inference.summary import SIMPLER, FitSummary, describe_sure, format_figure, format_share, verdict
+from dkernel.inference.summary import (
+    SIMPLER,
+    FitSummary,
+    describe_sure,
+    format_figure,
+    format_number,
+    format_share,
+    verdict,
+)
 from dkernel.training.planning.memory_plan import format_plan
 
 MOST_BARS = 12  # columns, or classes: as many as stand on one screen with the rest
@@ -115,7 +123,9 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     run = [
         (name.replace("_", " "), str(record[name])) for name in ("model", "model_sha256", "started") if name in record
     ]
-    note = f"{record['rows_in']:,} rows of {_paths(record)}; columns and pictures are of {shown:,} of them"
+    note = f"{record['rows_in']:,} rows of {_paths(record)}"
+    if shown < record["rows_in"]:
+        note += f"; columns and pictures are of {shown:,} of them"
     tiles = [*tiles, (f"{found['n']:,}", "rows")][-4:]
     details = _fold(chain(_pictures(parts, quality), [_table("Run", run)]))
     return _document(model, record, note, [_tiles(tiles), _flow(top), _dependences(model, parts, lost), details])
@@ -159,16 +169,15 @@ def _paths(record: Mapping[str, Any]) -> str:
 
 
 def _merits(judged: Mapping[str, Any], quality: Quality | None) -> Iterator[tuple[str, str]]:
-    """The figure of a fit with its standard error, and another."""
+    """The figure of a fit with its standard error, and the score that was asked for, or else another."""
     if "model" in judged:
         own, name = judged["model"], judged["figure"]
         text = "wrong labels" if name == "error" else "RMSE, in units of the label"
         sure = format_figure(name, own["standard_error"], 2)
         text = f"{text}, {judged['rows']:,} rows left out"
         yield f"{format_figure(name, own['value']).removesuffix(' %')} ± {sure}", text
-        yield from ((format_figure(asked, value), asked) for asked, value in judged["scoring"].items())
-    if quality is not None:
-        yield from ((format_figure(name, value), name) for name, value in quality.merits.items())
+    others = judged.get("scoring") or (quality.merits if quality else {})
+    yield from ((format_figure(name, value), name) for name, value in others.items())
 
 
 def _beside(summary: FitSummary) -> Iterator[str]:
@@ -198,10 +207,8 @@ def _covered(found: Mapping[str, Any]) -> Iterator[str]:
     for name, what, size in (("interval", "Intervals", "width"), ("set", "Sets of classes", "size")):
         if name in found:
             asked, there = (format_share(found[name][share]) for share in ("coverage", "covered"))
-            text = (
-                f"{what} for {asked} of the rows cover {there}; mean {size} {format_figure(size, found[name][size])}."
-            )
-            yield _box("How sure", f"<p>{escape(text)}</p>")
+            mean = f"mean {size} {format_figure(size, found[name][size])}"
+            yield _box("How sure", f"<p>{what}, {asked} asked for, cover {there} of the rows; {mean}.</p>")
 
 
 def _check(checks: Mapping[str, str]) -> Iterator[str]:

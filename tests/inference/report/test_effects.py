@@ -97,7 +97,7 @@ def test_evaluate_writes_the_page_of_a_test(run, data, tmp_path, label):
     text = page.read_text()
     for title in ("How sure", "Which columns matter", *{"y": ("Classes", "ROC"), "price": ("Residuals",)}[label]):
         assert f"<h3>{title}</h3>" in text
-    assert "columns and pictures are of 500 of them" in text
+    assert "500 rows of test.parquet.<" in text
     refused = run("evaluate", model, data / "test.parquet", *exclude, "--report", data / "test.parquet")
     assert refused.exit_code == 65
 
