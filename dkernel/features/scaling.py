@@ -121,9 +121,11 @@ class Scaling:
                 "scale='standard', which scales the columns of numbers beside them, or 'none'."
             )
         curves = NormalScores.of(X, weight, unscaled)
-        Z = curves.apply(X).astype(np.float64)
-        mean = np.average(Z, axis=0, weights=weight)
-        variance = np.average(np.square(Z - mean), axis=0, weights=weight)
+        Z = curves.apply(X)
+        moments = [
+            _moments_of(z.astype(np.float64), weight) for z in Z.T
+        ]  # a sample in float64 would be twice as large
+        mean, variance = np.ascontiguousarray(np.array(moments).T)
         inner = cls.of("standard", mean, variance, Z.min(axis=0), Z.max(axis=0), rounding=rounding, unscaled=unscaled)
         return replace(inner, kind=BY_RANKS, curves=curves)
 
@@ -203,6 +205,12 @@ class Scaling:
         kind = str(spec["kind"])
         curves = NormalScores.build(arrays) if kind == BY_RANKS else None
         return cls(kind, arrays["shift"], arrays["factor"], arrays.get("rotation"), curves)
+
+
+def _moments_of(z: NDArray[np.float64], weight: NDArray[np.float64] | None) -> tuple[float, float]:
+    """Mean and variance."""
+    mean = float(np.average(z, weights=weight))
+    return mean, float(np.average(np.square(z - mean), weights=weight))
 
 
 def _reciprocals(largest: NDArray[np.float64]) -> NDArray[np.float64]:
