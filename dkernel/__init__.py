@@ -1,6 +1,7 @@
 """dkernel: kernel machines for data larger than memory, on Dask.
 
-Every public name is here, and imported when it is first used: `import dkernel` alone costs next to nothing.
+Every public name is here, and imported when it is first used: `import dkernel` alone costs next to nothing. `dir` has
+the names that most people use, and `dkernel.__all__` all of them.
 """
 
 from importlib import import_module
@@ -134,6 +135,33 @@ _NAMES = {
     "dkernel.version": "__version__",
 }
 """Module -> its public names."""
+_MORE = set(
+    [
+        "AdditiveChi2",
+        "ArcCosine",
+        "Exp",
+        "Explanation",
+        "FeatureMapKernel",
+        "FunctionKernel",
+        "Geometric",
+        "KernelCCA",
+        "KernelPerceptron",
+        "Normalized",
+        "PowerSeries",
+        "ProductCauchy",
+        "RationalQuadratic",
+        "SetKernel",
+        "SpectralClustering",
+        "SpectrumKernel",
+        "Weighted",
+        "gram",
+        "is_psd",
+        "nystrom_operator",
+        "parse",
+        "register",
+    ]
+)
+"""Public names that few people use, which `dir` leaves out."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
@@ -149,4 +177,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*(set(__all__) - _MORE), *(name for name in globals() if name.startswith("__"))})

@@ -321,4 +321,6 @@ def test_everything_public_is_there():
     assert [name for name in dkernel.__all__ if not hasattr(dkernel, name)] == []
     listed = set(dir(dkernel))
     assert {"KernelClassifier", "load", "__version__", "__file__"} <= listed
-    assert not {"Any", "TYPE_CHECKING", "import_module"} & listed
+    assert not {"Any", "TYPE_CHECKING", "import_module", "SpectrumKernel"} & listed
+    assert listed >= set(dkernel.__all__) - dkernel._MORE
+    assert set(dkernel.__all__) > dkernel._MORE
