@@ -134,7 +134,7 @@ def few_ticks(low: float, high: float, log: bool) -> list[float]:
     Examples
     --------
     >>> few_ticks(4, 260, True)
-    [5.0, 20.0, 200.0]
+    [10.0, 100.0]
     >>> few_ticks(9.5, 13.2, False)
     [10.0, 12.0]
     """

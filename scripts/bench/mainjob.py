@@ -13,6 +13,7 @@ the marks around them say, and the picture of the first page.
 
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ def measure(way: str, table: str, paths: tuple[Path, Path], place: Path) -> dict
 def run(command: Sequence[str]) -> dict[str, Any]:
     note: dict[str, Any] = measured.measure(list(command), interval=0.2)
     if note["status"]:
-        raise SystemExit(f"{' '.join(command)}: exit code {note['status']}")
+        raise subprocess.CalledProcessError(note["status"], command)
     return note
 
 
@@ -187,20 +188,24 @@ def main(arguments: list[str] | None = None) -> int:
     missing = absent(args.data, [name for name in args.tables if name != "made"])
     if missing and args.ways:
         print(advice(args.data, missing), file=sys.stderr)
-    lines = read(args.lines)
+    lines, failed = read(args.lines), False
     with tempfile.TemporaryDirectory() as scratch:
         place = args.place or Path(scratch)
         place.mkdir(parents=True, exist_ok=True)
         for table in [name for name in args.tables if name not in missing and args.ways]:
             paths = files(table, args.rows, args.data, place)
             for way in args.ways:
-                lines = joined(lines, measure(way, table, paths, place))
+                try:
+                    lines = joined(lines, measure(way, table, paths, place))
+                except subprocess.CalledProcessError as error:
+                    print(f"{table}, {way}: {error}", file=sys.stderr)
+                    failed = True
                 args.lines.write_text("".join(json.dumps(line) + "\n" for line in lines))
     if args.page:
         write_pages(lines)
     shown = ("table", "rows", "way", "seconds", "peak_gib", "error_%")
     finish("the main job", [{key: line[key] for key in shown} for line in lines], args.json)
-    return 0
+    return int(failed)
 
 
 if __name__ == "__main__":
