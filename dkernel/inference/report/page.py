@@ -25,7 +25,6 @@ from dkernel.inference.summary import (
     FitSummary,
     describe_sure,
     format_figure,
-    format_number,
     format_share,
     verdict,
 )
