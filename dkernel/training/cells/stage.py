@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.features import Scaling
 from dkernel.losses.metrics import paired_difference
 from dkernel.losses.scoring import BY_LOSS
 from dkernel.model.local.cell_machine import CellInputs, CellMachine
@@ -158,6 +159,9 @@ class CellStage(Stage):
         sample, learned = inputs(residual.sampled.X), metric_rows(n)
 
         def learn() -> NDArray[np.float32]:
+            chosen = root_of_choice(residual.problem.components.scaling, inputs, sample)
+            if chosen is not None:
+                return chosen
             assert residual.sampled.y is not None
             Y = residual.problem.targets.of(residual.sampled.y[:learned])
             return learn_root_of_cells(sample[:learned], Y, usable_cores(), MOST_METRIC_COLUMNS)
@@ -211,6 +215,22 @@ class CellStage(Stage):
         (limit, overlap, _), ridge = cell_sizes(model.recipe), float(model.facts["local"]["ridge"])
         shared = CellUpdate(model.loss, ridge, int((1 + overlap) * limit), overlap, model.recipe.seed)
         return update_cell_machine(machine, shared, rows, executor)
+
+
+def root_of_choice(scaling: Scaling, inputs: CellInputs, rows: F32) -> F32 | None:
+    """The root of the metric that a choice has learned for all directions, of the inputs of cells; None without one.
+
+    Parameters
+    ----------
+    scaling : of the global stage
+    rows : inputs of cells, whose mean square it keeps
+    """
+    if scaling.rotation is None or scaling.curves is not None:  # normal scores are other inputs
+        return None
+    used = inputs.factor > 0
+    root = np.where(used, scaling.factor / np.where(used, inputs.factor, 1.0), 0.0)[:, None] * scaling.rotation
+    moved = float(np.mean(np.square(rows @ root)))
+    return np.asarray(root * np.sqrt(float(np.mean(np.square(rows))) / moved if moved else 1.0), np.float32)
 
 
 def _words(settings: CellSettings) -> str:
