@@ -135,32 +135,30 @@ _NAMES = {
     "dkernel.version": "__version__",
 }
 """Module -> its public names."""
-_MORE = set(
-    [
-        "AdditiveChi2",
-        "ArcCosine",
-        "Exp",
-        "Explanation",
-        "FeatureMapKernel",
-        "FunctionKernel",
-        "Geometric",
-        "KernelCCA",
-        "KernelPerceptron",
-        "Normalized",
-        "PowerSeries",
-        "ProductCauchy",
-        "RationalQuadratic",
-        "SetKernel",
-        "SpectralClustering",
-        "SpectrumKernel",
-        "Weighted",
-        "gram",
-        "is_psd",
-        "nystrom_operator",
-        "parse",
-        "register",
-    ]
-)
+_MORE = {
+    "AdditiveChi2",
+    "ArcCosine",
+    "Exp",
+    "Explanation",
+    "FeatureMapKernel",
+    "FunctionKernel",
+    "Geometric",
+    "KernelCCA",
+    "KernelPerceptron",
+    "Normalized",
+    "PowerSeries",
+    "ProductCauchy",
+    "RationalQuadratic",
+    "SetKernel",
+    "SpectralClustering",
+    "SpectrumKernel",
+    "Weighted",
+    "gram",
+    "is_psd",
+    "nystrom_operator",
+    "parse",
+    "register",
+}
 """Public names that few people use, which `dir` leaves out."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
