@@ -73,14 +73,20 @@ def copy_pages(place: Path) -> None:
 
 
 def write_api(place: Path, names: Sequence[str]) -> None:
-    """Write a page for each name, and one that lists them."""
+    """Write a page for each name, and one that lists them, those that most people use first."""
+    import dkernel
+
     (place / "api").mkdir()
     for name in names:
         kind = "module" if name == "errors" else "class" if name[0].isupper() else "function"
         text = f"{name}\n{'=' * len(name)}\n\n.. auto{kind}:: dkernel.{name}\n"
         (place / "api" / f"{name}.rst").write_text(text)
-    lists = (f".. {kind}" + "\n\n   " + "\n   ".join(names) for kind in ("autosummary::", "toctree::\n   :hidden:"))
-    (place / "api" / "index.rst").write_text("API\n===\n\n.. currentmodule:: dkernel\n\n" + "\n\n".join(lists) + "\n")
+    usual = [name for name in names if name in dir(dkernel)]
+    more = [name for name in names if name not in usual]
+    lists = [[".. currentmodule:: dkernel"], [".. autosummary::", *usual], ["More\n----"] * bool(more)]
+    lists += [[".. autosummary::", *more] if more else [], [".. toctree::\n   :hidden:", *names]]
+    parts = [f"{head}\n\n" + "".join(f"   {name}\n" for name in under) for head, *under in filter(None, lists)]
+    (place / "api" / "index.rst").write_text("API\n===\n\n" + "\n".join(parts))
 
 
 def escape(app: Any, what: str, name: str, described: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001

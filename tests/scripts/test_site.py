@@ -48,6 +48,7 @@ def test_the_site_has_every_page_and_name(tmp_path):
     for name in set(dkernel.__all__) - {"__version__"}:
         assert f'id="dkernel.{name}"' in (tmp_path / "api" / f"{name}.html").read_text() or name == "errors"
     assert "Python in ten lines" in text_of(tmp_path / "index.html")
+    assert re.search(r"\bMore\b.*\bSpectrumKernel\b", text_of(tmp_path / "api" / "index.html"), re.DOTALL)
     assert (
         5 < len(set(re.findall(r'"nav-link nav-internal" href="(\S+)"', (tmp_path / "index.html").read_text()))) <= 10
     )
