@@ -80,16 +80,18 @@ class FitSummary:
         columns = columns["n"] if isinstance(columns, Mapping) else len(columns)
         labels = None if header["classes"] is None else header["classes"]["values"]
         lines, solver = facts.get("chosen", {}), SOLVERS[recipe.get("solver", "psgd")]  # left out of older files
+        form = describe_model(recipe, facts, columns)
         rare, share = _rare_classes(labels, facts.get("counts", ()))
         asked, held = recipe.get("scoring", BY_LOSS), facts.get("holdout", {})
         checks = {name: text for name, text in lines.items() if name not in CHOICES} | ({"rare": rare} if rare else {})
         return cls(
-            describe_model(recipe, facts, columns),
+            form,
             {
                 **_held_out(held),
                 "scoring": {asked: held[asked]} if asked != BY_LOSS and asked in held else {},
                 "chose": bool(_CHOSEN_BY_ROWS & lines.keys()) or solver.in_rounds,
                 "rarest": share,
+                "no_simpler": ["boosted", "linear"] if form.startswith("linear model") else ["boosted"],
                 "most_frequent": repr(labels[int(np.argmax(facts["counts"]))])
                 if labels and "counts" in facts
                 else None,
@@ -206,7 +208,9 @@ def verdict(judged: Mapping[str, Any], name: str) -> str:
     gain, error = other["gain"], other["gain_error"]
     what += f" ({', '.join([format_figure(figure, other['value']), *_ranking(judged, other)])})"
     if judged["rows"] < LEAST_CLEAR_ROWS or abs(gain) <= CLEAR * error:
-        return f"no clear difference from {what}" + ", which is simpler" * (name != "boosted")
+        return f"no clear difference from {what}" + ", which is simpler" * (
+            name not in judged.get("no_simpler", ("boosted",))
+        )
     unit = 100 if figure == "error" else 1
     word = "better" if gain > 0 else "worse"
     return f"{word} than {what} by {format_number(abs(unit * gain))} ± {format_number(unit * error, 2)}"

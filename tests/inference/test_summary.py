@@ -22,8 +22,13 @@ def test_a_plane_is_no_clear_case_and_the_linear_model_is_simpler():
     assert told["model"] == "linear model of 3 columns"
     assert "better than the mean (3." in told["beside"]
     assert "no clear difference from a linear model (1" in told["beside"]
-    assert told["beside"].endswith("which is simpler")
+    assert told["beside"].endswith(")")  # it is one itself
     assert "90 % of the rows are within 1." in told["sure"]
+
+
+def test_of_equal_models_the_simpler_is_named():
+    told = summary(KernelRegressor(**SETTINGS).fit(X, X @ [0.1, 0.0, 0.0] + RNG.normal(size=600)))
+    assert told["beside"].endswith("which is simpler")
 
 
 def test_what_a_linear_model_cannot_do_is_better():
