@@ -92,7 +92,8 @@ def write_api(place: Path, names: Sequence[str]) -> None:
 def escape(app: Any, what: str, name: str, described: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
     """Escape the marks in a docstring, but not in its examples."""
     end = lines.index("Examples") if "Examples" in lines else len(lines)
-    lines[:end] = [MARKS.sub(lambda m: m[0] if m[0][0] == "`" else f"\\{m[0]}", line) for line in lines[:end]]
+    plain = (MARKS.sub(lambda m: m[0] if m[0][0] == "`" else f"\\{m[0]}", line) for line in lines[:end])
+    lines[:end] = [line.replace(" . ", " · ") for line in plain]  # a product, which would end a sentence
 
 
 def build(place: Path, out: Path) -> int:
