@@ -63,9 +63,7 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
     costs = {kind: local_cost(kind, sizes, recipe, outputs) for kind in kinds}
     if recipe.local != "auto":
         return costs
-    fits = parse_loss(recipe.loss).smooth and source.layout.numeric
-    least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
-    if not (is_open(recipe) and fits) or sizes.holdout < least:
+    if not tries_local(recipe, source, sizes.holdout):
         return {}
     room = model_bytes_of(recipe, sizes.n, sizes.p) - sizes.model_bytes(outputs)
     tried: dict[str, Cost] = {}
@@ -74,6 +72,13 @@ def local_costs(recipe: Recipe, source: Source, sizes: Sizes, others: Iterable[C
         if cost.model_bytes <= room and rows_fit and is_within_budget(recipe, cost, [*others, *tried.values()]):
             tried[kind] = cost
     return tried
+
+
+def tries_local(recipe: Recipe, source: Source, holdout: int) -> bool:
+    """True if "auto" tries local stages with this many rows of a holdout."""
+    least = LOW_HOLDOUT if recipe.effort == "low" else AUTO_HOLDOUT
+    fits = parse_loss(recipe.loss).smooth and source.layout.numeric
+    return recipe.local == "auto" and is_open(recipe) and fits and holdout >= least
 
 
 def fit_local(
