@@ -175,8 +175,8 @@ class Parameters:
         'Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared '
         'loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses '
         'but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so '
-        "few rows, unless passes, patience, a local stage or a holdout ask for another way, or nothing is given and local "
-        'stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
+        "few rows, unless passes, patience, a local stage or a holdout ask for another way, or nothing is given and "
+        'local stages are tried; else "psgd". Blocks of `partial_fit` are always learned by "psgd".',
         word,
         words=("auto", "psgd", "exact", "normal", "pcg", "lbfgs"),
         before="psgd",
