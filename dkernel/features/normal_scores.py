@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dkernel.numerics.array_types import F64
 
@@ -88,4 +88,4 @@ def _curve_of(x: NDArray[np.floating], weight: F64 | None) -> tuple[F64, F64]:
     count = np.bincount(place, weight, len(numbers))
     ranks = (np.cumsum(count) - count / 2) / count.sum()
     at = np.unique(np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], MOST_KNOTS)))
-    return numbers[at], ndtri(ranks[at])
+    return numbers[at], scipy.special.ndtri(ranks[at])

@@ -237,7 +237,7 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
 
     kept = module.BlockReader
     try:
-        module.BlockReader = lambda executor, source, _: kept(executor, source, False)  # read again, as large data are
+        module.BlockReader = lambda executor, source, *_: kept(executor, source, False)  # read again, as large data are
         with pytest.raises(DataError, match=said):
             train(source, recipe, Spoiling())
         at.refused += 1

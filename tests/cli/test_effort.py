@@ -70,7 +70,7 @@ def test_a_local_stage_is_tried_within_its_budget():
         executor = SerialExecutor()
         return Ask.of(source, Recipe(solver="psgd", **given), executor).local_stages(executor, classes)
 
-    assert tried(3900, 1) == ()  # 195 rows are held out
+    assert tried(2900, 1) == ()  # 145 rows are held out
     assert tried(8000, 1) == ("grids", "cells")
     assert tried(8000, 26) == ("grids", "cells")
 

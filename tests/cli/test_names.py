@@ -48,7 +48,7 @@ def test_from_data_to_scores(run, ending):
 
 def test_rejected_rows(run, model, place):
     with open(f"{ODD}.bad.csv", "w") as stream:
-        stream.write("a,b,c\n1,2,3\n4,?,6\n")
+        stream.write("a,b,c\n1,2,3\n4,??,6\n")
     done = run("score", model, f"{ODD}.bad.csv", "--out", "s.csv", "--max-bad-rows", "1")
     assert done.exit_code == 0, done.output
     (listed,) = place.glob("s.csv.rejects-*.csv")

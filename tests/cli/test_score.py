@@ -64,10 +64,10 @@ def test_what_cannot_be_written_is_an_option_error(run, model, data, tmp_path, w
 
 
 def half_text(path, every, first=0, rows=600):
-    """Three columns of numbers, of which `a` is '?' in the `first` rows and in every so many; their numbers."""
+    """Three columns of numbers, of which `a` is '??' in the `first` rows and in every so many; their numbers."""
     X = np.random.default_rng(3).normal(size=(rows, 3)).round(6).astype(str)
     bad = [row for row in range(rows) if row < first or (every and row % every == 0)]
-    X[bad, 0] = "?"
+    X[bad, 0] = "??"
     path.write_text("id,a,b,c\n" + "".join(f"{i},{','.join(row)}\n" for i, row in enumerate(X)))
     return bad
 
@@ -82,11 +82,11 @@ def test_a_model_knows_which_columns_are_numbers(run, model, tmp_path, every, fi
     (listed,) = tmp_path.glob("s.csv.rejects-*.csv")
     rejects = pd.read_csv(listed)
     assert rejects["line"].tolist() == [row + 2 for row in bad]
-    assert set(rejects["reason"]) == {"'?' is not a number"}
+    assert set(rejects["reason"]) == {"'??' is not a number"}
     (tmp_path / "s.csv").unlink()
     refused = run(*args)
     assert refused.exit_code == 65
-    assert "'?' is not a number" in refused.stderr
+    assert "'??' is not a number" in refused.stderr
 
 
 def test_text_where_a_model_takes_numbers_is_no_column_to_exclude(run, model, tmp_path):
@@ -118,7 +118,7 @@ def test_true_and_false_are_numbers_that_a_model_knows(run, tmp_path, monkeypatc
         "train", "t.csv", "--label", "y", "--n-components", "8", "--out", "m", "--quiet", "--baselines", "off"
     )
     assert trained.exit_code == 0, trained.output
-    (tmp_path / "new.csv").write_text("x,flag\n1,true\n2,?\n3,false\n4,?\n5,?\n")
+    (tmp_path / "new.csv").write_text("x,flag\n1,true\n2,??\n3,false\n4,??\n5,??\n")
     result = run("score", "m", "new.csv", "--out", "s.csv", "--max-bad-rows", 3, "--quiet")
     assert result.exit_code == 0, result.output
     assert pd.read_csv("s.csv")["label"].tolist() == [0, 1]

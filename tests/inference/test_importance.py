@@ -43,7 +43,7 @@ def test_those_of_the_holdout_are_those_of_scikit_learn():
 def test_of_few_rows_they_are_of_the_folds_by_fits_that_had_not_seen_them(n, settings):
     X, y = TABLE[["a", "noise"]][:n], TABLE["a"][:n] ** 2 > 0.4
     machine = KernelClassifier("gaussian", gamma=0.3, solver="exact", **settings).fit(X, y)
-    right = [(model.predict(rows.X) == rows.y).mean() for model, rows in machine._finished[0].folds]
+    right = [(model.predict(rows.X) == rows.y).mean() for model, rows, _ in machine._finished[0].left_out]
     assert np.mean(right) == pytest.approx(machine.model_.facts["holdout"]["accuracy"], abs=0.002)
     found = machine.feature_importances_
     assert found[0] > 0.2 > 0.03 > abs(found[1])

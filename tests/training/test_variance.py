@@ -47,7 +47,8 @@ def test_all_rows_as_landmarks_give_a_gaussian_process():
     new = np.random.default_rng(1).uniform(-4, 4, (100, 2))  # half of them far from all rows
     mean, std = twin.predict(new, return_std=True)
     np.testing.assert_allclose(model.std(new), std, rtol=1e-4)
-    np.testing.assert_allclose(model.scores(new)[:, 0], mean, atol=5e-3)
+    limits = np.array([y.min(), y.max()]) + 0.1 * np.ptp(y) * np.array([-1, 1])
+    np.testing.assert_allclose(model.scores(new)[:, 0], np.clip(mean, *limits), atol=5e-3)
     assert std.max() > 4 * std.min()
     far = np.full((1, 2), 100.0)
     assert model.std(far)[0] ** 2 == pytest.approx(prior + noise * (1 + 1 / n), rel=0.2)
