@@ -86,7 +86,7 @@ def chosen_once(monkeypatch):
         def chosen(*args, of=(stage, name), found=once, **settings):
             if of not in known:
                 known[of] = found(*args, **settings)
-            elif name == "_search":  # settings, and scores of the rows that judge, which are others in a refit
+            elif of[1] == "_search":  # settings, and scores of the rows that judge, which are others in a refit
                 return *known[of][:2], found(*args, **settings)[2]
             return known[of]
 
