@@ -186,6 +186,9 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
     try:
         with dask.config.set(OWN), _without_interrupts():
             start_fork_server()
+            # The process that workers are forked from has the environment of its start.
+            fixed = dask.config.get("distributed.nanny.pre-spawn-environ")
+            now = {name: value for name, value in os.environ.items() if name not in fixed}
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -193,7 +196,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
                 memory_limit="auto" if memory_limit is None else memory_limit,
                 dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
-                env=ENVIRONMENT,
+                env={**now, **ENVIRONMENT},
             )
     except (OSError, RuntimeError) as error:
         raise ClusterError(

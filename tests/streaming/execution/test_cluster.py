@@ -80,6 +80,13 @@ def test_own_workers_are_forked_with_one_heap_and_keep_their_calls(executor):
     assert "stealing" not in executor.client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.extensions))
 
 
+@pytest.mark.usefixtures("executor")  # its workers have started the process that all are forked from
+def test_workers_have_the_environment_of_their_start(monkeypatch):
+    monkeypatch.setenv("WORD_OF_NOW", "yes")
+    with connect(workers=1) as later:
+        assert set(later.client.run(os.getenv, "WORD_OF_NOW").values()) == {"yes"}
+
+
 def process_of(executor, handle):
     """The process number of the only worker that has the value."""
     handle.ensure().result(timeout=30)
