@@ -152,21 +152,20 @@ def settle_source(
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     check_together(source, recipe, chosen)
-    if recipe.solver == "auto":
-        source = merge_copies(source, recipe, executor)
-    settled = with_solver(recipe, source, validation)
+    merged = merge_copies(source, recipe, executor)
+    settled = with_solver(recipe, merged, validation)
     if recipe.curve and not (recipe.holdout or validation is not None or SOLVERS[settled.solver].in_memory):
         raise RecipeError(
             f"calibration={recipe.calibration!r} is fitted on the rows of the holdout, and holdout=0 keeps none. Use "
             "holdout=0.05."
         )
     if not SOLVERS[settled.solver].in_memory:
-        return merge_copies(source, settled, executor), settled
+        return merged, settled
     if validation is not None:
         raise RecipeError(
             f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
         )
-    return deduplicate(source, recipe, executor), settled
+    return merged if is_few(source) else deduplicate(source, recipe, executor), settled
 
 
 def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None = None) -> None:
