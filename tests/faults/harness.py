@@ -160,7 +160,10 @@ def ended(cluster):
 
 
 def settle(executor, seconds):
-    """Two workers again: a new one also for a worker that ended with its nanny."""
+    """Two workers again: a new one also for a worker that ended with its nanny.
+
+    What the executor knows of its workers is up to a second old: one that has just ended would count among the two.
+    """
     cluster = executor.client.cluster
 
     def both():
@@ -168,7 +171,8 @@ def settle(executor, seconds):
             del cluster.workers[name]
         if len(cluster.workers) != 2:
             cluster.scale(2)
-        return len(cluster.workers) == executor.workers == 2
+        there = executor.client.nthreads()
+        return len(cluster.workers) == len(there) == 2 and executor.processes().keys() == there.keys()
 
     wait_until(both, seconds)
 
